@@ -3,7 +3,7 @@
 use perdura::Domain;
 use std::str::FromStr;
 
-/// `auto`, or one of the persistence domains.
+/// `auto`, or a persistence domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DomainChoice(pub(crate) Option<Domain>);
 

@@ -1,8 +1,8 @@
-//! What help texts say of engines.
+//! Help texts about engines.
 
 use perdura::EngineKind;
 
-/// Why an engine that promises nothing for a power cut is refused where power is cut.
+/// Why an engine that promises nothing after a power cut is refused for crash tests.
 pub(crate) fn nothing_to_test(name: &str) -> String {
     format!("the engine '{name}' promises nothing for a power cut: there is nothing to test")
 }

@@ -1,15 +1,15 @@
-//! Why a command ends without having done what it was asked to.
+//! Why a command ended early.
 
 use std::io;
 use std::panic::PanicHookInfo;
 use std::path::Path;
 
-/// What `main` reports.
+/// The failure that `main` reports.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// One line for the user, with what to do.
     Message(String),
-    /// The reader of our output has gone away.
+    /// The reader of our output has closed it.
     BrokenPipe,
     /// The user pressed Ctrl-C; everything is closed.
     Interrupted,
@@ -23,7 +23,7 @@ impl Failure {
         Failure::Message(one_line(&text.into()))
     }
 
-    /// The failure of something done with the file at `path`.
+    /// The failure of an operation on the file at `path`.
     pub(crate) fn at(path: &Path, error: impl std::fmt::Display) -> Self {
         let (path, error) = (path.display().to_string(), error.to_string());
         // Some errors name the file themselves.
@@ -34,7 +34,7 @@ impl Failure {
     }
 }
 
-/// Errors may quote what they got from elsewhere, line breaks included.
+/// Errors may quote foreign text, including line breaks.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -77,7 +77,7 @@ impl From<perdura_baselines::Error> for Failure {
     }
 }
 
-/// What to print when an invariant of our own is broken: one line, no backtrace.
+/// Prints a broken invariant of our own: one line, no backtrace.
 pub(crate) fn own_fault(info: &PanicHookInfo<'_>) -> String {
     let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
     let payload = info.payload();

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first ends what runs, with everything closed; the second ends the process.
+//! Ctrl-C: the first ends the current work, with everything closed; the second ends the process.
 
 #[cfg(feature = "measure")]
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The exit status of a program that SIGINT ended, as shells have it.
+/// The exit status of a program that SIGINT ended, in shells' convention.
 const STATUS: i32 = 130;
 
 /// A flag that Ctrl-C (or SIGTERM) sets.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use std::fs;
 
-/// What is printed beside figures.
+/// Printed with the figures.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     /// The processor's name.
@@ -15,12 +15,12 @@ pub(crate) struct Machine {
     pub(crate) system: String,
     /// Perdura's version, and whether it was optimised.
     pub(crate) build: String,
-    /// When, in UTC.
+    /// The date, in UTC.
     pub(crate) date: String,
 }
 
 impl Machine {
-    /// This machine, now.
+    /// This machine, at this moment.
     pub(crate) fn here() -> Self {
         let profile =
             if cfg!(debug_assertions) { "debug: figures mean nothing" } else { "release" };

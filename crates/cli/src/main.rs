@@ -1,10 +1,10 @@
 //! The command `perdura`: serve a pool, look after one, and measure.
 //!
-//! Reading order: [`commands`] (the command line, one file a command), [`mod@bench`] (what the
-//! benchmarks share), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers'
-//! figures, out of both). Failures are one line on the standard error, with what to do; the exit
-//! status is 1, or 2 for a command line that makes no sense. Without the feature `measure`, which is on unless
-//! `--no-default-features` is given, the program only serves pools and looks after them, and is built in a third of the time.
+//! Reading order: [`commands`] (the command line, one file for each command), [`mod@bench`] (shared by the
+//! benchmarks), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers' figures, from both).
+//! Failures are one line on the standard error, with what to do; the exit status is 1, or 2 for an invalid command
+//! line. Without the feature `measure`, which is on unless `--no-default-features` is given, the program only serves
+//! and maintains pools, and is built in a third of the time.
 
 #![forbid(unsafe_code)]
 
@@ -17,15 +17,15 @@ mod output;
 #[cfg_attr(not(feature = "measure"), allow(dead_code))]
 mod quantity;
 
-// What measures, simulates and crash-tests.
+// Measuring, simulating and crash-testing.
 #[cfg(feature = "measure")]
 mod bench;
 #[cfg(feature = "measure")]
 mod csv;
 #[cfg(feature = "measure")]
-mod cutter;
-#[cfg(feature = "measure")]
 mod engines;
+#[cfg(feature = "measure")]
+mod faults;
 #[cfg(feature = "measure")]
 mod machine;
 #[cfg(feature = "measure")]
@@ -50,14 +50,14 @@ fn main() -> ExitCode {
     match ended {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => report(&failure),
-        // The hook has said what there is to say.
+        // The hook has printed the message.
         Err(_) => ExitCode::FAILURE,
     }
 }
 
 fn report(failure: &Failure) -> ExitCode {
     match failure {
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough.
         Failure::BrokenPipe => ExitCode::SUCCESS,
         Failure::Interrupted => ExitCode::from(130),
         Failure::Message(text) => {

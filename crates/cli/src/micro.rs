@@ -1,4 +1,4 @@
-//! Microworkloads by name, for the commands to which a workload is a name.
+//! Microworkloads by name, for commands that take a workload's name.
 
 use crate::failure::Outcome;
 use crate::named::OnWorkload;
@@ -35,8 +35,8 @@ pub(crate) enum Micro {
     HashmapTx(Operation),
 }
 
-/// One of them: its name, what it is, its usual entries, and its usual operations in a transaction, where the paper
-/// Chosen so that a transaction makes as many lines dirty as LOC's.
+/// A microworkload: its name, title, default entries, and default operations in a transaction. For LOC's workloads a
+/// transaction of these makes as many lines dirty as in that paper.
 struct Kind {
     micro: Micro,
     name: &'static str,
@@ -55,7 +55,7 @@ const fn kind(
     Kind { micro, name, title, entries, ops_per_tx }
 }
 
-/// Words of the blocks in which local swaps are: two lines.
+/// Words of the blocks that local swaps stay within: two lines.
 const LOCAL: u64 = 16;
 
 const KINDS: [Kind; 26] = [
@@ -109,19 +109,19 @@ const fn stamp(app: App, title: &'static str) -> Kind {
     kind(Micro::Stamp(app), app.name(), title, app.entries(Input::Plain), 1)
 }
 
-/// How much data there is, and how much a transaction does; what is absent is as usual.
+/// The amount of data, and of work in a transaction; absent values have defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MicroSize {
     /// Entries, keys, vertices, rows or slots.
     pub(crate) entries: Option<u64>,
     /// Operations in a transaction.
     pub(crate) ops_per_tx: Option<u32>,
-    /// Which of STAMP's inputs, where the workload has several.
+    /// The input of a STAMP application, where there are several.
     pub(crate) input: Option<Input>,
 }
 
 impl Micro {
-    /// The one of this name.
+    /// The workload with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         KINDS.iter().find(|kind| kind.name == name).map(|kind| kind.micro)
     }
@@ -131,7 +131,7 @@ impl Micro {
         KINDS.map(|kind| kind.name).join(", ")
     }
 
-    /// All names, and what they are.
+    /// All names with descriptions.
     pub(crate) fn titles() -> impl Iterator<Item = [&'static str; 2]> {
         KINDS.iter().map(|kind| [kind.name, kind.title])
     }
@@ -140,7 +140,7 @@ impl Micro {
         KINDS.iter().find(|kind| kind.micro == self).expect("every one has a row")
     }
 
-    /// Entries, if `size` does not say.
+    /// Entries, by default.
     pub(crate) fn entries(self, size: MicroSize) -> u64 {
         size.entries.unwrap_or(match self.app() {
             Some(app) => app.entries(size.input.unwrap_or_default()),
@@ -153,12 +153,12 @@ impl Micro {
         if let Micro::Stamp(app) = self { Some(app) } else { None }
     }
 
-    /// Operations in a transaction, if `size` does not say.
+    /// Operations in a transaction, by default.
     pub(crate) fn ops_per_tx(self, size: MicroSize) -> u32 {
         size.ops_per_tx.unwrap_or(self.kind().ops_per_tx)
     }
 
-    /// Those that have more than one operation in a transaction, with their numbers, for help texts.
+    /// Workloads with more than one operation in a transaction, and their numbers, for help texts.
     pub(crate) fn usual_ops_per_tx() -> String {
         let several = KINDS.iter().filter(|kind| kind.ops_per_tx > 1);
         several
@@ -167,7 +167,7 @@ impl Micro {
             .join(", ")
     }
 
-    /// Runs `code` with it, for this number of threads; what is loaded follows from `seed`.
+    /// Runs `code` with it, for this number of threads; the loaded data follows from `seed`.
     pub(crate) fn run<C: OnWorkload>(
         self,
         size: MicroSize,
@@ -208,7 +208,7 @@ impl Micro {
     }
 }
 
-/// An application that is made once.
+/// An application that is constructed once.
 struct Once<C>(C);
 
 impl<C: OnWorkload> OnApp for Once<C> {

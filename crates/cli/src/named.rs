@@ -1,4 +1,4 @@
-//! Database workloads by name, for the commands to which a workload is a name.
+//! Database workloads by name, for commands that take a workload's name.
 
 use crate::bench::keyspace::Served;
 use crate::failure::Outcome;
@@ -17,30 +17,30 @@ pub(crate) enum Database {
     Tpcc,
 }
 
-/// How much data databases have: YCSB records, TPC-C tables.
+/// The amount of data: YCSB records, TPC-C tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Extent {
     pub(crate) records: u64,
     pub(crate) tpcc: tpcc::Size,
 }
 
-/// What wants a workload, known when it is compiled.
+/// Code that needs a workload as a type parameter.
 pub(crate) trait OnWorkload {
-    /// What it returns.
+    /// Its result.
     type Output;
 
-    /// Runs with `workload`, whose data takes about so many bytes.
+    /// Runs with `workload`, whose data takes about `bytes`.
     fn run<W: Workload>(self, workload: &W, bytes: u64) -> Outcome<Self::Output>;
 }
 
 impl Database {
-    /// The one of this name.
+    /// The workload with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         if name == "tpcc" { Some(Database::Tpcc) } else { letter(name).map(Database::Ycsb) }
     }
 
-    /// Runs `code` with it over the store that the server uses; `operations` will come, warm-up
-    /// included. What is loaded follows from `seed`.
+    /// Runs `code` with it over the server's store; `operations` will follow, warm-up included. The loaded data
+    /// follows from `seed`.
     pub(crate) fn over_store<C: OnWorkload>(
         self,
         extent: Extent,
@@ -67,15 +67,15 @@ pub(crate) fn letter(name: &str) -> Option<Letter> {
     name.strip_prefix("ycsb-")?.parse().ok()
 }
 
-/// YCSB on `records` records; `operations` of them will come, warm-up included.
+/// YCSB on `records` records; `operations` of them will follow, warm-up included.
 pub(crate) fn ycsb(letter: Letter, records: u64, operations: u64, per_tx: u64) -> Outcome<Ycsb> {
     let options =
         Options { operations_per_transaction: per_tx, ..Options::new(letter, records, operations) };
     Ok(Ycsb::new(options)?)
 }
 
-/// Bytes that YCSB's records take at most in a store: the key and its entries besides the record; inserts at
-/// most double the table.
+/// Most bytes of a YCSB record in a store: the key and its entries in addition to the record; inserts at most double
+/// the table.
 pub(crate) fn ycsb_bytes(letter: Letter, records: u64, operations: u64, shape: Shape) -> u64 {
     let inserts = (operations as f64 * letter.mix().insert) as u64;
     let records = records.saturating_add(2 * inserts);

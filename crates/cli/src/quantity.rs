@@ -21,7 +21,7 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     scale(text, digits, 1000u64.pow(power))
 }
 
-/// A time without end.
+/// An unlimited time.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Parses a time, in nanoseconds: `500ns`, `20us`, `10 ms`, `1s`, or `never`.
@@ -39,14 +39,14 @@ pub(crate) fn time(text: &str) -> Result<u64, String> {
 /// Units of time, in nanoseconds, the largest first.
 const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
-/// A time as it was asked for: `10 ms`.
+/// A time in the notation of the command line: `10 ms`.
 pub(crate) fn show_time(ns: u64) -> String {
     let fits = |unit: &&(&str, u64)| ns >= unit.1 && ns.is_multiple_of(unit.1);
     let (name, unit) = TIMES.iter().find(fits).unwrap_or(&("ns", 1));
     format!("{} {name}", show_count(ns / unit))
 }
 
-/// Reads what is a whole number or a text in a file, as `parse` does on the command line.
+/// Deserializes a whole number, or a text that `parse` reads as on the command line.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,
@@ -85,7 +85,7 @@ fn scale(text: &str, digits: &str, unit: u64) -> Result<u64, String> {
     if scaled < 2f64.powi(63) { Ok(scaled.round() as u64) } else { Err(too_large()) }
 }
 
-/// A number of bytes for people: `1.5 GiB`.
+/// A number of bytes for display: `1.5 GiB`.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
@@ -99,7 +99,7 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     if value.fract() == 0.0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
-/// A whole number for people: `1,234,567`.
+/// A whole number for display: `1,234,567`.
 pub(crate) fn show_count(count: u64) -> String {
     let digits = count.to_string();
     let mut shown = String::with_capacity(digits.len() * 4 / 3);
@@ -118,7 +118,7 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", show_count(count))
 }
 
-/// Nanoseconds for people, to about three digits: `153 ns`, `1.53 us`, `12.0 ms`.
+/// Nanoseconds for display, to about three digits: `153 ns`, `1.53 us`, `12.0 ms`.
 pub(crate) fn show_ns(ns: f64) -> String {
     match ns {
         _ if ns < 100.0 => format!("{ns:.1} ns"),

@@ -1,8 +1,8 @@
 //! One engine's run on a simulated machine: load, warm up, measure by the machine's clock, check.
 
 use crate::bench::knobs::Knobs;
-use crate::cutter::Cutter;
 use crate::failure::{Failure, Outcome};
+use crate::faults::FaultInjector;
 use crate::quantity::show_bytes;
 use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap, OnEngine};
 use perdura_crashtest::Losses;
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// `--mechanism`: one that the machine has by name.
+/// `--mechanism`: one of the machine's, by name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MechanismChoice(&'static list::Kind);
 
@@ -35,7 +35,7 @@ impl PartialEq for MechanismChoice {
 }
 
 impl MechanismChoice {
-    /// The machine without any.
+    /// The machine without mechanisms.
     pub(crate) const PLAIN: MechanismChoice = MechanismChoice(&list::KINDS[0]);
 
     pub(crate) fn is_plain(self) -> bool {
@@ -47,59 +47,57 @@ impl MechanismChoice {
     }
 }
 
-/// All of the machine's caches replace lines as `policy` says, if it says anything.
+/// Sets the replacement policy of all of the machine's caches, if one is given.
 pub(crate) fn set_policy(machine: &mut MachineConfig, policy: Option<Policy>) {
     if let Some(policy) = policy {
         machine.caches.iter_mut().for_each(|level| level.policy = policy);
     }
 }
 
-/// What to run.
+/// The parameters of a run.
 pub(crate) struct Plan {
     pub(crate) machine: MachineConfig,
     pub(crate) engine: EngineKind,
     pub(crate) cores: usize,
     pub(crate) operations: u64,
     pub(crate) warm_up: u64,
-    /// Transactions between the checkpoint that ends the warm-up and the measured ones. A
-    /// checkpoint takes lines out of the caches where write-backs drop them: those it takes come
-    /// back meanwhile.
+    /// Transactions between the checkpoint that ends the warm-up and the measured ones. If write-backs drop lines from
+    /// the caches, so does a checkpoint: these transactions bring the lines back.
     pub(crate) settle: u64,
     pub(crate) seed: u64,
     pub(crate) mechanism: MechanismChoice,
     pub(crate) epoch_us: u64,
-    /// Transactions that each core keeps unanswered.
+    /// Transactions of each core that may wait for their durability.
     pub(crate) window: usize,
-    /// What is set of the engine and of the log.
+    /// Settings of the engine and of the log.
     pub(crate) knobs: Knobs,
-    /// Power cuts among the measured transactions, of a single core.
+    /// Number of power cuts among the measured transactions, of a single core.
     pub(crate) cuts: u64,
-    /// Without write-backs, streams and fences: only to see what they cost.
+    /// Whether write-backs, streams and fences are left out, to measure their cost.
     pub(crate) unflushed: bool,
-    /// The log is emptied before and after the measured transactions, and what the latter takes is
-    /// counted with them.
+    /// Whether the log is emptied before and after the measured transactions, with the cost of the latter included.
     pub(crate) emptied: bool,
 }
 
-/// What was measured.
+/// The measurement.
 pub(crate) struct Run {
     pub(crate) operations: u64,
     pub(crate) statistics: Statistics,
-    /// What the engine did meanwhile.
+    /// The engine's counters for the measured transactions.
     pub(crate) counters: Counters,
-    /// What the workload counted meanwhile.
+    /// The workload's counts for the measured transactions.
     pub(crate) counts: Vec<(&'static str, u64)>,
-    /// What power cuts meanwhile would have taken.
+    /// Losses of power cuts among the measured transactions.
     pub(crate) losses: Losses,
-    /// How long the simulator took for it.
+    /// The simulator's own run time.
     pub(crate) seconds: f64,
 }
 
-/// Bytes that a simulated machine may have.
+/// Most bytes of a simulated machine.
 pub(crate) const LARGEST: u64 = 64 << 30;
 
-/// The log, where the usual one is too small for a session on each core: four segments of a
-/// mebibyte each. A pool has room for a log of half its size.
+/// The log, if the default is too small for a session on each core: four segments of a mebibyte each. A log takes at
+/// most half of a pool.
 fn log(cores: usize) -> Option<u64> {
     (cores > 16).then(|| (cores as u64 * 4 + 1) << 20)
 }
@@ -125,7 +123,7 @@ pub(crate) fn run<W: Workload>(
     phases(plan, workload, &machine, &*heap, progress)
 }
 
-/// How large the heap may become.
+/// Limit of the heap's size.
 fn format(plan: &Plan, bytes: u64) -> Outcome<Format> {
     let log = plan.knobs.log.or(log(plan.cores));
     let limit = bytes
@@ -155,7 +153,7 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
         limit: format.limit,
         seed: plan.seed,
         schedule: Schedule::Clock,
-        // A mechanism needs to know what the home device holds.
+        // A mechanism must know the contents of the home device.
         keep: if plain && plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
         mechanism: plan.mechanism.design(&plan.machine)?,
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
@@ -163,9 +161,8 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
     })
 }
 
-/// Makes a heap on `memory`: the machine, or the machine unflushed. Only this is compiled for each
-/// engine, and unflushed it is on any memory, as for the native runs of a debug build. What a simulated core does
-/// takes it the same time however it is called.
+/// Creates a heap on `memory`: the machine, or the machine unflushed. Only this is compiled for each engine; unflushed
+/// it takes any memory, as in the native runs of a debug build. The simulated time does not depend on dispatch.
 struct Make<M> {
     memory: Arc<M>,
     format: Format,
@@ -191,14 +188,13 @@ fn phases<W: Workload>(
     progress.restart();
     workload.load(&mut heap.session()?, progress)?;
     progress.restart();
-    let uncut = Cutter::new(machine, 0, 0, plan.seed);
-    let phase = |operations, first_stream| Phase { operations, first_stream, cutter: &uncut };
+    let no_faults = FaultInjector::new(machine, 0, 0, plan.seed);
+    let phase = |operations, first_stream| Phase { operations, first_stream, injector: &no_faults };
     if !W::ENDS {
         work(plan, workload, machine, heap, &phase(plan.warm_up, 1 << 32), progress)?;
     }
-    // What the warm-up left in the log is not the measured transactions' to write back. Without a
-    // log there is nothing of that kind: a checkpoint would clean all caches, or empty them where
-    // a write-back drops its line, and the baseline would be measured cold.
+    // The log left by the warm-up must not be written back by the measured transactions. Without a log, a checkpoint
+    // would clean all caches (or empty them, if a write-back drops its line), and the baseline would be measured cold.
     if heap.is_crash_consistent() {
         heap.checkpoint()?;
     }
@@ -211,8 +207,8 @@ fn phases<W: Workload>(
     let (before, counted) = (heap.counters(), workload.counts());
     machine.start_measuring();
     let start = std::time::Instant::now();
-    let cutter = Cutter::new(machine, plan.cuts, plan.operations, plan.seed);
-    let measured = Phase { operations: plan.operations, first_stream: 0, cutter: &cutter };
+    let injector = FaultInjector::new(machine, plan.cuts, plan.operations, plan.seed);
+    let measured = Phase { operations: plan.operations, first_stream: 0, injector: &injector };
     let operations = work(plan, workload, machine, heap, &measured, progress)?;
     let emptying = if plan.emptied { heap.empty_log()? } else { Counters::default() };
     let seconds = start.elapsed().as_secs_f64();
@@ -221,25 +217,25 @@ fn phases<W: Workload>(
     counters += emptying;
     let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
-    let losses = cutter.losses()?;
+    let losses = injector.losses()?;
     Ok(Run { operations, statistics, counters, counts, losses, seconds })
 }
 
-/// Some of a run's transactions.
+/// A part of a run's transactions.
 struct Phase<'c> {
     operations: u64,
-    /// Of their random numbers, the first core's.
+    /// Stream of random numbers of the first core.
     first_stream: u64,
-    cutter: &'c Cutter<'c>,
+    injector: &'c FaultInjector<'c>,
 }
 
-/// Runs a phase's transactions, a share of them on each core. How many there were.
+/// Runs a phase's transactions, a share of them on each core. Returns their number.
 fn work<W: Workload>(
     plan: &Plan,
     workload: &W,
     machine: &Machine,
     heap: &dyn AnyHeap,
-    &Phase { operations, first_stream, cutter }: &Phase<'_>,
+    &Phase { operations, first_stream, injector }: &Phase<'_>,
     progress: &Progress,
 ) -> Outcome<u64> {
     if operations == 0 {
@@ -257,7 +253,7 @@ fn work<W: Workload>(
             let mut recorder = Recorder::new(W::KINDS.len(), 0, plan.seed, progress);
             let session = windows.session().map_err(perdura_workloads::Failure::from);
             let worked = session.and_then(|session| {
-                let mut session = cutter.session(session);
+                let mut session = injector.session(session);
                 perdura_workloads::work(workload, &mut session, share, &mut recorder)
             });
             done.set(done.get() + recorder.done());

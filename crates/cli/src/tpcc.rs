@@ -15,7 +15,7 @@ pub(crate) enum Rows {
     Small,
 }
 
-/// How large the tables are at first.
+/// The initial size of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Size {
@@ -23,7 +23,7 @@ pub(crate) struct Size {
     pub(crate) rows: Rows,
 }
 
-/// Bytes that a transaction adds, about: an order has ten lines, and comes in 45 of 100.
+/// Approximate bytes that a transaction adds: an order has ten lines, and 45 of 100 transactions are orders.
 const BYTES_PER_TX: u64 = 1536;
 
 impl Rows {
@@ -51,7 +51,7 @@ impl Size {
         }
     }
 
-    /// Bytes of data after so many transactions, about.
+    /// Approximate bytes of data after this many transactions.
     pub(crate) fn bytes(self, transactions: u64) -> u64 {
         self.scale().bytes().saturating_add(transactions.saturating_mul(BYTES_PER_TX))
     }

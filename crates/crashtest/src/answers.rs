@@ -94,7 +94,7 @@ impl Answers {
     }
 
     /// Whether the engine's background flush runs after operation number `index` of a core.
-    pub(crate) fn tend(&self, index: usize) -> bool {
+    pub(crate) fn flushes_after(&self, index: usize) -> bool {
         self.tends > 0 && (index as u64 + 1).is_multiple_of(self.tends)
     }
 }

@@ -33,7 +33,7 @@ macro_rules! families {
 
             impl Family for $family {
                 const NAME: &'static str = $name;
-                const GROUPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::TENDED;
+                const GROUPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::NEEDS_FLUSHER;
                 const SKIPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::SKIPS;
                 const IN_ORDER: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::IN_ORDER;
                 type On<M: Memory + 'static> = perdura_engine::$engine<M>;

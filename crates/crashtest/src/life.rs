@@ -262,8 +262,8 @@ impl<S: Subject> Life<'_, S> {
         let mut besides = SplitMix64::new(seed ^ 0x6265_7369_6465);
         let mut releases = SplitMix64::new(seed ^ 0x7265_6c65_6173);
         for (number, op) in self.ops[core].iter().enumerate() {
-            if number > 0 && answers.tend(number - 1) {
-                heap.tend()?;
+            if number > 0 && answers.flushes_after(number - 1) {
+                heap.flush_due()?;
             }
             let (reads_all, checkpoints) = answers.besides(&mut besides);
             if reads_all {

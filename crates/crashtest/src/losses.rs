@@ -15,7 +15,8 @@ pub struct Losses {
     /// Power cuts.
     pub cuts: u64,
     /// Deferred lines: left to the caches, protected by checksums.
-    pub covered: u64,
+    #[serde(rename = "covered")]
+    pub deferred: u64,
     /// Of these, the ones whose contents, after the log has been applied, differ from what they would be if all caches
     /// had survived the power cut.
     pub inconsistent: u64,
@@ -33,7 +34,7 @@ impl Add for Losses {
     fn add(self, other: Self) -> Self {
         Losses {
             cuts: self.cuts + other.cuts,
-            covered: self.covered + other.covered,
+            deferred: self.deferred + other.deferred,
             inconsistent: self.inconsistent + other.inconsistent,
             detected: self.detected + other.detected,
             uncorrected: self.uncorrected + other.uncorrected,
@@ -103,7 +104,7 @@ fn compare<E: Engine<Ram>>(
     let deferred = examine(truth, layout, last).map_err(text)?.deferred;
     let wrong: Vec<u64> =
         deferred.into_iter().filter(|line| differ(durable, truth, *line)).collect();
-    let mut losses = Losses { cuts: 1, covered: recovery.covered, ..Losses::default() };
+    let mut losses = Losses { cuts: 1, deferred: recovery.deferred, ..Losses::default() };
     match recovered {
         Ok(mended) => {
             losses.inconsistent = mended.corrected + wrong.len() as u64;

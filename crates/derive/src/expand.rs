@@ -6,12 +6,12 @@ use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Field, Fields, LitStr, Result};
 
-/// What `#[persist(..)]` says of a type.
+/// The attributes `#[persist(..)]` of a type.
 #[derive(Default)]
 struct Attributes {
-    /// Its name, in place of that of its definition.
+    /// A name in place of the one made from the definition.
     name: Option<LitStr>,
-    /// A constant for each field.
+    /// Whether each field gets a constant.
     fields: bool,
 }
 
@@ -82,9 +82,9 @@ fn attributes(input: &DeriveInput) -> Result<Attributes> {
     Ok(found)
 }
 
-/// The parts of an implementation.
+/// The parts of an implementation of `Persist`.
 struct Body {
-    /// The type's name, made from its definition.
+    /// The type's name, as an expression.
     kind: TokenStream,
     /// Bytes that a value takes.
     bytes: TokenStream,
@@ -142,7 +142,7 @@ fn enumeration(input: &DeriveInput, data: &syn::DataEnum, attributes: &Attribute
 
 /// The parts of a struct, or of a variant.
 struct Parts {
-    /// Binds its fields.
+    /// A pattern that binds the fields.
     pattern: TokenStream,
     kind: TokenStream,
     bytes: TokenStream,

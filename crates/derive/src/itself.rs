@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::Type;
 
-/// The type of a field of `own`, with a stand-in for `own` itself: what its name is made from.
+/// The type of a field of `own`, with a placeholder for `own` itself, for use in its name.
 pub(crate) fn without(of: &Type, own: &Ident) -> TokenStream {
     replace(quote!(#of), own)
 }

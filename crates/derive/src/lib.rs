@@ -1,5 +1,5 @@
 //! `#[derive(Persist)]`, which the crate `perdura` exports: how a struct or an enum of plain fields is kept in a pool.
-//! `perdura::Persist` documents what it makes, and the attributes.
+//! `perdura::Persist` documents the result and the attributes.
 
 #![forbid(unsafe_code)]
 

@@ -20,7 +20,7 @@ pub struct Recovery {
     /// Log records that were there but belong to no acknowledged transaction.
     pub discarded: u64,
     /// Deferred lines: their write-back was skipped, and checksums protect them.
-    pub covered: u64,
+    pub deferred: u64,
     /// Of these, the ones that were lost, and restored.
     pub corrected: u64,
 }
@@ -43,8 +43,8 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// the engine refuse every commit and checkpoint from then on (`Invalid`): the memory holds no committed state.
     const ROLLS_BACK: bool = true;
 
-    /// Whether commits may wait for a later flush, so that [`tend`](Engine::tend) has something to do.
-    const TENDED: bool = false;
+    /// Whether commits may wait for a later flush, so that [`flush_due`](Engine::flush_due) has something to do.
+    const NEEDS_FLUSHER: bool = false;
 
     /// Whether write-backs are skipped, so that a power cut can lose data that cannot be restored.
     const SKIPS: bool = false;
@@ -119,7 +119,7 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// `Io` when the medium failed.
-    fn tend(&self) -> Result<()> {
+    fn flush_due(&self) -> Result<()> {
         Ok(())
     }
 

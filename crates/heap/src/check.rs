@@ -1,8 +1,8 @@
 //! Checks a pool without writing to it: header, log, checksums, page table, named roots,
 //! collections.
 //!
-//! The file is mapped privately and recovered there, so that what is checked is what the next
-//! opening would find, and the file stays as it is.
+//! The file is mapped privately and recovered there: the check sees what the next opening would find, and the file
+//! stays as it is.
 
 use crate::alloc::walk::{Block, walk};
 use crate::collections::{Visit, check_root};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// owns, and returns false if it does not know the kind either.
 pub type CheckRoot<'a> = dyn Fn(&mut dyn Tx, Root, &mut Visit<'_>) -> Result<bool> + 'a;
 
-/// What was found.
+/// The result of a check.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -43,7 +43,7 @@ pub struct Report {
     pub info: Option<Info>,
     /// What is wrong. Empty for a whole pool.
     pub problems: Vec<String>,
-    /// What is worth knowing, and not wrong.
+    /// Remarks that are no errors.
     pub notes: Vec<String>,
     /// Allocated blocks.
     pub blocks: u64,
@@ -95,15 +95,15 @@ pub fn check(path: &Path, other: &CheckRoot<'_>) -> Result<Report, OpenError> {
     Ok(report)
 }
 
-/// Whether the pool has been opened since its header had this number, or is open now: a look keeps
-/// nobody from that, and whoever opens a pool writes a header.
+/// Whether the pool has been opened since its header had this number, or is open now. A check does not prevent that,
+/// and every opening writes a header.
 fn opened_since(path: &Path, sequence: Option<u64>) -> bool {
     let Ok(now) = Mapped::open_read_only(path) else { return true };
     now.in_use() || Superblock::read(&now).ok().map(|superblock| superblock.sequence) != sequence
 }
 
-/// Checks an opened heap, on any memory: page table, named roots, collections; `other` knows the
-/// kinds of roots that this crate does not. Nobody may be changing it meanwhile.
+/// Checks an opened heap, on any memory: page table, named roots, collections; `other` knows the kinds of roots that
+/// this crate does not. Nothing may change the heap meanwhile.
 pub fn check_heap<M: Memory + 'static, E: Engine<M>>(
     heap: &Heap<M, E>,
     other: &CheckRoot<'_>,
@@ -111,7 +111,7 @@ pub fn check_heap<M: Memory + 'static, E: Engine<M>>(
     check_any(heap, other)
 }
 
-/// Compiled once for all engines and memories, as all of a check is that reads the heap's contents.
+/// Compiled once for all engines and memories, like the rest of the check that reads the heap's contents.
 fn check_any(heap: &dyn AnyHeap, other: &CheckRoot<'_>) -> Report {
     let mut report = Report::default();
     check_sums(heap.memory(), &heap.superblock(), &mut report);
@@ -147,7 +147,7 @@ fn check_contents(
     let opened = Heap::<Mapped, Volatile<Mapped>>::open(memory.clone(), opening);
     let summed = report.problems.len();
     check_sums(&**memory, superblock, report);
-    // What is wrong with a page besides may be told as well.
+    // Any other damage is reported as well.
     let summed = report.problems.len() - summed;
     let (blocks, problems) = walk(&**memory, &superblock.layout);
     problems.into_iter().for_each(|problem| report.problem(problem));
@@ -163,7 +163,7 @@ fn check_contents(
     }
 }
 
-/// Pages that are named one by one.
+/// At most this many damaged pages are named one by one.
 const NAMED_PAGES: usize = 20;
 
 /// Compares every page that has a checksum with it.

@@ -1,8 +1,8 @@
-//! Files that get their name when they are whole: exports, and copies of pools.
+//! Files that get their name when they are complete: exports, and copies of pools.
 //!
-//! What always holds: under the name itself is what was there before, or all that is to be there, durable. The
-//! file in the making has a hidden name in the same directory. It is gone when the draft is dropped; one that a
-//! killed process has left is removed by the next that makes the same file.
+//! Invariant: under its final name there is either the previous file, if any, or the complete new one, durable. The
+//! file under construction has a hidden name in the same directory. It is removed when the draft is dropped; one left
+//! by a killed process is removed by the next that creates the same file.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,12 +12,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes kept of a name, to which some are added; file systems have no longer ones than 255.
+/// Bytes kept of a name, to which some are added; file systems allow 255.
 const LONGEST_KEPT: usize = 180;
-/// Who may read and write it, as a pool: it holds a pool's data.
+/// Permissions, the same as a pool's: the file holds a pool's data.
 const MODE: u32 = 0o640;
 
-/// Why a file could not be made. Nothing has its name that had not before.
+/// Why a file could not be created. Nothing has the name then that did not have it before.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -31,34 +31,34 @@ const MODE: u32 = 0o640;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DraftError {
-    /// There is such a file.
+    /// The file exists.
     #[error("{}: there is a file already; give another name, or replace it with `--force`", .0.display())]
     Exists(PathBuf),
-    /// It is not a file that could be replaced.
+    /// The path is not a file that could be replaced.
     #[error("{}: it is not a regular file; give the path of a file in a file system", .0.display())]
     NotAFile(PathBuf),
-    /// It is to be replaced, and open.
+    /// The file to be replaced is open.
     #[error("{}: the file is in use; close it where it is open, or give another name", .0.display())]
     InUse(PathBuf),
-    /// Somebody else is making it.
+    /// Another process is creating it.
     #[error("{}: another process is making this file; wait until it has finished, or give another name", .0.display())]
     Busy(PathBuf),
     /// The directory is missing.
     #[error("{}: the directory that should hold it does not exist; create the directory first", .0.display())]
     NoDirectory(PathBuf),
-    /// The system refused.
+    /// The system refused an operation.
     #[error("{}: cannot {doing}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// Why it failed.
         source: io::Error,
     },
 }
 
-/// A file in the making.
+/// A file under construction.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -79,13 +79,13 @@ pub struct Draft {
     path: PathBuf,
     temporary: PathBuf,
     replace: bool,
-    /// The file is there, and ours.
+    /// Whether the temporary file exists and is ours.
     made: AtomicBool,
 }
 
 impl Draft {
-    /// Begins the file that is to be `path`; one that is there is replaced in the end, or refused. There is no
-    /// file at [`temporary`](Self::temporary) then.
+    /// Begins the file that is to be `path`. An existing file is replaced when the new one is published, or refused.
+    /// There is no file at [`temporary`](Self::temporary) yet.
     ///
     /// # Errors
     /// See [`DraftError`].
@@ -96,15 +96,15 @@ impl Draft {
         Ok(Draft { path: path.to_path_buf(), temporary, replace, made: AtomicBool::new(false) })
     }
 
-    /// The name that it has for the time being.
+    /// The temporary name.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Makes the file, empty and locked.
+    /// Creates the file, empty and locked.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn create(&self) -> Result<File, DraftError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(MODE).open(&self.temporary);
@@ -117,7 +117,7 @@ impl Draft {
         }
     }
 
-    /// Says that somebody else has made the file for this draft, which removes it from now on if it is dropped.
+    /// Declares that other code has created the file for this draft, which from now on removes it when dropped.
     pub fn note_made(&self) {
         self.made.store(true, Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ impl Draft {
     /// file, with the lock; without it, it is opened, and must not be in use.
     ///
     /// # Errors
-    /// See [`DraftError`]; the file is gone then.
+    /// See [`DraftError`]; the temporary file is gone then.
     pub fn publish(self, file: Option<File>) -> Result<(), DraftError> {
         let file = match file {
             Some(file) => file,
@@ -157,11 +157,11 @@ impl Draft {
         if self.replace {
             return std::fs::rename(&self.temporary, &self.path);
         }
-        // A link never replaces what another process has put there by now.
+        // A link never replaces a file that another process has put there meanwhile.
         match std::fs::hard_link(&self.temporary, &self.path) {
             Ok(()) => std::fs::remove_file(&self.temporary),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // Some file systems have no links.
+            // Some file systems do not have links.
             Err(_) if self.path.symlink_metadata().is_ok() => {
                 Err(io::ErrorKind::AlreadyExists.into())
             }
@@ -179,7 +179,7 @@ impl Drop for Draft {
         if !self.made.load(Ordering::Relaxed) {
             return;
         }
-        // Once its lock was gone, another process may have taken the name.
+        // Once the lock was released, another process may have taken the name.
         let is_free = |file: File| !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
         if File::open(&self.temporary).is_ok_and(is_free) {
             let _ = std::fs::remove_file(&self.temporary);
@@ -222,14 +222,14 @@ fn check_target(path: &Path, replace: bool) -> Result<(), DraftError> {
     }
 }
 
-/// The name that a file has in the making.
+/// The temporary name of a file.
 fn hidden(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let kept = &name[..name.len().min(LONGEST_KEPT)];
     path.with_file_name(OsString::from_vec([b".", kept, b".perdura-part"].concat()))
 }
 
-/// Removes what a process has left that was killed.
+/// Removes a file that a killed process has left.
 fn remove_left(path: &Path, temporary: &Path) -> Result<(), DraftError> {
     let failed = |doing, source| DraftError::Io { path: path.to_path_buf(), doing, source };
     match temporary.symlink_metadata() {
@@ -240,7 +240,7 @@ fn remove_left(path: &Path, temporary: &Path) -> Result<(), DraftError> {
     }
     let left = match File::open(temporary) {
         Ok(left) => left,
-        // Its maker has just finished, or given up.
+        // Its process has just finished or given up.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(failed("open what was left of it", source)),
     };

@@ -23,7 +23,7 @@ pub enum OpenError {
     /// The file is no pool.
     #[error("this is not a Perdura pool ({why}); create one with `perdura pool create`")]
     NotAPool {
-        /// What tells.
+        /// Why it is not one.
         why: &'static str,
     },
     /// The pool has another format.
@@ -31,12 +31,12 @@ pub enum OpenError {
         "the pool has format version {found}, and this program reads version {known}; open it with a program of that version"
     )]
     Version {
-        /// The pool's.
+        /// The pool's version.
         found: u64,
-        /// This program's.
+        /// The version that this program reads.
         known: u64,
     },
-    /// The pool holds what it cannot hold.
+    /// The pool is damaged: it contains something impossible.
     #[error(
         "the pool is damaged ({what}, at offset {at:#x}); run `perdura pool check` on it, or go back to a copy"
     )]
@@ -51,9 +51,9 @@ pub enum OpenError {
         "the pool is truncated: it has {len} bytes and needs at least {needed}; go back to a copy"
     )]
     Truncated {
-        /// Bytes there are.
+        /// The file's length in bytes.
         len: u64,
-        /// Bytes there must be.
+        /// The length according to the header.
         needed: u64,
     },
     /// The pool was written by an engine that this program does not have.
@@ -63,20 +63,20 @@ pub enum OpenError {
     UnknownEngine {
         /// The pool's engine.
         name: String,
-        /// The engines there are.
+        /// The engines of this program.
         known: &'static str,
     },
-    /// What the pool asks to outlive is more than the memory at hand gives.
+    /// The pool requires transactions to outlive more than they would here.
     #[error(
         "transactions on this pool are to outlive {requires}, but here, with domain '{domain}', they would outlive only {survives}; \
          put it where it gets that, or accept less with `--accept-weaker`"
     )]
     Weaker {
-        /// What the pool asks for.
+        /// What transactions must outlive.
         requires: Survives,
-        /// What it would get.
+        /// What they would outlive.
         survives: Survives,
-        /// In this domain.
+        /// The persistence domain.
         domain: Domain,
     },
     /// The pool was in use without crash consistency when its process ended.
@@ -88,7 +88,7 @@ pub enum OpenError {
         /// The engine.
         engine: String,
     },
-    /// The pool is larger than the limit asked for, or the limit than the pool can ever be.
+    /// The pool is larger than the limit asked for, or the limit is larger than the pool can ever be.
     #[error("{0}")]
     Limit(String),
     /// The log, or the allocator's structures, are damaged.

@@ -1,6 +1,6 @@
-//! Memory that the running transaction has allocated: the right to write it past the log.
+//! Memory that the running transaction has allocated: the right to write it without the log.
 //!
-//! What always holds: only allocation makes a [`Fresh`], and it is good in its own transaction only.
+//! Invariant: only allocation makes a [`Fresh`], and it is valid in its own transaction only.
 
 /// Memory that a transaction has allocated: what [`Tx::allocate`](crate::Tx::allocate) returns, and
 /// [`Tx::write_fresh`](crate::Tx::write_fresh) takes. Others refer to it by its [offset](Fresh::at), which is
@@ -22,7 +22,7 @@ pub struct Fresh {
     pub(crate) len: u64,
     /// The transaction's number.
     pub(crate) transaction: u64,
-    /// Allocations of the transaction before it.
+    /// Number of allocations that the transaction made before it.
     pub(crate) place: usize,
 }
 
@@ -37,7 +37,7 @@ impl Fresh {
         self.len
     }
 
-    /// Whether `len` bytes from its byte `from` on, a word's edge, are in it.
+    /// Whether `len` bytes from its byte `from` on lie in it, and `from` is a multiple of a word.
     pub(crate) const fn has(&self, from: u64, len: u64) -> bool {
         from.is_multiple_of(8) && from <= self.len && len <= self.len - from
     }

@@ -1,7 +1,7 @@
 //! A heap on any memory, with any engine: opening, sessions, transactions, closing.
 //!
-//! Everything here is statically dispatched, but for [`AnyHeap`]; [`Pool`](crate::Pool) wraps it
-//! for programs that choose the engine when they run.
+//! Everything here is statically dispatched, except for [`AnyHeap`]. [`Pool`](crate::Pool) wraps it for programs that
+//! choose the engine at run time.
 
 mod erased;
 mod explicit;
@@ -15,7 +15,7 @@ pub use transaction::HeapTx;
 
 use crate::alloc::{Local, Space};
 use crate::error::OpenError;
-use crate::inside::{self, Place};
+use crate::inside::{self, OwnerThread};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
     Access, Counters, Engine, EngineKind, Error, Mode, OnEngine, Recovery, Result, Session, Ticket,
@@ -26,16 +26,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How a heap is made.
+/// How a heap is created.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Bytes up to which it may grow.
+    /// Limit to which it may grow, in bytes.
     pub limit: u64,
     /// Bytes of log; `None` for an eighth of the limit, at most 64 MiB.
     pub log: Option<u64>,
     /// Identifies the pool.
     pub id: u64,
-    /// What transactions must outlive; `None` for what the memory gives.
+    /// What transactions must outlive; `None` for what they outlive on this memory.
     pub requires: Option<Survives>,
     /// Whether all pages have checksums, or only the page table and the named roots.
     pub checksums: bool,
@@ -44,9 +44,9 @@ pub struct Format {
 /// How a heap is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
-    /// Open although transactions outlive less than the pool asks for.
+    /// Open although transactions outlive less than the pool requires.
     pub accept_weaker: bool,
-    /// Open although the pool was in use without crash consistency when it was left.
+    /// Open although the pool was in use without crash consistency when its process ended.
     pub force: bool,
 }
 
@@ -72,14 +72,14 @@ pub struct Opening {
 pub struct Heap<M: Memory, E: Engine<M>> {
     memory: Arc<M>,
     engine: Arc<E>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     recovery: Recovery,
-    /// The pool's number, if threads inside of its transactions are watched; else 0.
+    /// The pool's number, if threads inside its transactions are tracked; else 0.
     watched: u64,
 }
 
-/// What sessions share besides the engine.
-struct Shared {
+/// SharedState by all sessions, in addition to the engine.
+struct SharedState {
     /// The pool's identifier.
     id: u64,
     memory: Arc<dyn Memory>,
@@ -87,20 +87,20 @@ struct Shared {
     superblock: Mutex<Superblock>,
     /// Counters of the sessions that have ended.
     counters: Mutex<Counters>,
-    /// A session has the memory give back what it can.
+    /// Whether a session is having the memory give back its copies.
     giving_back: AtomicBool,
-    /// Free pages are being given back to the file system, some at a time.
+    /// Whether free pages are being given back to the file system, some at a time.
     releasing: AtomicBool,
-    /// Bytes that the last checkpoint for them has left in limbo: a transaction that is running may look at them.
+    /// Bytes that the last checkpoint made for limbo has left in it: a running transaction may read them.
     held: AtomicU64,
 }
 
-impl Shared {
+impl SharedState {
     fn superblock(&self) -> MutexGuard<'_, Superblock> {
         self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes in limbo up to which no checkpoint is made for them.
+    /// Bytes in limbo up to which no checkpoint is made to free them.
     fn most_limbo(&self) -> u64 {
         let pages = self.memory.len().saturating_sub(self.space.layout().pages);
         let most = (pages / LIMBO_SHARE).max(LIMBO_BYTES).min(self.memory.limit() / LIMBO_LIMIT);
@@ -113,7 +113,7 @@ impl Shared {
 }
 
 impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
-    /// Makes a heap of a zeroed memory.
+    /// Creates a heap in a zeroed memory.
     ///
     /// # Errors
     /// When the memory is too small, or fails.
@@ -134,11 +134,11 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         Self::start(memory, superblock, Recovery::default())
     }
 
-    /// Opens a heap: recovers what the engine that wrote it left behind, whichever that was.
+    /// Opens a heap, after the recovery of the engine that wrote it, whichever that is.
     ///
     /// # Errors
-    /// When the memory holds no pool, a damaged one, one that asks for more than it gets, or
-    /// one left by an engine without crash consistency. Nothing has been written then.
+    /// When the memory holds no pool, a damaged one, one that requires more than it gets, or one left by an engine
+    /// without crash consistency. Nothing has been written then.
     pub fn open(memory: Arc<M>, opening: Opening) -> Result<Self, OpenError> {
         check_safe::<M, E>(&memory)?;
         let mut superblock = Superblock::read(&*memory)?;
@@ -150,7 +150,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             });
         }
         let recovery = recover::<M, E>(&*memory, &superblock, opening.force)?;
-        // Before the header changes: what is damaged is refused untouched, but for recovery.
+        // Before the header changes, so that a damaged pool is refused unchanged, except for recovery.
         superblock.scan(&*memory)?;
         Superblock::make_durable(&*memory)?;
         if superblock.engine != E::NAME || superblock.state == State::Formatting {
@@ -174,7 +174,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let engine = E::start_with_sums(memory.clone(), superblock.log.clone(), Some(sums))?;
         let space = superblock.scan(&*memory)?;
         space.note_unsecured(&*memory);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             id: superblock.id,
             memory: memory.clone(),
             space,
@@ -187,7 +187,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         Ok(Heap { memory, engine, shared, recovery, watched: 0 })
     }
 
-    /// From now on a thread inside of a transaction is refused what would wait for that transaction.
+    /// From now on calls of a thread inside a transaction that would wait for that transaction are refused.
     pub(crate) fn watch(&mut self) {
         self.watched = inside::number();
     }
@@ -204,11 +204,11 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             shared: self.shared.clone(),
             private: self.memory.domain() == Domain::Media,
             watched: self.watched,
-            place: Place::default(),
+            place: OwnerThread::default(),
         })
     }
 
-    /// The memory that it is on.
+    /// Its memory.
     pub fn memory(&self) -> &Arc<M> {
         &self.memory
     }
@@ -223,7 +223,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         &self.recovery
     }
 
-    /// What is free.
+    /// The free space.
     pub fn space(&self) -> &Space {
         &self.shared.space
     }
@@ -240,11 +240,11 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         counters
     }
 
-    /// Makes everything committed durable in place and empties the log. **Not inside of a transaction
-    /// of the calling thread, which it may wait for in vain**; there, [`Session::checkpoint`].
+    /// Makes everything committed durable in place and empties the log. **Must not be called inside a transaction of
+    /// the calling thread, for which it may wait forever**; there, use [`Session::checkpoint`].
     ///
     /// # Errors
-    /// `Io` when the medium failed; on a pool, `Nested` inside of a transaction of the calling thread.
+    /// `Io` when the medium failed; on a pool, `Nested` inside a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
         inside::check_outside(self.watched)?;
         self.engine.checkpoint()?;
@@ -252,9 +252,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         Ok(())
     }
 
-    /// Empties the log as far as the engine needs it to be empty at times, by a session of its own;
-    /// unlike a [`checkpoint`](Self::checkpoint), it leaves to the caches what an engine leaves there for
-    /// good. What that took.
+    /// Empties the log as far as the engine needs it to be empty at times, with a session of its own. Unlike a
+    /// [`checkpoint`](Self::checkpoint), it does not write back what an engine leaves in the caches for good. Returns
+    /// the counters of that session.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint); `Sessions` when there are too many.
@@ -265,26 +265,24 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         Ok(*session.counters())
     }
 
-    /// Makes durable what has waited longer than it should. With an engine that lets commits wait
-    /// it should be called now and then. **Not inside of a transaction of the calling thread, which it would
-    /// wait for in vain.**
+    /// Flushes commits that have waited longer than they should; to be called now and then if the engine lets commits
+    /// wait. **Must not be called inside a transaction of the calling thread, for which it would wait forever.**
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
-    pub fn tend(&self) -> Result<()> {
+    pub fn flush_due(&self) -> Result<()> {
         inside::check_outside(self.watched)?;
-        self.engine.tend()
+        self.engine.flush_due()
     }
 
-    /// Changes what can be changed of the engine while it runs. **Not inside of a transaction of the
-    /// calling thread, which it would wait for in vain.**
+    /// Changes the engine's run-time settings. **Must not be called inside a transaction of the calling thread, for
+    /// which it would wait forever.**
     pub fn tune(&self, tuning: &Tuning) {
         self.engine.tune(tuning);
     }
 
-    /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays
-    /// marked as in use. **Not inside of a transaction of the calling thread, which it may wait for in
-    /// vain.**
+    /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays marked as in use. **Must not
+    /// be called inside a transaction of the calling thread, for which it may wait forever.**
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -294,7 +292,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
 
     fn close_shared(&self) -> Result<()> {
         self.checkpoint()?;
-        // Every session holds the shared part.
+        // Every session holds a reference to the shared part.
         if Arc::strong_count(&self.shared) > 1 {
             return Ok(());
         }
@@ -310,7 +308,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
 
 impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
     fn drop(&mut self) {
-        // A failure leaves the pool marked as in use, also one that `close` has told already.
+        // After a failure, also one that `close` has returned already, the pool stays marked as in use.
         if self.shared.superblock().state == State::Open
             && !std::thread::panicking()
             && inside::check_outside(self.watched).is_ok()
@@ -331,10 +329,9 @@ fn check_safe<M: Memory, E: Engine<M>>(memory: &M) -> Result<(), OpenError> {
     refused.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Runs the recovery of the engine that wrote the pool: `E`'s own if that is its name, so that an
-/// engine around another one may recover in its own way. Also where the header says that the pool was
-/// closed: its log is empty then, and costs a fence; if it is not, what it holds is not lost by what the
-/// header says.
+/// Runs the recovery of the engine that wrote the pool: that of `E` if it has the engine's name, so that an engine
+/// that wraps another one may recover in its own way. It also runs if the header says that the pool was closed: the
+/// log should be empty then, which costs a fence; if it is not, a wrong header loses nothing.
 fn recover<M: Memory + 'static, E: Engine<M>>(
     memory: &M,
     superblock: &Superblock,
@@ -362,7 +359,7 @@ fn kind_of(superblock: &Superblock) -> Result<EngineKind, OpenError> {
     name.parse().map_err(|_| OpenError::UnknownEngine { name: name.clone(), known })
 }
 
-/// An engine's recovery.
+/// Runs an engine's recovery.
 struct Recover<'a, M> {
     memory: &'a M,
     log: Range<u64>,
@@ -376,7 +373,7 @@ impl<M: Memory> OnEngine<M> for Recover<'_, M> {
     }
 }
 
-/// An engine's look at a log.
+/// Runs an engine's inspection of a log.
 struct Inspect<'a, M>(Recover<'a, M>);
 
 impl<M: Memory> OnEngine<M> for Inspect<'_, M> {
@@ -387,8 +384,8 @@ impl<M: Memory> OnEngine<M> for Inspect<'_, M> {
     }
 }
 
-/// Looks at a log that is about to be formatted. Nothing may be alive in it if it has been already,
-/// and is that of the engine that is to have it: the header that said so would be lost.
+/// Inspects a log that is about to be formatted. If it was formatted already, for the engine that is to have it, it
+/// must not contain records in use: with the formatting they would be lost.
 fn before_formatting<M: Memory + 'static>(
     memory: &M,
     superblock: &Superblock,
@@ -419,17 +416,16 @@ pub fn inspect<M: Memory + 'static>(
     Ok(kind_of(superblock)?.run(inspect)?)
 }
 
-/// Bytes of the log area of a new pool of up to `limit` bytes whose log is to have `log`, at most
-/// half of them.
+/// Bytes of the log area of a new pool of up to `limit` bytes: the `log` bytes asked for, at most half of the limit.
 pub(crate) fn log_area<M: Memory, E: Engine<M>>(log: u64, limit: u64) -> u64 {
     log.clamp(area::SMALLEST, limit / 2) + E::beside_log(limit)
 }
 
-/// Bytes in limbo, as a share of the pages that there are, from which on a checkpoint frees them.
+/// Bytes in limbo, as a share of all pages, from which on a checkpoint is made to free them,
 const LIMBO_SHARE: u64 = 32;
-/// Fewer are not worth one.
+/// but not for fewer than these,
 const LIMBO_BYTES: u64 = 1 << 20;
-/// Unless they are this share of the pool's limit.
+/// unless they are this share of the pool's limit.
 const LIMBO_LIMIT: u64 = 16;
 
 /// One thread's transactions on a heap.
@@ -437,22 +433,22 @@ pub struct HeapSession<M: Memory, E: Engine<M>> {
     session: E::Session,
     local: Local,
     engine: Arc<E>,
-    shared: Arc<Shared>,
-    /// The memory keeps copies of what was stored to, which are to be given back now and then.
+    shared: Arc<SharedState>,
+    /// Whether the memory keeps copies of pages that were stored to, to be given back now and then.
     private: bool,
-    /// As the heap's.
+    /// The heap's: see there.
     watched: u64,
     /// The thread that uses the transaction begun by a call.
-    place: Place,
+    place: OwnerThread,
 }
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
-    /// Runs `body` as a transaction and returns when it is durable. If `body` fails, nothing
-    /// has happened. It may be run more than once.
+    /// Runs `body` as a transaction and returns when it is durable. If `body` fails, the transaction has no effect. It
+    /// may be run more than once.
     ///
     /// # Errors
-    /// What `body` returned, or why the commit failed; on a pool, `Nested` if the calling thread is inside
-    /// of another transaction on it.
+    /// The error of `body`, or why the commit failed; on a pool, `Nested` if the calling thread is inside another
+    /// transaction on it.
     #[inline]
     pub fn transaction<R>(
         &mut self,
@@ -473,8 +469,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         self.run_awaited(Mode::Read, body).map(|(result, _)| result)
     }
 
-    /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket
-    /// for the durable one.
+    /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket for the durable commit.
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
@@ -499,8 +494,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         self.run_and(mode, body, E::Session::commit)
     }
 
-    /// As [`run`](Self::run), but returns when it is durable: for less than a wait afterwards,
-    /// with engines whose commits can wait for others.
+    /// As [`run`](Self::run), but returns when the commit is durable: this is cheaper than a wait afterwards, with
+    /// engines that share flushes between commits.
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
@@ -531,7 +526,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         }
     }
 
-    /// Runs `body` after it has met so many conflicts.
+    /// Runs `body`, after `conflicts` conflicts.
     #[inline(always)]
     fn run_once<R>(
         &mut self,
@@ -550,7 +545,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             let reclaimable = || engine.reclaimable();
             body(&mut HeapTx::new(session, local, shared, &reclaimable))
         };
-        // Whatever the body makes of a conflict, it is run again.
+        // The body is run again even if it swallows the conflict's error.
         if E::Session::CONFLICTS && running.session.session.has_conflict() {
             return Err(Error::Conflict);
         }
@@ -589,22 +584,22 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         }
     }
 
-    /// Makes a checkpoint, so that what is in limbo can be used again.
+    /// Makes a checkpoint, so that space in limbo can be reused.
     #[cold]
     fn empty_limbo(&mut self) {
-        // The transaction has committed whatever comes of this: a checkpoint that fails is the last one, and a medium
-        // that fails shows at the next commit.
+        // The transaction has committed, even if this fails: a failed checkpoint is the last one, and a failed medium
+        // shows at the next commit.
         if self.session.checkpoint().is_ok() {
             let held = self.shared.space.reclaim(self.engine.reclaimable());
             self.shared.held.store(held, Ordering::Relaxed);
         }
     }
 
-    /// Has the memory give back what it keeps beside the durable image. If another session is at it,
-    /// this one waits, and with it what it would store meanwhile.
+    /// Makes the memory give back its copies of pages beyond the durable image. If another session is doing so, waits
+    /// for it, which also keeps this session from storing meanwhile.
     #[cold]
     fn give_back(&self) {
-        let Shared { giving_back, memory, .. } = &*self.shared;
+        let SharedState { giving_back, memory, .. } = &*self.shared;
         let mut turn = 0;
         while giving_back.swap(true, Ordering::Acquire) {
             memory.pause(turn);
@@ -623,24 +618,23 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// Returns when the commit with this ticket is durable.
     ///
     /// # Errors
-    /// `Io` when the medium failed; on a pool, `Nested` inside of a transaction of the calling thread.
+    /// `Io` when the medium failed; on a pool, `Nested` inside a transaction of the calling thread.
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
         self.place.check_others(self.watched)?;
         self.session.wait_durable(ticket)
     }
 
-    /// Turn `turn` (from 0) of a loop that waits for another session: see [`Memory::pause`].
+    /// The pause in iteration `turn` (from 0) of a loop that waits for another session: see [`Memory::pause`].
     pub fn pause(&self, turn: u32) {
         self.shared.memory.pause(turn);
     }
 
-    /// What this session has done.
+    /// The session's counters.
     pub fn counters(&self) -> &Counters {
         self.session.counters()
     }
 
-    /// Where its last transaction stands among all others, in a simulator: see
-    /// [`Session::serial`].
+    /// The last transaction's place in the serial order, in a simulator: see [`Session::serial`].
     pub fn serial(&self) -> Option<u64> {
         self.session.serial()
     }

@@ -1,4 +1,4 @@
-//! What a pool is, for people and programs.
+//! Information about a pool, for people and programs.
 
 use crate::alloc::space::Usage;
 use crate::superblock::{State, Superblock};
@@ -6,7 +6,7 @@ use perdura_memory::{Domain, Mapped, Memory, Survives};
 use serde::Serialize;
 use std::path::Path;
 
-/// Everything that can be told about a pool.
+/// All information about a pool.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -30,9 +30,9 @@ pub struct Info {
     pub in_use: bool,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Bytes up to which it grows, as it is opened now.
+    /// Limit to which it grows, in bytes, as it is opened now.
     pub limit: u64,
-    /// Bytes up to which it grows when it is opened without a limit.
+    /// Limit to which it grows when it is opened without a limit.
     pub own_limit: u64,
     /// Bytes of log.
     pub log_bytes: u64,
@@ -40,7 +40,7 @@ pub struct Info {
     pub checksums: bool,
     /// Bytes of the file that are allocated to objects, or in limbo.
     pub used_bytes: u64,
-    /// What is free in the file as it is now.
+    /// The free space of the file as it is now.
     pub usage: Usage,
     /// Bytes that objects can still take until the limit is reached.
     pub free_bytes: u64,
@@ -48,7 +48,7 @@ pub struct Info {
     pub domain: Domain,
     /// What transactions outlive here.
     pub survives: Survives,
-    /// The same, in words.
+    /// The same, described in words.
     pub durability: String,
     /// What transactions must outlive for the pool to be opened.
     pub requires: Survives,
@@ -59,11 +59,11 @@ pub struct Info {
 }
 
 impl Info {
-    /// Of a pool that is open, or mapped to be looked at.
+    /// Of a pool that is open, or mapped for inspection.
     pub fn new(path: &Path, memory: &Mapped, superblock: &Superblock, usage: Usage) -> Self {
         let bytes = memory.len();
         let free = usage.free_page_bytes + usage.free_slot_bytes;
-        // An open pool may have been given another limit than its own.
+        // An open pool may have a limit other than its own.
         let limit = if memory.is_read_only() { superblock.limit } else { memory.limit() };
         Info {
             path: path.display().to_string(),

@@ -1,12 +1,12 @@
-//! Which pools the calling thread is inside of a transaction on: what would wait for that transaction
-//! waits for its own thread, and is refused at once.
+//! Tracks on which pools the calling thread is inside a transaction: a call that would wait for that transaction would
+//! wait for its own thread, and is refused at once.
 //!
-//! What always holds: a thread has at most one transaction open on a pool, whatever handle, session or
-//! clone it is on. One that is a closure stays on its thread. One that was begun by a call belongs to the
-//! thread that used it last: its [`Place`] says which that is, and entries of other threads are stale.
+//! Invariant: a thread has at most one transaction open on a pool, whatever handle, session or clone it is on. One
+//! that is a closure stays on its thread. One that was begun by a call belongs to the thread that used it last: its
+//! [`OwnerThread`] says which that is, and entries of other threads are stale.
 //!
-//! Heaps that are no pool's are not watched (their number is 0): the programs of a simulated machine
-//! take turns on one thread.
+//! Heaps outside of pools are not tracked (their number is 0): the programs of a simulated machine take turns on one
+//! thread.
 
 use perdura_engine::{Error, Result};
 use std::cell::{Cell, RefCell};
@@ -14,51 +14,51 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The thread that is inside of a transaction begun by a call; 0 for none.
+/// The thread that is inside a transaction begun by a call; 0 for none.
 type Owner = Arc<AtomicUsize>;
 
-/// A transaction that the thread has open.
-struct Open {
+/// An open transaction of the thread.
+struct OpenTransaction {
     pool: u64,
-    /// If it was begun by a call.
+    /// Set if it was begun by a call.
     owner: Option<Owner>,
 }
 
-impl Open {
+impl OpenTransaction {
     fn is_stale(&self) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.load(Ordering::Relaxed) != this_thread())
     }
 }
 
-/// What `ONE` says if the thread has more open than one closure: `OPEN` has it then.
+/// The value of `ONE` if the thread has more open than one closure: then `OPEN` has the list.
 const SEVERAL: u64 = u64::MAX;
 
 thread_local! {
-    /// The pool of the closure that runs, if that is all: 0 for none.
+    /// The pool of the running closure, if nothing else is open; 0 for none.
     static ONE: Cell<u64> = const { Cell::new(0) };
-    /// What is open, if `ONE` says `SEVERAL`.
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    /// The open transactions, if `ONE` is `SEVERAL`.
+    static OPEN: RefCell<Vec<OpenTransaction>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A number for a pool that is opened: no other has it in this process.
+/// A number for a pool that is opened, unique in this process.
 pub(crate) fn number() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// The calling thread is inside of a transaction on the pool until this is dropped.
+/// Marks the calling thread as inside a transaction on the pool until it is dropped.
 pub(crate) struct Inside(u64);
 
-/// Notes that a closure runs as a transaction on the pool.
+/// Records that a closure runs as a transaction on the pool.
 ///
 /// # Errors
-/// `Nested` if the thread is inside of one already.
+/// `Nested` if the thread is inside one already.
 #[inline]
 pub(crate) fn enter(pool: u64) -> Result<Inside> {
     if pool != 0 {
         match ONE.get() {
             0 => ONE.set(pool),
-            one => enter_another(one, Open { pool, owner: None })?,
+            one => enter_another(one, OpenTransaction { pool, owner: None })?,
         }
     }
     Ok(Inside(pool))
@@ -75,7 +75,7 @@ impl Drop for Inside {
     }
 }
 
-/// Nothing, unless the calling thread is inside of a transaction on the pool.
+/// Checks that the calling thread is not inside a transaction on the pool.
 ///
 /// # Errors
 /// `Nested` if it is.
@@ -94,11 +94,11 @@ pub(crate) fn check_outside(pool: u64) -> Result<()> {
     }
 }
 
-/// Drops what is stale, and looks for the pool: but for `owner`'s transaction.
+/// Drops stale entries, and looks for the pool; `owner`'s transaction does not count.
 fn check_others(pool: u64, owner: Option<&Owner>) -> Result<()> {
     with_open(|all| {
         all.retain(|open| !open.is_stale());
-        let own = |open: &Open| match (&open.owner, owner) {
+        let own = |open: &OpenTransaction| match (&open.owner, owner) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             _ => false,
         };
@@ -109,12 +109,12 @@ fn check_others(pool: u64, owner: Option<&Owner>) -> Result<()> {
 }
 
 #[cold]
-fn enter_another(one: u64, open: Open) -> Result<()> {
+fn enter_another(one: u64, open: OpenTransaction) -> Result<()> {
     match one {
         0 => {}
         SEVERAL => check_others(open.pool, None)?,
         one if one == open.pool => return Err(Error::Nested),
-        one => drop(with_open(|all| all.push(Open { pool: one, owner: None }))),
+        one => drop(with_open(|all| all.push(OpenTransaction { pool: one, owner: None }))),
     }
     with_open(|all| {
         all.push(open);
@@ -124,7 +124,7 @@ fn enter_another(one: u64, open: Open) -> Result<()> {
 }
 
 #[cold]
-fn leave(is_it: impl Fn(&Open) -> bool) {
+fn leave(is_it: impl Fn(&OpenTransaction) -> bool) {
     with_open(|all| {
         if let Some(place) = all.iter().rposition(is_it) {
             all.remove(place);
@@ -135,33 +135,33 @@ fn leave(is_it: impl Fn(&Open) -> bool) {
     });
 }
 
-/// What is open; nothing while the thread ends.
-fn with_open<R>(body: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
+/// The open transactions; empty while the thread ends.
+fn with_open<R>(body: impl FnOnce(&mut Vec<OpenTransaction>) -> R) -> Option<R> {
     OPEN.try_with(|open| body(&mut open.borrow_mut())).ok()
 }
 
 /// A session's transactions that are begun by a call.
 #[derive(Default)]
-pub(crate) struct Place(Owner);
+pub(crate) struct OwnerThread(Owner);
 
-impl Place {
-    /// Notes that the calling thread begins one.
+impl OwnerThread {
+    /// Records that the calling thread begins one.
     ///
     /// # Errors
-    /// `Nested` if the thread is inside of one on the pool already.
+    /// `Nested` if the thread is inside one on the pool already.
     pub(crate) fn begin(&self, pool: u64) -> Result<()> {
         if pool == 0 {
             return Ok(());
         }
         check_outside(pool)?;
         self.0.store(this_thread(), Ordering::Relaxed);
-        enter_another(ONE.get(), Open { pool, owner: Some(self.0.clone()) })
+        enter_another(ONE.get(), OpenTransaction { pool, owner: Some(self.0.clone()) })
     }
 
-    /// Notes that the calling thread uses the one that is open: it is that thread's from here on.
+    /// Records that the calling thread uses the open one, which belongs to that thread from here on.
     ///
     /// # Errors
-    /// `Nested` if the thread is inside of another one on the pool.
+    /// `Nested` if the thread is inside another one on the pool.
     pub(crate) fn take(&self, pool: u64) -> Result<()> {
         if pool == 0 || self.0.load(Ordering::Relaxed) == this_thread() {
             return Ok(());
@@ -169,7 +169,7 @@ impl Place {
         self.begin(pool)
     }
 
-    /// Nothing, unless the calling thread is inside of a transaction on the pool that is not this one.
+    /// Checks that the calling thread is inside no transaction on the pool except this one.
     ///
     /// # Errors
     /// `Nested` if it is.
@@ -180,7 +180,7 @@ impl Place {
         }
     }
 
-    /// Notes that it is over.
+    /// Records that it has ended.
     pub(crate) fn end(&self) {
         if self.0.swap(0, Ordering::Relaxed) != 0 {
             leave(|open| open.owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.0)));
@@ -188,7 +188,7 @@ impl Place {
     }
 }
 
-/// A number that no other living thread has: where something of the thread's own is.
+/// A number unique among living threads: the address of a thread-local variable.
 fn this_thread() -> usize {
     thread_local!(static OWN: u8 = const { 0 });
     OWN.with(|own| ptr::from_ref(own).addr())

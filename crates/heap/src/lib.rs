@@ -22,14 +22,14 @@
 //!   [`read`](Handle::read) take a closure, [`begin_write`](Handle::begin_write) returns a [`Transaction`], and
 //!   [`submit`](Handle::submit) a ticket that can be waited for, or awaited ([`Pool::durable`]).
 //! - [`Tx`] and [`TxExt`] are what a transaction can do; [`collections`] live in the pool, and are found by their names.
-//! - [`Persist`] is derived for structs and enums of one's own.
+//! - [`Persist`] can be derived for a program's own structs and enums.
 //! - [`Error`] and [`OpenError`] say what happened and what to do; [`check`](check::check()) walks a pool.
 //!
-//! [`Heap`] and its sessions are the same on any memory with any engine, for simulators and crash tests. Programs need it
-//! seldom.
+//! [`Heap`] and its sessions do the same on any memory with any engine, for simulators and crash tests. Programs
+//! seldom need them.
 //!
-//! Reading order of the code: [`tx`] (what a transaction can do), [`pool`] (files), [`heap`] (any memory),
-//! [`superblock`] and [`alloc`] (what is in a pool), [`roots`], [`persist`], [`collections`], [`check`].
+//! Reading order of the code: [`tx`] (operations of a transaction), [`pool`] (files), [`heap`] (any memory),
+//! [`superblock`] and [`alloc`] (the pool's structure), [`roots`], [`persist`], [`collections`], [`check`].
 
 // Derived code names the crate.
 extern crate self as perdura;

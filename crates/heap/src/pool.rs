@@ -1,4 +1,4 @@
-//! Pools: heaps in files, with the engine chosen when the program runs.
+//! Pools: heaps in files, with the engine chosen at run time.
 
 mod durable;
 mod explicit;
@@ -49,16 +49,16 @@ pub struct Options {
     recorder: Option<Arc<Recorder>>,
 }
 
-/// Bytes up to which a pool grows unless told otherwise.
+/// Default limit of a pool's size, in bytes.
 pub const DEFAULT_SIZE: u64 = 1 << 30;
 
 impl Options {
-    /// The defaults: `redo`, the domain that the file's backing has, 1 GiB.
+    /// The defaults: `redo`, the domain of the file's backing, 1 GiB.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The engine; the pool's own, or `redo` for a new one, unless given.
+    /// The engine. Default: the pool's own, or `redo` for a new one.
     #[must_use]
     pub fn engine(mut self, engine: EngineKind) -> Self {
         self.engine = Some(engine);
@@ -72,40 +72,40 @@ impl Options {
         self
     }
 
-    /// Bytes up to which the pool grows. A pool can be reopened with up to four times the size
-    /// that it was created with.
+    /// Limit to which the pool grows, in bytes. A pool can be reopened with up to four times the size that it was
+    /// created with.
     #[must_use]
     pub fn size(mut self, bytes: u64) -> Self {
         self.size = Some(bytes);
         self
     }
 
-    /// Bytes of log of a new pool: a transaction, and what is written between checkpoints, must
-    /// fit. An eighth of the size, at most 64 MiB, unless given.
+    /// Bytes of log of a new pool: a transaction, and everything that is logged between checkpoints, must fit.
+    /// Default: an eighth of the size, at most 64 MiB.
     #[must_use]
     pub fn log(mut self, bytes: u64) -> Self {
         self.log = Some(bytes);
         self
     }
 
-    /// What transactions on a new pool must outlive: it is refused where they do not. What they
-    /// outlive where it is created, unless given.
+    /// What transactions on a new pool must outlive: it is refused where they do not. Default: what they outlive where
+    /// it is created.
     #[must_use]
     pub fn requires(mut self, survives: Survives) -> Self {
         self.requires = Some(survives);
         self
     }
 
-    /// Whether all pages of a new pool have checksums, so that whatever its medium damages is noticed
-    /// when it is read, or by [`check`](crate::check::check()). The page table, the named roots, the
-    /// header and the log are always checked. docs/bit-rot.md says what it costs.
+    /// Whether all pages of a new pool have checksums, so that damage by its medium is detected when it is read, or by
+    /// [`check`](crate::check::check()). The page table, the named roots, the header and the log always have
+    /// checksums. docs/bit-rot.md has the cost.
     #[must_use]
     pub fn checksums(mut self, checksums: bool) -> Self {
         self.checksums = checksums;
         self
     }
 
-    /// Open although transactions outlive less than the pool asks for.
+    /// Open although transactions outlive less than the pool requires.
     #[must_use]
     pub fn accept_weaker(mut self, accept: bool) -> Self {
         self.opening.accept_weaker = accept;
@@ -119,14 +119,14 @@ impl Options {
         self
     }
 
-    /// What can be set of engines that let commits wait: see [`Tuning`].
+    /// Settings of engines that let commits wait: see [`Tuning`].
     #[must_use]
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
         self
     }
 
-    /// What is done to the pool's file is recorded, for crash tests; the domain must be `media`.
+    /// Records all operations on the pool's file, for crash tests; the domain must be `media`.
     #[must_use]
     pub fn record(mut self, recorder: Arc<Recorder>) -> Self {
         self.recorder = Some(recorder);
@@ -136,14 +136,14 @@ impl Options {
     /// Creates a pool. After an error there is no new file.
     ///
     /// # Errors
-    /// When the file exists or cannot be made, or the size is impossible.
+    /// When the file exists or cannot be created, or the size is impossible.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        Inner::create(self.engine.unwrap_or_default(), self, path)
+        EngineHeap::create(self.engine.unwrap_or_default(), self, path)
             .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
-    /// Opens a pool, recovering it if it was not closed. Of several that try at once, one succeeds.
+    /// Opens a pool, recovering it if it was not closed. If several try at once, one succeeds.
     ///
     /// # Errors
     /// See [`OpenError`]. The pool has not been written to then.
@@ -159,17 +159,18 @@ impl Options {
                 known: EngineKind::NAMES,
             })?,
         };
-        Inner::open(engine, self, file, &found).map(|inner| Pool::new(path, inner, &self.tuning))
+        EngineHeap::open(engine, self, file, &found)
+            .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
-    /// Opens the pool if the file is there, creates it if not. What a creation that was cut short
-    /// has left is used up by the next one.
+    /// Opens the pool if the file exists, and creates it otherwise. The leftovers of an interrupted creation are
+    /// reused by the next one.
     ///
     /// # Errors
     /// As [`open`](Self::open) and [`create`](Self::create).
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        // Others may make the pool, or remove it, between a look and what follows it.
+        // Other processes may create or remove the pool between a check and the following step.
         let mut attempt = 1;
         loop {
             match self.open(path) {
@@ -183,9 +184,8 @@ impl Options {
         }
     }
 
-    /// Reads the pool's header, and tries recovery out on a private mapping: what turns out to be
-    /// damaged is refused before anything is written. Under the lock that the pool will have, so that
-    /// nothing changes in between.
+    /// Reads the pool's header, and rehearses recovery on a private mapping, so that a damaged pool is refused before
+    /// anything is written. The lock that the pool will have is held, so that nothing changes in between.
     fn rehearse(&self, file: &LockedFile) -> Result<Rehearsed, OpenError> {
         let memory = Arc::new(Noting::new(file.rehearse()?));
         let superblock = Superblock::read(&*memory)?;
@@ -207,15 +207,15 @@ impl Options {
             )));
         }
         let id = new_id();
-        // What the header will say tells how much the file must hold at first.
+        // The future header determines how much space the file must have at first.
         let area = log_area::<Mapped, E>(log, limit);
         let checksums = self.checksums;
         let plan = Superblock::new(limit, area, id, E::NAME, Survives::Nothing, checksums);
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };
-        // Nobody sees the file before all of this has gone well.
+        // The file becomes visible only after all of this has succeeded.
         let mapped = Mapped::prepare(path, plan.smallest_len(), map, self.recorder.clone())?;
-        // The page table gets its space with the pages. One that keeps all of it does no harm.
+        // The page table gets its space with the pages. A table that keeps all of it does no harm.
         if let Some(spare) = plan.spare_table(0) {
             let _ = mapped.release(spare);
             mapped.check_fence().map_err(perdura_engine::Error::from)?;
@@ -260,17 +260,17 @@ fn new_id() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
 }
 
-/// Makes [`Inner`], a heap of each engine, and `each!`, which runs code on whichever it is.
+/// Makes [`EngineHeap`], a heap of each engine, and `each!`, which runs code on the heap it has.
 macro_rules! inner {
     ({ $dollar:tt } $($(#[$doc:meta])* $kind:ident $name:literal $engine:ident $made:tt;)*) => {
-        enum Inner {
+        enum EngineHeap {
             $($kind(Heap<Mapped, perdura_engine::$engine<Mapped>>),)*
         }
 
-        impl Inner {
+        impl EngineHeap {
             fn create(kind: EngineKind, how: &Options, path: &Path) -> Result<Self, OpenError> {
                 match kind {
-                    $(EngineKind::$kind => how.create_with(path).map(Inner::$kind),)*
+                    $(EngineKind::$kind => how.create_with(path).map(EngineHeap::$kind),)*
                 }
             }
 
@@ -281,13 +281,13 @@ macro_rules! inner {
                 found: &Rehearsed,
             ) -> Result<Self, OpenError> {
                 match kind {
-                    $(EngineKind::$kind => how.open_with(file, found).map(Inner::$kind),)*
+                    $(EngineKind::$kind => how.open_with(file, found).map(EngineHeap::$kind),)*
                 }
             }
 
             fn kind(&self) -> EngineKind {
                 match self {
-                    $(Inner::$kind(_) => EngineKind::$kind,)*
+                    $(EngineHeap::$kind(_) => EngineKind::$kind,)*
                 }
             }
         }
@@ -295,7 +295,7 @@ macro_rules! inner {
         macro_rules! each {
             ($dollar inner:expr, $dollar heap:ident => $dollar body:expr) => {
                 match $dollar inner {
-                    $(Inner::$kind($dollar heap) => $dollar body,)*
+                    $(EngineHeap::$kind($dollar heap) => $dollar body,)*
                 }
             };
         }
@@ -307,7 +307,7 @@ mod compaction;
 
 pub use compaction::Compaction;
 
-/// Code that wants the heap with its engine known, to be compiled for each: see [`Pool::visit`].
+/// Code that needs the heap with its engine known, compiled for each engine: see [`Pool::visit`].
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -337,18 +337,18 @@ pub use compaction::Compaction;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Visitor {
-    /// What it returns.
+    /// Its result.
     type Output;
 
     /// Runs on the pool's heap.
     fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output;
 }
 
-/// A heap, after the threads that work for it: dropped in this order.
-struct Opened {
+/// A heap, after the threads that work on it: dropped in this order.
+struct OpenPool {
     waiter: OnceLock<Waiter>,
     flusher: Option<Flusher>,
-    inner: Inner,
+    inner: EngineHeap,
 }
 
 /// An open pool. Clones are the same pool; it is closed when the last of them, and of their
@@ -385,18 +385,18 @@ struct Opened {
 /// ```
 #[derive(Clone)]
 pub struct Pool {
-    inner: Arc<Opened>,
+    inner: Arc<OpenPool>,
     path: Arc<PathBuf>,
 }
 
 impl Pool {
-    fn new(path: &Path, mut inner: Inner, tuning: &Tuning) -> Self {
+    fn new(path: &Path, mut inner: EngineHeap, tuning: &Tuning) -> Self {
         let flusher = each!(&mut inner, heap => {
             heap.watch();
             heap.tune(tuning);
             Flusher::of(heap.engine())
         });
-        let opened = Opened { waiter: OnceLock::new(), flusher, inner };
+        let opened = OpenPool { waiter: OnceLock::new(), flusher, inner };
         Pool { inner: Arc::new(opened), path: Arc::new(path.to_owned()) }
     }
 
@@ -410,7 +410,7 @@ impl Pool {
     }
 
     /// A future that resolves when the commit with this ticket, and all before it, are durable: for tasks that must
-    /// not block. The first call starts a thread with a session of its own, which waits in their place.
+    /// not block. The first call starts a thread with a session of its own, which waits instead of the tasks.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -444,7 +444,7 @@ impl Pool {
         if let Some(started) = waiter.get() {
             return Ok(started);
         }
-        // Of several that start one at the same time, all but one end theirs.
+        // If several threads start one at the same time, all but one end theirs.
         let started = Waiter::start(each!(&self.inner.inner, heap => heap.session()?.erased()))?;
         Ok(waiter.get_or_init(|| started))
     }
@@ -454,17 +454,17 @@ impl Pool {
         each!(&self.inner.inner, heap => visitor.visit(heap))
     }
 
-    /// Where it is.
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its engine.
+    /// The engine.
     pub fn engine(&self) -> EngineKind {
         self.inner.inner.kind()
     }
 
-    /// The memory that it is on.
+    /// The memory.
     pub fn memory(&self) -> &Mapped {
         each!(&self.inner.inner, heap => heap.memory())
     }
@@ -479,7 +479,7 @@ impl Pool {
         each!(&self.inner.inner, heap => heap.counters())
     }
 
-    /// Everything that can be told about it.
+    /// All information about it.
     pub fn info(&self) -> Info {
         each!(&self.inner.inner, heap => Info::new(
             &self.path,
@@ -489,8 +489,8 @@ impl Pool {
         ))
     }
 
-    /// Why the file could not grow when that was tried last, though the pool's limit allows it: the
-    /// disk, or a quota, is full. Gone when the file has grown since.
+    /// Why the file could not grow at the last attempt, though the pool's limit allows it: the disk, or a quota, is
+    /// full. `None` once the file has grown.
     pub fn cannot_grow(&self) -> Option<std::io::Error> {
         each!(&self.inner.inner, heap => heap.space().refusal())
     }
@@ -498,12 +498,12 @@ impl Pool {
     /// Makes everything committed durable in place and empties the log.
     ///
     /// # Errors
-    /// `Io` when the medium failed; `Nested` inside of a transaction of the calling thread.
+    /// `Io` when the medium failed; `Nested` inside a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
         each!(&self.inner.inner, heap => heap.checkpoint())
     }
 
-    /// Gives space back to the file system if much is free: see [`Heap::release_some`].
+    /// Gives a part of the free space back to the file system if much is free: see [`Heap::release_some`].
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -511,7 +511,7 @@ impl Pool {
         each!(&self.inner.inner, heap => heap.release_some())
     }
 
-    /// Gives all free space back to the file system that is in runs of 64 KiB: see [`Heap::release_all`].
+    /// Gives all free runs of 64 KiB back to the file system: see [`Heap::release_all`].
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -519,15 +519,15 @@ impl Pool {
         each!(&self.inner.inner, heap => heap.release_all())
     }
 
-    /// Closes the pool and tells whether that worked, which dropping cannot. While clones or
-    /// handles are left, the pool stays open for them.
+    /// Closes the pool and reports errors, which dropping cannot. While clones or handles are left, the pool stays
+    /// open for them.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn close(self) -> Result<()> {
         self.checkpoint()?;
         match Arc::try_unwrap(self.inner) {
-            Ok(Opened { waiter, flusher, inner }) => {
+            Ok(OpenPool { waiter, flusher, inner }) => {
                 drop((waiter, flusher));
                 each!(inner, heap => heap.close())
             }
@@ -538,9 +538,8 @@ impl Pool {
 
 /// One thread's transactions on a pool, whatever its engine.
 ///
-/// A thread that is inside of a transaction on one handle can begin, commit or wait on no other one of
-/// the same pool, nor have the pool make a checkpoint: it would wait for itself, and gets an
-/// [`Error::Nested`](crate::Error::Nested) instead.
+/// A thread inside a transaction on one handle cannot begin, commit or wait on another handle of the same pool, nor
+/// make a checkpoint: it would wait for itself, and gets an [`Error::Nested`] instead.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -552,24 +551,24 @@ impl Pool {
 /// ```
 pub struct Handle {
     session: AnySession,
-    open: Option<explicit::Open>,
+    open: Option<explicit::OpenTransaction>,
     // After the session: the pool is closed last.
     pool: Pool,
 }
 
 impl Handle {
-    /// Runs `body` as a transaction and returns when it is durable. If `body` fails, nothing
-    /// has happened. It may be run more than once.
+    /// Runs `body` as a transaction and returns when it is durable. If `body` fails, the transaction has no effect. It
+    /// may be run more than once.
     ///
     /// # Errors
-    /// What `body` returned, or why the commit failed; `Nested` if the calling thread is inside of a
-    /// transaction on another handle of the pool.
+    /// The error of `body`, or why the commit failed; `Nested` if the calling thread is inside a transaction on
+    /// another handle of the pool.
     pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         self.check_closed()?;
         self.session.transaction(body)
     }
 
-    /// As [`transaction`](Self::transaction), with an error type of the caller's own: whatever `body` fails with rolls the
+    /// As [`transaction`](Self::transaction), with an error type of the caller's own: any error of `body` rolls the
     /// transaction back, and is returned as it is.
     ///
     /// ```
@@ -600,7 +599,7 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// What `body` returned, or why the commit failed.
+    /// The error of `body`, or why the commit failed.
     pub fn try_transaction<R, F: From<Error>>(
         &mut self,
         body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
@@ -628,8 +627,7 @@ impl Handle {
         with_own_error(body, |body| self.read(body))
     }
 
-    /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket
-    /// for the durable one.
+    /// As [`transaction`](Self::transaction), but returns at the logical commit, with a ticket for the durable commit.
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
@@ -637,8 +635,7 @@ impl Handle {
         self.run(Mode::Write, body)
     }
 
-    /// As [`read`](Self::read), with a ticket for the moment when everything that was read is
-    /// durable.
+    /// As [`read`](Self::read), with a ticket that is durable when everything that was read is.
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
@@ -666,18 +663,18 @@ impl Handle {
     /// Returns when the commit with this ticket, and all before it, are durable.
     ///
     /// # Errors
-    /// `Io` when the medium failed; `Nested` inside of a transaction on another handle of the pool.
+    /// `Io` when the medium failed; `Nested` inside a transaction on another handle of the pool.
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
         self.session.wait(ticket)
     }
 
-    /// What this handle has done.
+    /// The handle's counters.
     pub fn counters(&self) -> Counters {
         self.session.counters()
     }
 }
 
-/// Runs `body` by `run`, and returns the error that `body` has failed with, if it has.
+/// Runs `body` by `run`, and returns the error of `body`, if it failed.
 fn with_own_error<R, F: From<Error>>(
     mut body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
     run: impl FnOnce(&mut dyn FnMut(&mut dyn Tx) -> Result<R>) -> Result<R>,

@@ -1,6 +1,6 @@
-//! The catalogue of named roots: a list of `{ next, pointer, kind | name length << 32, check, name }`,
-//! whose head is in the pool's third page. The check is of all the rest of an entry: a root is never
-//! damaged unnoticed, whether the pool has checksums or not.
+//! The catalogue of named roots: a list of `{ next, pointer, kind | name length << 32, check, name }`, whose head is
+//! in the pool's third page. The check includes the rest of the entry: damage to a root is always detected, whether
+//! the pool has checksums or not.
 //!
 //! Programs look roots up seldom, so this is compiled once for all engines and memories.
 
@@ -10,25 +10,25 @@ use perdura_engine::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const LONGEST_NAME: usize = 255;
-/// More than this many roots are a list that bites its tail.
+/// A list longer than this many roots must contain a cycle.
 const MOST: usize = 1 << 20;
 const CHECK: u64 = 24;
 const NAME: u64 = 32;
 
-/// A root, its name, and where it stands.
+/// A root, its name, and its entry's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedRoot {
     /// The name.
     pub name: Vec<u8>,
     /// The root.
     pub root: Root,
     /// Offset of the entry's own block.
     pub entry: u64,
-    /// The entry after it.
+    /// The next entry.
     next: u64,
 }
 
-impl Named {
+impl NamedRoot {
     /// The entry's words before its name.
     fn words(&self) -> [u64; 4] {
         let shape = u64::from(self.root.kind) | (self.name.len() as u64) << 32;
@@ -45,12 +45,11 @@ impl Named {
     }
 }
 
-/// Calls `found` with each root; stops when it returns true, and gives that one with the one before
-/// it.
+/// Calls `found` with each root until it returns true. Returns that root and the one before it.
 fn search<T: Tx + ?Sized>(
     tx: &mut T,
-    found: &mut dyn FnMut(&Named) -> bool,
-) -> Result<Option<(Option<Named>, Named)>> {
+    found: &mut dyn FnMut(&NamedRoot) -> bool,
+) -> Result<Option<(Option<NamedRoot>, NamedRoot)>> {
     let (mut entry, mut before) = (tx.read_word(CATALOGUE)?, None);
     for _ in 0..MOST {
         if entry == 0 {
@@ -67,7 +66,7 @@ fn search<T: Tx + ?Sized>(
         }
         let mut name = vec![0; len];
         tx.read_bytes(entry + NAME, &mut name).map_err(Error::in_pool)?;
-        let named = Named { name, root: Root { at, kind: shape as u32 }, entry, next };
+        let named = NamedRoot { name, root: Root { at, kind: shape as u32 }, entry, next };
         if named.words()[3] != check {
             return Err(Error::corrupt("named root with a wrong check", entry));
         }
@@ -93,18 +92,18 @@ pub(crate) fn set(tx: &mut dyn Tx, name: &str, root: Root) -> Result<()> {
     match search(tx, &mut |named| named.name == name.as_bytes())? {
         Some((before, named)) if root.at == 0 => {
             match before {
-                Some(before) => Named { next: named.next, ..before }.write(tx)?,
+                Some(before) => NamedRoot { next: named.next, ..before }.write(tx)?,
                 None => tx.write_word(CATALOGUE, named.next)?,
             }
             tx.free(named.entry).map_err(Error::in_pool)
         }
-        Some((_, named)) => Named { root, ..named }.write(tx),
+        Some((_, named)) => NamedRoot { root, ..named }.write(tx),
         None if root.at == 0 => Ok(()),
         None => {
             let new = tx.allocate(Purpose::General, NAME + name.len() as u64)?;
             let entry = new.at();
             let next = tx.read_word(CATALOGUE)?;
-            let named = Named { name: name.as_bytes().to_vec(), root, entry, next };
+            let named = NamedRoot { name: name.as_bytes().to_vec(), root, entry, next };
             let mut bytes = named.words().map(u64::to_ne_bytes).concat();
             bytes.extend_from_slice(&named.name);
             tx.write_fresh(new, 0, &bytes)?;
@@ -117,7 +116,7 @@ pub(crate) fn set(tx: &mut dyn Tx, name: &str, root: Root) -> Result<()> {
 ///
 /// # Errors
 /// `Corrupt` where the catalogue is damaged.
-pub fn all<T: Tx + ?Sized>(tx: &mut T) -> Result<Vec<Named>> {
+pub fn all<T: Tx + ?Sized>(tx: &mut T) -> Result<Vec<NamedRoot>> {
     let mut all = Vec::new();
     search(tx, &mut |named| {
         all.push(named.clone());

@@ -1,7 +1,7 @@
-//! Savepoints: points inside a transaction that it can go back to, with what it wrote, allocated and freed.
+//! Savepoints: points inside a transaction to which its writes, allocations and frees can be undone.
 //!
-//! What always holds: a savepoint is good until its transaction ends or goes back to one before it. One that
-//! is not is refused, and never undoes something else.
+//! Invariant: a savepoint is valid until its transaction ends or is undone to an earlier one. An invalid one is
+//! refused, and never undoes anything else.
 
 use perdura_engine::{Error, Mark, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
-    /// Savepoints before it that were good when it was made.
+    /// The number of earlier savepoints that were valid when it was made.
     depth: usize,
-    /// No other one has it.
+    /// A unique number.
     number: u64,
 }
 
-/// Where and when a transaction is: see [`Tx::moment`](crate::Tx::moment).
+/// Identifies a state of a transaction: see [`Tx::moment`](crate::Tx::moment).
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -44,26 +44,26 @@ pub struct Savepoint {
 pub struct Moment {
     /// The pool's identifier; 0 if it has none.
     pub pool: u64,
-    /// The transaction's number, which no other has.
+    /// The transaction's number, which is unique.
     pub transaction: u64,
-    /// Calls in it so far that may have changed something.
+    /// Number of calls in it so far that may have changed something.
     pub changes: u64,
 }
 
-/// What had been done when a savepoint was made.
+/// The transaction's progress when a savepoint was made.
 #[derive(Clone, Copy)]
-pub(crate) struct Done {
+pub(crate) struct Progress {
     pub(crate) access: Mark,
-    /// Allocations.
+    /// Number of allocations.
     pub(crate) taken: usize,
-    /// Frees.
+    /// Number of frees.
     pub(crate) freed: usize,
 }
 
-/// The savepoints of the running transaction, and its number.
+/// The valid savepoints of the running transaction, and its number.
 pub(crate) struct Savepoints {
-    good: Vec<(u64, Done)>,
-    /// The number of the last one that was made.
+    good: Vec<(u64, Progress)>,
+    /// The number of the last savepoint.
     last: u64,
     transaction: u64,
     changes: u64,
@@ -75,11 +75,11 @@ impl Default for Savepoints {
     }
 }
 
-/// Transactions of a session that are numbered before its numbers could be another session's.
+/// Low bits of a transaction's number that are its session's own.
 const TRANSACTIONS: u32 = 40;
 
 impl Savepoints {
-    /// Those of a session.
+    /// Those of a new session.
     pub(crate) fn new() -> Self {
         static SESSIONS: AtomicU64 = AtomicU64::new(1);
         let transaction = SESSIONS.fetch_add(1, Ordering::Relaxed) << TRANSACTIONS;
@@ -92,18 +92,18 @@ impl Savepoints {
         self.transaction
     }
 
-    /// The transaction, which is on the pool with this identifier.
+    /// The transaction's moment, on the pool with this identifier.
     pub(crate) fn moment(&self, pool: u64) -> Moment {
         Moment { pool, transaction: self.transaction, changes: self.changes }
     }
 
-    /// Something may have changed.
+    /// To be called when something may have changed.
     #[inline(always)]
     pub(crate) fn changed(&mut self) {
         self.changes += 1;
     }
 
-    /// The transaction has ended.
+    /// To be called when the transaction has ended.
     #[inline]
     pub(crate) fn end(&mut self) {
         self.good.clear();
@@ -111,18 +111,18 @@ impl Savepoints {
         self.changes = 0;
     }
 
-    /// A new one.
-    pub(crate) fn add(&mut self, done: Done) -> Savepoint {
+    /// Adds a savepoint.
+    pub(crate) fn add(&mut self, done: Progress) -> Savepoint {
         self.last += 1;
         self.good.push((self.last, done));
         Savepoint { depth: self.good.len() - 1, number: self.last }
     }
 
-    /// What had been done at a savepoint, to which the transaction goes back.
+    /// Returns the progress at a savepoint to which the transaction is undone.
     ///
     /// # Errors
-    /// `Invalid` if it is none of this transaction's that is good.
-    pub(crate) fn back_to(&mut self, savepoint: Savepoint) -> Result<Done> {
+    /// `Invalid` if it is not a valid one of this transaction.
+    pub(crate) fn back_to(&mut self, savepoint: Savepoint) -> Result<Progress> {
         match self.good.get(savepoint.depth) {
             Some((number, done)) if *number == savepoint.number => {
                 let done = *done;
@@ -134,8 +134,8 @@ impl Savepoints {
         }
     }
 
-    /// Whether the transaction's allocation number `place` is older than a savepoint, so that what is
-    /// written to it can be undone.
+    /// Whether the transaction's allocation number `place` is older than a savepoint, so that writes to it may have to
+    /// be undone.
     #[inline]
     pub(crate) fn may_undo(&self, place: usize) -> bool {
         self.good.last().is_some_and(|(_, done)| done.taken > place)

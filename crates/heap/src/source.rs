@@ -1,7 +1,7 @@
-//! Pools that are only read: to be copied, or written down.
+//! Pools opened only for reading: to be copied or exported.
 //!
-//! What always holds: nothing is written to the file, which need not be writable; recovery runs on a private mapping
-//! of it. Nobody can open the pool meanwhile.
+//! Invariant: nothing is written to the file, which need not be writable; recovery runs on a private mapping of it. No
+//! process can open the pool meanwhile.
 
 use crate::check::{CheckRoot, Report, check_heap};
 use crate::error::OpenError;
@@ -41,10 +41,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens the pool at `path` to read it.
+    /// Opens the pool at `path` for reading.
     ///
     /// # Errors
-    /// See [`OpenError`]: as for any opening, but that it need not outlive what the pool asks for.
+    /// See [`OpenError`]: as for any opening, except that transactions need not outlive what the pool requires.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let lock = LockedFile::open_to_look(path)?;
@@ -55,7 +55,7 @@ impl Source {
         Ok(Source { heap, superblock, path: path.to_path_buf(), _lock: lock })
     }
 
-    /// Where it is.
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -65,27 +65,27 @@ impl Source {
         &self.superblock
     }
 
-    /// The file's bytes, recovered.
+    /// The file's contents after recovery.
     pub fn memory(&self) -> &dyn Memory {
         &**self.heap.memory()
     }
 
-    /// Bytes that objects take.
+    /// Bytes of all objects.
     pub fn used(&self) -> u64 {
         let usage = self.heap.space().usage();
         let pages = self.memory().len().saturating_sub(self.superblock.layout.pages);
         pages.saturating_sub(usage.free_page_bytes + usage.free_slot_bytes)
     }
 
-    /// Runs `body` on what is in the pool.
+    /// Runs `body` on the pool's contents.
     ///
     /// # Errors
-    /// What `body` returned.
+    /// The error of `body`.
     pub fn read<R>(&self, mut body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         self.heap.session()?.read(|tx| body(tx))
     }
 
-    /// Checks everything in it; `other` knows the kinds of roots that this crate does not.
+    /// Checks all of it; `other` knows the kinds of roots that this crate does not.
     pub fn check(&self, other: &CheckRoot<'_>) -> Report {
         check_heap(&self.heap, other)
     }

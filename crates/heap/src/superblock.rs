@@ -1,9 +1,8 @@
 //! The pool's header: what it is, where its parts are, and how it was left.
 //!
-//! Two copies, at the beginnings of pages 0 and 1, written in turn; the whole one with the
-//! higher sequence number counts. Where the other one is damaged, that may have been the newer: then a
-//! pool that says that it was closed is taken for one that was not. docs/pool-format.md has the whole
-//! format.
+//! It has two copies, at the beginnings of pages 0 and 1, written in turn; the intact one with the higher sequence
+//! number is valid. If the other one is damaged, it may have been the newer: then a pool whose header says that it was
+//! closed is treated as not closed. docs/pool-format.md has the whole format.
 
 use crate::alloc::Layout;
 use crate::alloc::layout::ENTRY;
@@ -16,13 +15,13 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDURA\0");
-/// Of the format that this code reads and writes.
+/// Version of the format that this code reads and writes.
 pub const VERSION: u64 = 6;
 const WORDS: usize = 32;
 /// Offset of the head of the list of named roots.
 pub const CATALOGUE: u64 = 2 * PAGE;
 const LOG: u64 = 3 * PAGE;
-/// The flag that the pages of objects have checksums.
+/// The flag of a pool whose object pages have checksums.
 const CHECKSUMS: u64 = 1;
 /// The smallest pool, in bytes.
 pub const SMALLEST: u64 = 1 << 20;
@@ -43,7 +42,7 @@ pub enum State {
 /// The header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Counts headers written.
+    /// Sequence number: headers written so far.
     pub sequence: u64,
     /// How the pool was left.
     pub state: State,
@@ -51,13 +50,13 @@ pub struct Superblock {
     pub id: u64,
     /// Name of the engine that wrote it.
     pub engine: String,
-    /// What transactions on it must outlive, at the least.
+    /// What transactions on it must outlive, at least.
     pub requires: Survives,
     /// Where the log is.
     pub log: Range<u64>,
     /// Where the pages are.
     pub layout: Layout,
-    /// Bytes up to which it grows, unless opened with another limit.
+    /// Limit to which it grows, in bytes, unless opened with another one.
     pub limit: u64,
     /// Where the checksums of pages begin.
     pub sums: u64,
@@ -68,8 +67,8 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// The header of a new pool of at most `limit` bytes, with a log area of `log` bytes, and with
-    /// `checksums` of all its pages or only of the page table and the named roots.
+    /// The header of a new pool of at most `limit` bytes, with a log area of `log` bytes, and with `checksums` of all
+    /// its pages or only of the page table and the named roots.
     pub fn new(
         limit: u64,
         log: u64,
@@ -79,7 +78,7 @@ impl Superblock {
         checksums: bool,
     ) -> Self {
         let log = LOG..LOG + log.max(area::SMALLEST).next_multiple_of(PAGE);
-        // Room in the page table to be reopened with a larger limit.
+        // The page table has room for a larger limit at a later opening.
         let capacity = limit * 4 / PAGE;
         let table = log.end;
         let sums = (table + capacity * ENTRY).next_multiple_of(PAGE);
@@ -106,12 +105,12 @@ impl Superblock {
         Places { catalogue: CATALOGUE, table, sums: self.sums, pages, end }
     }
 
-    /// The log that a pool of `limit` bytes gets unless told otherwise: an eighth, at most 64 MiB.
+    /// The default log of a pool of `limit` bytes: an eighth, at most 64 MiB.
     pub fn default_log(limit: u64) -> u64 {
         (limit / 8).min(64 << 20)
     }
 
-    /// Bytes of a pool without a page.
+    /// Bytes of a pool that has no pages yet.
     pub fn smallest_len(&self) -> u64 {
         self.layout.pages
     }
@@ -138,9 +137,8 @@ impl Superblock {
         memory.fence();
     }
 
-    /// Makes both copies durable as they are. What was read of them may only be visible, left by a
-    /// process that died before its sync, or whose sync failed; and the next header goes over one
-    /// of them.
+    /// Makes both copies durable as they are. The copies read may only be visible, left by a process that died before
+    /// its sync, or whose sync failed; and the next header overwrites one of them.
     ///
     /// # Errors
     /// `Io` when the medium failed.
@@ -180,19 +178,19 @@ impl Superblock {
         words
     }
 
-    /// Reads the header that counts.
+    /// Reads the valid header.
     ///
     /// # Errors
-    /// When this is no pool, one of another version, or a damaged one.
+    /// When this is no pool, or has another version, or is damaged.
     pub fn read<M: Memory + ?Sized>(memory: &M) -> Result<Self, OpenError> {
         if memory.len() < CATALOGUE + PAGE {
             return Err(OpenError::NotAPool { why: "it is too short" });
         }
-        let copies = [0, 1].map(|copy| Copy::read(memory, copy));
+        let copies = [0, 1].map(|copy| HeaderCopy::read(memory, copy));
         let best = copies.iter().filter(|copy| copy.whole).max_by_key(|copy| copy.words[2]);
         let Some(best) = best else {
             return Err(match copies.iter().find(|copy| copy.words[0] == MAGIC) {
-                // Without a right check, a version is believed only if it can be one.
+                // If the check is wrong, a version is believed only if it is a possible one.
                 Some(copy) if copy.words[1] != VERSION && (1..1 << 16).contains(&copy.words[1]) => {
                     OpenError::Version { found: copy.words[1], known: VERSION }
                 }
@@ -216,25 +214,25 @@ impl Superblock {
         }
         let was_written = superblock.sequence > 1 || copies.iter().all(|copy| copy.words[0] != 0);
         let one_is_damaged = was_written && copies.iter().any(|copy| !copy.whole);
-        // Without a log nothing would tell a header that a power cut has torn from a damaged one.
+        // Without a log, a header torn by a power cut could not be told from a damaged one.
         if one_is_damaged && superblock.recovers() && superblock.state == State::Clean {
             superblock.state = State::Open;
         }
         Ok(superblock)
     }
 
-    /// Which of the two copies are whole.
+    /// Which of the two copies are intact.
     pub fn whole_copies<M: Memory + ?Sized>(memory: &M) -> [bool; 2] {
-        [0, 1].map(|copy| Copy::read(memory, copy).whole)
+        [0, 1].map(|copy| HeaderCopy::read(memory, copy).whole)
     }
 
-    /// Whether its engine recovers what it left; also where the engine is not known here.
+    /// Whether its engine recovers what it left; also `true` if the engine is not known here.
     pub(crate) fn recovers(&self) -> bool {
         self.engine.parse().map_or(true, EngineKind::is_crash_consistent)
     }
 
     fn decode(words: &[u64; WORDS]) -> Option<Self> {
-        // No pool has been opened and closed so often; the count must not run out.
+        // No pool has been opened and closed so often; the count must not overflow.
         if words[2] > u64::MAX / 2 {
             return None;
         }
@@ -286,11 +284,10 @@ impl Superblock {
         Ok(())
     }
 
-    /// Derives the free space, once the page table and the page of the named roots have been compared
-    /// with their checksums.
+    /// Derives the free space, after comparing the page table and the page of the named roots with their checksums.
     ///
     /// # Errors
-    /// When one of these is damaged, or the file is too short for what the page table has.
+    /// When one of these is damaged, or the file is shorter than the page table requires.
     pub fn scan<M: Memory + ?Sized>(&self, memory: &M) -> Result<Space, OpenError> {
         let places = self.places();
         let used = self.layout.entry(self.layout.pages_in(memory.len()));
@@ -300,7 +297,7 @@ impl Superblock {
         if let Some(page) = sums::wrong_pages(memory, &places, looked_at).first() {
             return Err(sums::wrong(*page).into());
         }
-        // What was never used is zero, and so is its sum: the file was longer once.
+        // Unused bytes are zero, and so is their sum: the file was longer once.
         let in_last = (used..beyond.start).step_by(8).find(|at| memory.load(*at) != 0);
         let in_others = || {
             let mut pages = beyond.step_by(PAGE as usize);
@@ -313,37 +310,36 @@ impl Superblock {
         Ok(Space::scan(memory, self.layout)?)
     }
 
-    /// The pages whose contents do not have their checksums, of all that have one. Nothing else may be
-    /// running.
+    /// The pages whose contents do not match their checksums, of all that have one. Nothing else may be running.
     pub fn wrong_pages<M: Memory + ?Sized>(&self, memory: &M) -> Vec<u64> {
         let places = self.places();
         sums::wrong_pages(memory, &places, places.ranges(memory.len()))
     }
 
-    /// The checksums, for an engine that is to keep them.
+    /// The checksums, for an engine that is to maintain them.
     pub fn sums<M: Memory + ?Sized>(&self, memory: &M) -> Sums {
         Sums::new(memory, self.places())
     }
 }
 
-/// Bytes of checksums, whole pages, for a page table with so many entries.
+/// Bytes of checksums, in whole pages, for a page table of `capacity` entries.
 const fn sums_bytes(capacity: u64, all: bool) -> u64 {
     Places::bytes(capacity * ENTRY, if all { capacity } else { 0 }).next_multiple_of(PAGE)
 }
 
-struct Copy {
+struct HeaderCopy {
     words: [u64; WORDS],
     whole: bool,
 }
 
-impl Copy {
+impl HeaderCopy {
     fn read<M: Memory + ?Sized>(memory: &M, copy: u64) -> Self {
         let at = copy * PAGE;
         let words: [u64; WORDS] = std::array::from_fn(|index| memory.load(at + index as u64 * 8));
         let whole = words[0] == MAGIC
             && words[WORDS - 1] == check(&words[..WORDS - 1])
             && (words[1] != VERSION || words[2] % 2 == copy);
-        Copy { words, whole }
+        HeaderCopy { words, whole }
     }
 }
 

@@ -1,10 +1,10 @@
-//! A heap in plain memory, for tests: every access must hit a live block, frees are checked,
-//! and marks and undo work as on the real one.
+//! A heap in plain memory, for tests: every access must lie in a live block, frees are checked, and savepoints work as
+//! on the real one.
 
 mod scattered;
 mod traced;
 
-use crate::savepoint::{Done, Savepoints};
+use crate::savepoint::{Progress, Savepoints};
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Error, Mark, Mode, Result};
 pub use scattered::ScatteredTx;
@@ -19,13 +19,13 @@ const PAGE: u64 = 4096;
 const FLOOR: u64 = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum BlockState {
     Live,
     /// Freed by the running transaction: it can still be read.
     Freed,
 }
 
-/// What the transactions since [`TestHeap::reset_lines`] touched, in 64-byte lines.
+/// Lines of 64 bytes that the transactions since [`TestHeap::reset_lines`] have touched.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
     /// Lines read.
@@ -44,7 +44,7 @@ pub struct Lines {
 #[derive(Default)]
 pub struct TestHeap {
     bytes: Vec<u8>,
-    blocks: BTreeMap<u64, (u64, State)>,
+    blocks: BTreeMap<u64, (u64, BlockState)>,
     spare: HashMap<u64, Vec<u64>>,
     roots: HashMap<String, Root>,
     old_roots: HashMap<String, Root>,
@@ -52,7 +52,7 @@ pub struct TestHeap {
     allocated: Vec<u64>,
     freed: Vec<u64>,
     savepoints: Savepoints,
-    /// Touched lines; `None` when they are not counted.
+    /// Touched lines; `None` if they are not counted.
     pub lines: Option<Lines>,
     /// Largest pool, in bytes; 0 for no limit.
     pub limit: u64,
@@ -72,15 +72,15 @@ impl TestHeap {
 
     /// Blocks that are allocated.
     pub fn live(&self) -> usize {
-        self.blocks.values().filter(|b| b.1 == State::Live).count()
+        self.blocks.values().filter(|b| b.1 == BlockState::Live).count()
     }
 
     /// The offsets of the blocks that are allocated, in order.
     pub fn live_blocks(&self) -> Vec<u64> {
-        self.blocks.iter().filter(|b| b.1.1 == State::Live).map(|b| *b.0).collect()
+        self.blocks.iter().filter(|b| b.1.1 == BlockState::Live).map(|b| *b.0).collect()
     }
 
-    /// Ends the transaction: what it freed is gone.
+    /// Commits the transaction: what it freed is gone.
     pub fn commit(&mut self) {
         for at in std::mem::take(&mut self.freed) {
             let (len, _) = self.blocks.remove(&at).expect("a freed block is known");
@@ -93,9 +93,9 @@ impl TestHeap {
         self.old_roots = self.roots.clone();
     }
 
-    /// Ends the transaction without a trace.
+    /// Rolls the transaction back.
     pub fn abort(&mut self) {
-        self.undo(Done { access: Mark(0), taken: 0, freed: 0 });
+        self.undo(Progress { access: Mark(0), taken: 0, freed: 0 });
         self.roots = self.old_roots.clone();
         self.commit();
     }
@@ -121,12 +121,12 @@ impl TestHeap {
 
     /// A copy of the live blocks' contents, to compare images with.
     pub fn image(&self) -> Vec<(u64, Vec<u8>)> {
-        let live = self.blocks.iter().filter(|b| b.1.1 == State::Live);
+        let live = self.blocks.iter().filter(|b| b.1.1 == BlockState::Live);
         live.map(|(at, (len, _))| (*at, self.bytes[*at as usize..][..*len as usize].to_vec()))
             .collect()
     }
 
-    /// Overwrites a word behind the transactions' back: damage.
+    /// Overwrites a word without a transaction, as damage.
     pub fn damage(&mut self, at: u64, value: u64) {
         self.bytes[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
@@ -136,7 +136,7 @@ impl TestHeap {
         self.bytes.len() as u64
     }
 
-    /// The word at `at`, whatever it belongs to.
+    /// The word at `at`, in a live block or not.
     pub fn peek(&self, at: u64) -> u64 {
         u64::from_le_bytes(self.bytes[at as usize..at as usize + 8].try_into().expect("8 bytes"))
     }
@@ -152,7 +152,7 @@ impl TestHeap {
         if end > start + size {
             return Err(Error::outside(at));
         }
-        if write && *state == State::Freed {
+        if write && *state == BlockState::Freed {
             return Err(Error::outside(at));
         }
         Ok(*start)
@@ -171,13 +171,13 @@ impl TestHeap {
         }
     }
 
-    fn undo(&mut self, done: Done) {
+    fn undo(&mut self, done: Progress) {
         while self.undo.len() > done.access.0 {
             let (at, old) = self.undo.pop().expect("it is longer than that");
             self.damage(at, old);
         }
         for at in self.freed.split_off(done.freed) {
-            self.blocks.get_mut(&at).expect("a freed block is known").1 = State::Live;
+            self.blocks.get_mut(&at).expect("a freed block is known").1 = BlockState::Live;
         }
         for at in self.allocated.split_off(done.taken) {
             let (len, _) = self.blocks.remove(&at).expect("an allocated block is known");
@@ -255,7 +255,7 @@ impl Tx for TestHeap {
             Some(at) => at,
             None => self.grow(size, len)?,
         };
-        self.blocks.insert(at, (size, State::Live));
+        self.blocks.insert(at, (size, BlockState::Live));
         let (transaction, place) = (self.savepoints.transaction(), self.allocated.len());
         self.allocated.push(at);
         Ok(Fresh { at, len: size, transaction, place })
@@ -272,7 +272,7 @@ impl Tx for TestHeap {
         self.note(at, len, |l| &mut l.fresh);
         self.save(at, len);
         self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        // The bytes up to the next word may be overwritten: so they are.
+        // The bytes up to the next word may be overwritten: do so.
         let end = at as usize + bytes.len();
         let pad = end.next_multiple_of(8).min(self.bytes.len());
         self.bytes[end..pad].fill(0xEE);
@@ -289,7 +289,7 @@ impl Tx for TestHeap {
 
     fn free(&mut self, at: u64) -> Result<()> {
         match self.blocks.get_mut(&at) {
-            Some((_, state @ State::Live)) => *state = State::Freed,
+            Some((_, state @ BlockState::Live)) => *state = BlockState::Freed,
             _ => return Err(Error::Misuse { what: "nothing is allocated", at }),
         }
         if let Some(lines) = &mut self.lines {
@@ -301,7 +301,7 @@ impl Tx for TestHeap {
 
     fn usable(&mut self, at: u64) -> Result<u64> {
         match self.blocks.get(&at) {
-            Some((len, State::Live)) => Ok(*len),
+            Some((len, BlockState::Live)) => Ok(*len),
             _ => Err(Error::Misuse { what: "nothing is allocated", at }),
         }
     }
@@ -309,7 +309,7 @@ impl Tx for TestHeap {
     fn extent(&mut self, at: u64) -> Result<Option<Extent>> {
         Ok(self.blocks.range(..=at).next_back().and_then(|(&start, &(bytes, state))| {
             let extent = Extent { at: start, bytes, purpose: None };
-            (state == State::Live && extent.contains(at, 1)).then_some(extent)
+            (state == BlockState::Live && extent.contains(at, 1)).then_some(extent)
         }))
     }
 
@@ -321,7 +321,7 @@ impl Tx for TestHeap {
 
     fn point(&mut self) -> Savepoint {
         let access = Mark(self.undo.len());
-        let done = Done { access, taken: self.allocated.len(), freed: self.freed.len() };
+        let done = Progress { access, taken: self.allocated.len(), freed: self.freed.len() };
         self.savepoints.add(done)
     }
 

@@ -1,4 +1,4 @@
-//! What code inside a transaction sees of the heap: reads, writes, allocation, typed pointers.
+//! The operations of code inside a transaction: reads, writes, allocation, typed pointers.
 //!
 //! [`Tx`] is object-safe; [`TxExt`] adds the typed methods to everything that is a `Tx`,
 //! `dyn Tx` included. Collections and workloads are written against these two, once, and run on
@@ -14,8 +14,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
-/// What an allocation is for. Objects of one purpose share pages, so that what is written
-/// together is flushed together (Archapt, III-D).
+/// What an allocation is for. Objects of one purpose share pages, so that what is written together is flushed together
+/// (Archapt, III-D).
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -30,13 +30,13 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Purpose {
-    /// Nodes and directories of collections, and what fits nowhere else.
+    /// Nodes and directories of collections, and anything else.
     General = 0,
     /// Keys.
     Key = 1,
     /// Values, and field-value pairs.
     Value = 2,
-    /// Log records of a program's own.
+    /// A program's own log records.
     Log = 3,
 }
 
@@ -47,9 +47,9 @@ impl Purpose {
 
 /// A transaction on a heap.
 ///
-/// It writes to the pool's pages only: a write before them, to the header, the log or the page table, is
-/// refused as `Invalid`. **Within the pages it may write to any offset**, other objects and what is free
-/// included: offsets are the program's to keep.
+/// It writes to the pool's pages only: a write before them, to the header, the log or the page table, is refused as
+/// `Invalid`. **Within the pages it may write to any offset**, including other objects and free space: keeping offsets
+/// right is up to the program.
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -80,12 +80,12 @@ pub trait Tx: Access {
     /// `Full`, `NoSpace`, `ReadOnly`, `Invalid` for 0 bytes.
     fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh>;
 
-    /// Writes `bytes` into memory that this very transaction has allocated, from its byte `from` on, a
-    /// multiple of 8: an engine may skip the log for it, which is faster for large objects. The bytes up to
-    /// the next multiple of 8 after the end may be overwritten too.
+    /// Writes `bytes` into memory that this very transaction has allocated, from its byte `from` on, a multiple of 8:
+    /// an engine may skip the log for it, which is faster for large objects. The bytes up to the next multiple of 8
+    /// after the end may be overwritten too.
     ///
-    /// Nothing but what [`allocate`](Tx::allocate) returned can be passed, so nothing committed can be
-    /// overwritten without the log's protection:
+    /// Only the result of [`allocate`](Tx::allocate) can be passed, so nothing committed can be overwritten without
+    /// the log's protection:
     ///
     /// ```compile_fail,E0308
     /// # fn body(tx: &mut dyn perdura::Tx, at: u64) -> perdura::Result<()> {
@@ -94,16 +94,16 @@ pub trait Tx: Access {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if the memory was allocated by another transaction, or by this one before it went back
-    /// to a savepoint; or if the bytes run over its end, or begin in the middle of a word. As
+    /// `Invalid` if the memory was allocated by another transaction, or by this one before a savepoint to which it was
+    /// undone; or if the bytes run over its end, or begin in the middle of a word. As
     /// [`write_word`](Access::write_word) otherwise.
     fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()>;
 
-    /// As [`allocate`](Tx::allocate), but `None` if there is no room at once: nothing is waited for, and the log
-    /// stays as it is. For what can be done without.
+    /// As [`allocate`](Tx::allocate), but returns `None` if there is no room at once: it waits for nothing, and leaves
+    /// the log as it is. For optional allocations.
     ///
     /// # Errors
-    /// As [`allocate`](Tx::allocate), but `Full` and `NoSpace`.
+    /// As [`allocate`](Tx::allocate), except `Full` and `NoSpace`.
     fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<Fresh>> {
         match self.allocate(purpose, len) {
             Ok(fresh) => Ok(Some(fresh)),
@@ -112,8 +112,8 @@ pub trait Tx: Access {
         }
     }
 
-    /// Allocates a piece of something that may lie in several: `len` bytes if so many are free in one place,
-    /// otherwise as many whole pages as are. [`Fresh::bytes`] says how many bytes there are.
+    /// Allocates a piece of an object that may lie in several: `len` bytes if as many are free in one place, otherwise
+    /// as many whole pages as are. [`Fresh::bytes`] says how many bytes it has.
     ///
     /// # Errors
     /// As [`allocate`](Tx::allocate).
@@ -121,8 +121,8 @@ pub trait Tx: Access {
         self.allocate(purpose, len)
     }
 
-    /// Whether the block at `at` lies in a page that is being emptied, since most of it is free: then it
-    /// should be moved ([`move_block`](crate::collections::compact::move_block)). So it is only while a
+    /// Whether the block at `at` lies in a page that is being emptied because most of it is free: then the block
+    /// should be moved ([`move_block`](crate::collections::compact::move_block)). True only while a
     /// [`Compaction`](crate::Compaction) is under way.
     fn is_sparse(&mut self, at: u64) -> bool {
         let _ = at;
@@ -136,24 +136,24 @@ pub trait Tx: Access {
     /// `Misuse` if nothing is allocated there.
     fn free(&mut self, at: u64) -> Result<()>;
 
-    /// The usable bytes of the allocation at `at`: what was asked for, rounded up.
+    /// The usable bytes of the allocation at `at`: the size asked for, rounded up.
     ///
     /// # Errors
     /// `Misuse` if nothing is allocated there.
     fn usable(&mut self, at: u64) -> Result<u64>;
 
-    /// The allocation that the byte at `at` belongs to, if it belongs to one. What is freed by
-    /// this transaction is allocated no more. For whoever must check offsets that it did not
-    /// make: it takes longer the further `at` is from the start of an object of many pages.
+    /// The allocation that the byte at `at` belongs to, if there is one. Memory freed by this transaction no longer
+    /// counts as allocated. For code that checks offsets it did not make: the search takes longer the further `at` is
+    /// from the start of an object of many pages.
     ///
     /// # Errors
     /// `Corrupt` where the pool's page table is damaged.
     fn extent(&mut self, at: u64) -> Result<Option<Extent>>;
 
-    /// Undoes everything since the savepoint, allocations and frees included. Savepoints that were made
-    /// after it are void then; it can be gone back to again.
+    /// Undoes everything since the savepoint, including allocations and frees. Savepoints that were made after it
+    /// become void; it stays valid itself.
     ///
-    /// There is no other way to undo a part, and none that leaves out what was allocated:
+    /// This is the only way to undo a part of a transaction; none leaves out allocations:
     ///
     /// ```compile_fail,E0599
     /// # fn body(tx: &mut dyn perdura::Tx) {
@@ -165,10 +165,10 @@ pub trait Tx: Access {
     /// `Invalid` if the savepoint is void, or another transaction's. Nothing is undone then.
     fn undo_to(&mut self, savepoint: Savepoint) -> Result<()>;
 
-    /// A savepoint: a point to go back to with [`undo_to`](Tx::undo_to).
+    /// A savepoint, for [`undo_to`](Tx::undo_to).
     fn point(&mut self) -> Savepoint;
 
-    /// Where and when this is: two that are equal have seen the same, with no write in between.
+    /// The transaction's present state: between two equal moments nothing was written.
     fn moment(&self) -> Moment;
 
     /// The named root's pointer and kind.
@@ -177,8 +177,7 @@ pub trait Tx: Access {
     /// `Corrupt` where the catalogue is damaged.
     fn root(&mut self, name: &str) -> Result<Option<Root>>;
 
-    /// Sets, replaces or (with a pointer of 0) removes the named root. What it pointed to is
-    /// the caller's to free.
+    /// Sets, replaces or (with a pointer of 0) removes the named root. The caller must free the old target.
     ///
     /// # Errors
     /// `Invalid` for an empty name or one of more than 255 bytes; as `allocate` otherwise.
@@ -200,7 +199,7 @@ pub trait Tx: Access {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins: what [`Tx::allocate`] returned.
+    /// Where it begins: the result of [`Tx::allocate`].
     pub at: u64,
     /// Usable bytes.
     pub bytes: u64,
@@ -236,14 +235,13 @@ impl Extent {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Where it points.
+    /// The offset of its target.
     pub at: u64,
-    /// What is there: a collection's kind (`collections::kind`), or a number of the program's
-    /// own from 1000 on.
+    /// The target's kind: a collection's (`collections::kind`), or a number of the program's own from 1000 on.
     pub kind: u32,
 }
 
-/// A pointer into a pool: an offset, good in every process that opens the pool. Zero is null.
+/// A pointer into a pool: an offset, valid in every process that opens the pool. Zero is null.
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -275,7 +273,7 @@ pub struct Ptr<T> {
 }
 
 impl<T> Ptr<T> {
-    /// No object.
+    /// The null pointer.
     pub const NULL: Self = Ptr { at: 0, of: PhantomData };
 
     /// The pointer to offset `at`.
@@ -288,7 +286,7 @@ impl<T> Ptr<T> {
         self.at
     }
 
-    /// Whether it points nowhere.
+    /// Whether it is null.
     pub const fn is_null(self) -> bool {
         self.at == 0
     }
@@ -338,7 +336,7 @@ pub trait TxExt: Tx {
     /// Reads a value.
     ///
     /// # Errors
-    /// `Misuse` where it is out of bounds, or what is there is no value of the type.
+    /// `Misuse` if it is out of bounds, or the bytes there are no value of the type.
     #[inline]
     fn read<T: Persist>(&mut self, ptr: Ptr<T>) -> Result<T> {
         let at = ptr.at();
@@ -355,7 +353,7 @@ pub trait TxExt: Tx {
     /// Writes a value.
     ///
     /// # Errors
-    /// `Misuse` where it is out of bounds; `ReadOnly`, `TooLarge`.
+    /// `Misuse` if it is out of bounds; `ReadOnly`, `TooLarge`.
     #[inline]
     fn write<T: Persist>(&mut self, ptr: Ptr<T>, value: T) -> Result<()> {
         let bytes = value.to_stored();
@@ -413,7 +411,7 @@ pub trait TxExt: Tx {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](TxExt::open); where it is made, as [`Tx::allocate`] and [`Tx::set_root`].
+    /// As [`open`](TxExt::open); if it is created, as [`Tx::allocate`] and [`Tx::set_root`].
     fn open_or_create<C: Collection>(&mut self, name: &str) -> Result<C> {
         if let Some(found) = self.open(name)? {
             return Ok(found);
@@ -423,8 +421,8 @@ pub trait TxExt: Tx {
         Ok(made)
     }
 
-    /// Frees the collection with this name, and all that is in it; `false` if there is none. A large one should be freed
-    /// in several transactions ([`Collection::destroy_some`]), and its root removed with the last of them.
+    /// Frees the collection with this name, and its contents; `false` if there is none. A large one should be freed in
+    /// several transactions ([`Collection::destroy_some`]), and its root removed with the last of them.
     ///
     /// # Errors
     /// As [`open`](TxExt::open); `ReadOnly`, `TooLarge`.

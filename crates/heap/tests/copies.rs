@@ -1,10 +1,10 @@
-//! On a block device, stores go to private copies of pages: they are given back, so that a large
-//! pool needs no memory of its size. A file of its own, since it measures its process.
+//! On a block device, stores go to private copies of pages: they are given back, so that a large pool needs no memory
+//! of its size. A separate program, since it measures its own process.
 
 use perdura::{Domain, EngineKind, Options, Pool, Purpose, Root, Tx, TxExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// MiB of ordinary memory of this process.
+/// MiB of anonymous memory of this process.
 fn anonymous() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let line = text.lines().find(|line| line.starts_with("Anonymous:")).unwrap();
@@ -60,7 +60,7 @@ fn check(tx: &mut dyn Tx, table: u64, block: u64, round: u64) -> perdura::Result
 
 #[test]
 fn a_large_pool_takes_a_bounded_amount_of_memory() {
-    // All of them, one after the other: what a process takes is measured.
+    // One after the other: the memory of the process is measured.
     for engine in [EngineKind::Undo, EngineKind::Redo, EngineKind::ArchaptRedoSum] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let path = folder.path().join("pool");
@@ -72,7 +72,7 @@ fn a_large_pool_takes_a_bounded_amount_of_memory() {
         let filled = started.elapsed();
         let most = AtomicU64::new(anonymous().saturating_sub(before));
         println!("{engine}: {most:?} MiB after filling, {filled:?}");
-        // Threads that read what others store, all over the pool.
+        // Threads that read, all over the pool, what others store.
         let next = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! YCSB through servers: clients over TCP that wait for each answer, and verify it. Servers take
-//! turns, each with fresh records in every repetition.
+//! YCSB through servers: clients over TCP that wait for each answer, and verify it. The servers take turns, each with
+//! fresh records in every repetition.
 
 use super::knobs::Knobs;
 use super::options::plenty;
@@ -20,10 +20,10 @@ use perdura_workloads::{Measured, Plan, Progress};
 use serde::{Serialize, Serializer};
 use tempfile::TempDir;
 
-/// Connections that load records, and that read all of them in the end.
+/// Connections that load the records, and read all of them in the end.
 const CONNECTIONS: usize = 8;
 
-/// One load: a letter's operations by so many clients.
+/// One load: a letter's operations by this many clients.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Round {
     #[serde(serialize_with = "in_words")]
@@ -31,7 +31,7 @@ pub(crate) struct Round {
     pub(crate) clients: u32,
     /// Measured operations, all clients together.
     pub(crate) operations: u64,
-    /// Operations before those.
+    /// Warm-up operations before those.
     pub(crate) warm_up: u64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Demand {
     pub(crate) seed: u64,
 }
 
-/// What one server made of one round.
+/// The result of one server in one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     /// The round's index.
@@ -61,7 +61,7 @@ pub(crate) struct Turn {
     pub(crate) measured: Measured,
 }
 
-/// What all servers made of one round.
+/// The results of all servers in one round.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RoundResult {
     #[serde(flatten)]
@@ -80,14 +80,14 @@ impl Demand {
         plenty(ycsb_bytes(Letter::C, records, 0, Shape::default()), &Knobs::default())
     }
 
-    /// Servers' repetitions have the same seeds. Rounds on the same records differ in them: what
-    /// is written must not be there already.
+    /// All servers' runs of a repetition have the same seed. Rounds on the same records have different ones: a value
+    /// to be written must not be there already.
     fn seed(&self, repetition: u32, round: usize) -> u64 {
         self.seed.wrapping_add(u64::from(repetition) * SEED_STEP).wrapping_add(round as u64)
     }
 }
 
-/// Loads the servers in turn; inside is the error of one that did not start.
+/// Loads the servers in turn. The inner error is of a server that did not start.
 pub(crate) fn race(
     launches: &[Launch],
     demand: &Demand,
@@ -142,7 +142,7 @@ fn heat(
     Ok(turns)
 }
 
-/// A server, and what must be in it.
+/// A server, and the expected contents.
 struct Track<'a> {
     server: &'a Server,
     records: Records,
@@ -153,8 +153,8 @@ impl<'a> Track<'a> {
         let records = Records::new(records, Shape::default())?;
         let track = Track { server, records };
         let loaded = track.records.load(|| track.connect(), CONNECTIONS, progress);
-        track.told(loaded, progress)?;
-        // A rewrite that the load has brought on is not the rounds' affair.
+        track.checked(loaded, progress)?;
+        // A rewrite that the load has triggered must not count for the rounds.
         let settled = Client::connect(server).and_then(|mut client| client.settle());
         interrupt::check(progress)?;
         settled?;
@@ -178,16 +178,15 @@ impl<'a> Track<'a> {
             window: 1,
         };
         let run = self.records.run(round.letter, || self.connect(), &plan, progress);
-        self.told(run, progress)
+        self.checked(run, progress)
     }
 
     fn check(&self, progress: &Progress) -> Outcome {
-        self.told(self.records.check(|| self.connect(), CONNECTIONS, progress), progress)
+        self.checked(self.records.check(|| self.connect(), CONNECTIONS, progress), progress)
     }
 
-    /// Names the server whose answer was wrong. Ctrl-C ends servers too: that they do not answer
-    /// is no news then.
-    fn told<T>(&self, result: perdura_workloads::Outcome<T>, progress: &Progress) -> Outcome<T> {
+    /// Names the server whose answer was wrong. Ctrl-C ends servers too: after it, a missing answer is no error.
+    fn checked<T>(&self, result: perdura_workloads::Outcome<T>, progress: &Progress) -> Outcome<T> {
         interrupt::check(progress)?;
         result.map_err(|failure| match failure {
             perdura_workloads::Failure::Wrong(what) => {
@@ -198,7 +197,7 @@ impl<'a> Track<'a> {
     }
 }
 
-/// Medians over the repetitions of each round, of so many servers.
+/// Medians over the repetitions of each round, for this many servers.
 pub(crate) fn results(demand: &Demand, turns: &[Turn], servers: usize) -> Vec<RoundResult> {
     let of = |round: usize, server: usize| {
         let own = turns.iter().filter(|turn| turn.round == round && turn.server == server);

@@ -26,12 +26,12 @@ pub(crate) struct Round {
     pub(crate) size: Size,
 }
 
-/// What everybody needed for one piece of work.
+/// The times of all competitors for one piece of work.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RoundResult {
     #[serde(flatten)]
     pub(crate) round: Round,
-    /// Nanoseconds for an operation, of each competitor in their order.
+    /// Nanoseconds for an operation, by competitor.
     pub(crate) ns_per_operation: Vec<Spread>,
 }
 

@@ -12,17 +12,17 @@ use perdura_workloads::{Measured, Plan, Progress, Store, Submit, Workload};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How to make a pool for a run.
+/// How to create a pool for a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolPlan {
-    /// Bytes up to which it may grow.
+    /// Limit to which it may grow, in bytes.
     pub(crate) limit: u64,
     /// The domain asked for.
     pub(crate) domain: Option<Domain>,
-    /// What is set of the engine and of the log.
+    /// Settings of the engine and of the log.
     pub(crate) knobs: Knobs,
-    /// The log is emptied before and after the measured transactions, and what the latter takes is
-    /// counted with them: so that none is left to somebody else's account.
+    /// Whether the log is emptied before and after the measured transactions, with the time for the latter included:
+    /// so that no log is left over for later transactions to pay for.
     pub(crate) emptied: bool,
 }
 
@@ -60,8 +60,7 @@ pub(crate) fn run<W: Workload>(
     Ok(Run { measured, load_seconds, memory })
 }
 
-/// The same without write-backs, streams and fences, to see what they cost: the pool is of no
-/// use afterwards.
+/// The same without write-backs, streams and fences, to measure their cost: the pool is unusable afterwards.
 pub(crate) fn run_unflushed<W: Workload>(
     label: &str,
     engine: EngineKind,
@@ -88,9 +87,9 @@ pub(crate) fn run_unflushed<W: Workload>(
     Ok(Run { measured, load_seconds, memory })
 }
 
-/// What is measured. A release build compiles it for each engine: a benchmark must not pay for dynamic dispatch.
-/// What a debug build measures says nothing, and each workload for each engine takes minutes to compile: there, one
-/// copy of it serves all engines.
+/// The measurement. A release build compiles it for each engine: a benchmark must not include the cost of dynamic
+/// dispatch. A debug build's figures mean nothing, and each workload takes minutes to compile for each engine: there,
+/// one copy serves all engines.
 struct Phases<'a, W> {
     label: &'a str,
     workload: &'a W,
@@ -108,7 +107,7 @@ impl<W: Workload> Phases<'_, W> {
         }
     }
 
-    /// Transacts through `store`, which is `heap` itself or a view of it.
+    /// Runs the transactions through `store`, which is `heap` itself or a view of it.
     fn through<S: ?Sized + Store<Session: Submit>>(
         self,
         store: &S,
@@ -145,10 +144,10 @@ impl<W: Workload> Visitor for Phases<'_, W> {
     }
 }
 
-/// What runs on a heap of any engine.
+/// Code that runs on a heap of any engine.
 type OnHeap<'a> = dyn FnOnce(&dyn AnyHeap) -> Outcome<(Measured, f64)> + 'a;
 
-/// A pool's heap, with its engine forgotten.
+/// A pool's heap, with its engine erased.
 struct Erased<'a>(Box<OnHeap<'a>>);
 
 impl Visitor for Erased<'_> {
@@ -159,7 +158,7 @@ impl Visitor for Erased<'_> {
     }
 }
 
-/// Makes a heap on a memory of which nothing is asked.
+/// Creates a heap on a memory without requirements.
 struct Fresh<M> {
     memory: Arc<M>,
     pool: PoolPlan,

@@ -1,12 +1,11 @@
-//! The store that the server uses, as workloads see it: no sockets, the same structures.
+//! The server's store as the workloads see it: the same structures, without sockets.
 
 use perdura::{Result, Tx};
 use perdura_server::Keyspace;
 use perdura_workloads::Records;
 use perdura_workloads::records::{EachPair, Rooted};
 
-/// The seed of the keyspace's hash maps: a run is to be the same again, and has no clients who
-/// might wish it ill.
+/// The seed of the keyspace's hash maps: runs must be repeatable, and no client is an attacker.
 const SEED: u64 = 0x5EED_0F7E_57ED_0DD5;
 
 /// The server's keyspace, database 0.
@@ -100,7 +99,7 @@ mod tests {
             assert_eq!((found.keys, found.garbage), (0, 0));
             let (blocks, problems) = walk(&**heap.memory(), heap.space().layout());
             assert!(problems.is_empty());
-            // The root's own entry is the heap's.
+            // The root's own entry belongs to the heap.
             let others = blocks.iter().filter(|block| !reached.contains(&block.at)).count();
             assert_eq!(others, 1, "seed {seed}: a leak");
         }

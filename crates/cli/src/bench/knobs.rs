@@ -1,5 +1,5 @@
-//! What can be set of a run's pool: how long its engine lets commits and lines wait, and its log.
-//! Options of `perdura bench` and `perdura sim`, and the table `tuning` of an experiment.
+//! Settings of a run's pool: how long its engine lets commits and lines wait, and its log. They are options of
+//! `perdura bench` and `perdura sim`, and the table `tuning` of an experiment.
 
 use crate::quantity::{self, NEVER, show_bytes, show_time};
 use perdura::{Skip, Tuning};
@@ -8,12 +8,12 @@ use perdura_memory::LINE;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
-/// What is absent is the engine's own choice. Engines that let no commits wait use the log only.
+/// What is absent is the engine's default. Engines that let no commits wait use only the log's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Knobs {
-    /// Engines archapt-*: time after which commits are made durable though nobody waits for
-    /// them, as 10ms or 1s; or never [default: 10ms]
+    /// Engines archapt-*: time after which commits are made durable though no client waits for them, as 10ms or 1s; or
+    /// never [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     #[serde(default, deserialize_with = "time")]
     #[serde(rename(serialize = "answer_within_ns"), serialize_with = "nanoseconds")]
@@ -31,8 +31,8 @@ pub(crate) struct Knobs {
     #[serde(default, deserialize_with = "bytes", rename(serialize = "queue_bytes"))]
     pub(crate) queue: Option<u64>,
 
-    /// Engine eager: consecutive transactions at most that become durable together where none is waited
-    /// for; 1: each by itself [default: 16]
+    /// Engine eager: at most this many consecutive transactions that are not waited for become durable together; 1:
+    /// each by itself [default: 16]
     #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
     #[serde(default)]
     pub(crate) together: Option<u64>,
@@ -80,7 +80,7 @@ fn log<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>,
     quantity::deserialize(deserializer, log_bytes).map(Some)
 }
 
-/// A smaller one would be made larger without a word.
+/// The engine would silently make a smaller one larger.
 fn log_bytes(text: &str) -> Result<u64, String> {
     let bytes = quantity::bytes(text)?;
     if bytes < area::SMALLEST {
@@ -97,7 +97,7 @@ fn nanoseconds<S: Serializer>(time: &Option<u64>, serializer: S) -> Result<S::Ok
 }
 
 impl Knobs {
-    /// What the engine is told.
+    /// The engine's settings.
     pub(crate) fn tuning(&self) -> Tuning {
         Tuning {
             queue_lines: self.queue.map(|bytes| bytes / LINE),
@@ -110,13 +110,13 @@ impl Knobs {
         }
     }
 
-    /// Bytes that a pool needs beside those for its data, to have room for the log: at most half
-    /// of a pool may be its log.
+    /// Bytes that a pool needs in addition to those for its data, to have room for the log: at most half of a pool may
+    /// be its log.
     pub(crate) fn room(&self) -> u64 {
         self.log.unwrap_or_default().saturating_mul(2)
     }
 
-    /// What is to be said of them, if anything is set.
+    /// The settings in words, if there are any.
     pub(crate) fn remark(&self) -> Option<String> {
         (*self != Knobs::default()).then(|| self.to_string())
     }

@@ -1,8 +1,8 @@
-//! What the benchmarks share: where pools lie, which engines run in which order, and how the
-//! figures are added up and shown.
+//! Shared by the benchmarks: where pools lie, which engines run in which order, and how the figures are summarised and
+//! shown.
 //!
-//! Engines are interleaved: each repetition runs all of them, one after the other, each on a
-//! pool of its own, and measures the baseline first. Figures are medians over repetitions.
+//! Engines are interleaved: each repetition measures the baseline first, then runs all engines one after the other,
+//! each on a pool of its own. Figures are medians over repetitions.
 //!
 //! Reading order: [`options`], [`window`], [`knobs`], [`stage`], [`site`], [`engine`], [`series`], [`report`].
 

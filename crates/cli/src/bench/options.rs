@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// Where the records of a keyed workload are.
+/// Where the records of a keyed workload are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
     /// YCSB's own table: a block for each record, and maps to find it
@@ -24,7 +24,7 @@ pub(crate) enum Over {
 }
 
 impl Over {
-    /// In a heading: the name with an article.
+    /// For a heading: the name with an article.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Over::Table => "the table",
@@ -75,7 +75,7 @@ pub(crate) struct Common {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 
-    /// Bytes that the pool may grow to [default: what the workload needs]
+    /// Bytes that the pool may grow to [default: as the workload needs]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     pub(crate) size: Option<u64>,
 
@@ -95,12 +95,12 @@ pub(crate) struct Common {
 /// Where the pools lie, for benchmarks of one workload.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Place {
-    /// File for the pool, made for the run and left behind [default: a temporary one in memory]
+    /// File for the pool, created for the run and left behind [default: a temporary one in memory]
     #[arg(long, value_name = "PATH")]
     pub(crate) pool: Option<PathBuf>,
 }
 
-/// Where the pools lie, for benchmarks of many things.
+/// Where the pools lie, for benchmarks of several workloads.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Folder {
     /// Folder for all files: in memory (the default), on persistent memory, or on a disk
@@ -108,7 +108,7 @@ pub(crate) struct Folder {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// How many threads work on the pool, and what is timed of them.
+/// How many threads work on the pool, and which operations are timed.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Threads {
     /// Threads
@@ -129,9 +129,9 @@ pub(crate) struct Threads {
     #[arg(long)]
     pub(crate) pin: bool,
 
-    /// Transactions that a thread leaves unanswered at most: it begins the next one when the one
-    /// before has committed, and waits until the oldest is durable when there are so many; with
-    /// `all`, nothing is waited for before the end
+    /// At most this many transactions of a thread wait for their durability: the thread begins the next one when the
+    /// previous one has committed, and at the limit waits until the oldest is durable; with `all`, nothing is waited
+    /// for before the end
     #[arg(long, value_name = "NUMBER", default_value_t = Window::CLOSED_LOOP)]
     pub(crate) window: Window,
 
@@ -140,7 +140,7 @@ pub(crate) struct Threads {
     pub(crate) warm_up: Option<u64>,
 }
 
-/// What the benchmarks of one workload have beside the workload's own options.
+/// Options of the benchmarks of one workload, in addition to the workload's own.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Setting {
     #[command(flatten)]
@@ -156,7 +156,7 @@ pub(crate) struct Setting {
     pub(crate) common: Common,
 }
 
-/// Refuses engines by name that cannot roll back.
+/// Refuses named engines that cannot roll back.
 pub(crate) fn refuse_without_rollback(choices: &[EngineChoice]) -> Outcome {
     let named = choices.iter().find_map(|choice| match choice {
         EngineChoice::One(kind) if !kind.rolls_back() => Some(kind),
@@ -202,13 +202,13 @@ impl Common {
         })
     }
 
-    /// Bytes for a pool that is to hold `data` bytes: what was asked for, or plenty.
+    /// Limit of a pool for `data` bytes: as asked for, or plenty.
     pub(crate) fn pool_bytes(&self, data: u64, knobs: &Knobs) -> u64 {
         self.size.unwrap_or_else(|| plenty(data, knobs))
     }
 }
 
-/// Bytes for a pool with room for `data` bytes and whatever comes besides.
+/// Bytes of a pool with room for `data` bytes and for its overhead.
 pub(crate) fn plenty(data: u64, knobs: &Knobs) -> u64 {
     let bytes = data.saturating_mul(4).saturating_add(256 << 20).saturating_add(knobs.room());
     bytes.checked_next_multiple_of(1 << 20).unwrap_or(bytes)

@@ -1,4 +1,4 @@
-//! What a series found, as tables and as JSON.
+//! The results of a series, as tables and as JSON.
 
 use super::knobs::Knobs;
 use super::options::Common;
@@ -14,7 +14,7 @@ use perdura_workloads::Latencies;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Everything that was measured, and on what.
+/// All measurements, and their conditions.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) title: String,
@@ -26,17 +26,17 @@ pub(crate) struct Report {
     pub(crate) repeat: u32,
     pub(crate) threads: u32,
     pub(crate) sample_every: u32,
-    /// In an open loop.
+    /// Operations per second of an open loop; `None` for a closed one.
     pub(crate) arrivals_per_second: Option<u64>,
-    /// Each thread on a processor of its own.
+    /// Whether each thread is bound to a processor of its own.
     pub(crate) pinned: bool,
     /// Transactions that a thread leaves unanswered at most.
     pub(crate) window: Window,
-    /// What was set of the engines and of the log.
+    /// Settings of the engines and of the log.
     pub(crate) tuning: Knobs,
     pub(crate) warm_up: u64,
     pub(crate) line_and_fence_ns: Spread,
-    /// Ctrl-C ended it before all repetitions were done.
+    /// Whether Ctrl-C ended it before all repetitions were done.
     pub(crate) ended_early: bool,
     pub(crate) engines: Vec<EngineReport>,
 }
@@ -45,13 +45,13 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 pub(crate) struct EngineReport {
     pub(crate) engine: &'static str,
-    /// What an operation takes the thread that does it: with several threads, longer than `wall_ns_per_operation`.
+    /// Latency of an operation in its thread: with several threads, longer than `wall_ns_per_operation`.
     pub(crate) thread_ns_per_operation: Spread,
     /// The time of the run divided by the operations of all threads.
     pub(crate) wall_ns_per_operation: Spread,
     /// All threads together.
     pub(crate) per_second: Spread,
-    /// Of one flushed line and a fence in the same repetition.
+    /// As a multiple of one flushed line and a fence in the same repetition.
     pub(crate) multiple: Spread,
     pub(crate) runs: Vec<RunRecord>,
 }
@@ -69,12 +69,12 @@ pub(crate) struct RunRecord {
     pub(crate) operations: u64,
     pub(crate) latencies: Vec<Latencies>,
     pub(crate) counters: Counters,
-    /// What the workload counted of its own.
+    /// The workload's own counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) counts: Vec<Count>,
 }
 
-/// What a workload counted, all threads together.
+/// The workload's counts, all threads together.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Count {
     pub(crate) name: &'static str,
@@ -148,7 +148,7 @@ impl Report {
         parts.join("\n\n")
     }
 
-    /// What all of it comes to.
+    /// The summary of all measurements.
     fn verdict(&self) -> String {
         let mut verdict = "verdict: every run's data was checked, and is right".to_owned();
         let time = |engine: &&EngineReport| engine.thread_ns_per_operation.median;

@@ -1,4 +1,4 @@
-//! Runs engines in turn, again and again, and adds the figures up.
+//! Runs engines in turn, repeatedly, and summarises the figures.
 
 use super::engine::{self, PoolPlan, Run};
 use super::knobs::Knobs;
@@ -24,20 +24,19 @@ pub(crate) const SEED_STEP: u64 = 1_000;
 
 /// What to measure.
 pub(crate) struct Case<'a, W> {
-    /// In words, for the heading.
+    /// A description for the heading.
     pub(crate) title: String,
     /// All parameters, for the JSON.
     pub(crate) parameters: Value,
     /// Measured operations.
     pub(crate) operations: u64,
-    /// Bytes of data, about.
+    /// Approximate bytes of data.
     pub(crate) data_bytes: u64,
-    /// Makes the workload anew for each run; the argument is how many operations it will do,
-    /// warm-up included.
+    /// Makes the workload anew for each run; the argument is the number of operations, warm-up included.
     pub(crate) make: &'a dyn Fn(u64) -> perdura_workloads::Outcome<W>,
 }
 
-/// Measures `case` as the user set it, and shows the report.
+/// Measures `case` with the user's options, and shows the report.
 pub(crate) fn run_and_show<W: Workload>(case: &Case<'_, W>, setting: &Setting) -> Outcome {
     let Setting { threads, knobs, place, common } = setting;
     let stage = Stage::at(place)?;
@@ -59,7 +58,7 @@ pub(crate) fn run<W: Workload>(
     Ok(report)
 }
 
-/// As [`run`], but after Ctrl-C with what was measured by then, if each engine was.
+/// As [`run`], but returns after Ctrl-C the measurements so far, if each engine has some.
 fn run_some<W: Workload>(
     case: &Case<'_, W>,
     common: &Common,
@@ -102,7 +101,7 @@ fn run_some<W: Workload>(
             let workload = (case.make)(plan.operations + plan.warm_up)?;
             let run = engine::run(engine.name(), *engine, site, pool, &workload, &plan, progress);
             if progress.is_stopped() {
-                // Those of the first repetition are all there from the second on.
+                // The first repetition has all of these.
                 match repetition {
                     0 => return Err(Failure::Interrupted),
                     _ => break 'repetitions,
@@ -136,7 +135,7 @@ fn run_some<W: Workload>(
 
 fn record(run: Run, plan: &Plan, line_and_fence_ns: f64) -> RunRecord {
     let Run { measured, load_seconds, .. } = run;
-    // What an operation takes the thread that does it.
+    // The latency of an operation in its thread.
     let ns = measured.ns_per_operation() * plan.threads as f64;
     RunRecord {
         seed: plan.seed,
@@ -153,21 +152,21 @@ fn record(run: Run, plan: &Plan, line_and_fence_ns: f64) -> RunRecord {
     }
 }
 
-/// What the workload counted, with rates.
+/// The workload's counts, with rates.
 fn counts(counts: &[(&'static str, u64)], elapsed: Duration) -> Vec<Count> {
     let seconds = elapsed.as_secs_f64().max(1e-9);
     let counts = counts.iter();
     counts.map(|&(name, count)| Count { name, count, per_second: count as f64 / seconds }).collect()
 }
 
-/// What one flushed line and a fence cost where the pools lie.
+/// The cost of one flushed line and a fence on the pools' medium.
 pub(crate) fn line_and_fence(site: &Site, domain: Option<Domain>) -> Outcome<f64> {
     with_area(site, domain, BASELINE_BYTES, |memory| {
         limit::line_and_fence(memory, 0..BASELINE_BYTES)
     })
 }
 
-/// Runs `measure` on a mapped area of `bytes` bytes where the pools lie.
+/// Runs `measure` on a mapped area of `bytes` bytes on the pools' medium.
 pub(crate) fn with_area<R>(
     site: &Site,
     domain: Option<Domain>,

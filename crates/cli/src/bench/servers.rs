@@ -1,4 +1,4 @@
-//! Servers against each other: Redis and `perdura serve` under the same client, taking turns.
+//! Servers compared: Redis and `perdura serve` under the same client, taking turns.
 
 use super::spread::Spread;
 use super::watch;
@@ -24,7 +24,7 @@ pub(crate) struct Demand {
     pub(crate) repeat: u32,
 }
 
-/// One load, and what each server made of it.
+/// One load, and the result of each server.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LoadResult {
     #[serde(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct LoadResult {
     pub(crate) servers: Vec<ServerFigures>,
 }
 
-/// Of one server under one load.
+/// The result of one server under one load.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ServerFigures {
     pub(crate) per_second: Spread,
@@ -60,8 +60,7 @@ impl Demand {
         loads
     }
 
-    /// Fewer requests where each takes long, more where many travel together: runs of about
-    /// the same length.
+    /// Fewer requests for loads of slow requests, more for pipelined ones, so that runs have about the same length.
     fn load(&self, request: Request, clients: u32, pipeline: u32) -> Load {
         let requests = if clients == 1 { self.requests / 4 } else { self.requests };
         let requests = if pipeline > 1 { requests * 4 } else { requests };
@@ -70,8 +69,8 @@ impl Demand {
     }
 }
 
-/// `perdura serve` by this very program, with its pool in the server's folder, which may grow to
-/// `bytes`; with its own choice of threads unless they are given.
+/// `perdura serve` of this same program, with its pool of at most `bytes` in the server's folder; it chooses the
+/// number of threads unless it is given.
 pub(crate) fn ours(
     engine: EngineKind,
     domain: Option<Domain>,
@@ -141,7 +140,7 @@ pub(crate) fn figures(answers: &[Answer]) -> ServerFigures {
     }
 }
 
-/// Whether the server holds what the clients sent: redis-benchmark itself only counts answers.
+/// Checks that the server holds what the clients sent: redis-benchmark itself only counts answers.
 fn check(server: &Server, demand: &Demand) -> Outcome {
     let wrong = |what: String| Failure::new(format!("wrong answer: {} {what}", server.name()));
     let keys = integer(&server.ask("DBSIZE")?);

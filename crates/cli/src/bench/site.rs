@@ -1,7 +1,7 @@
-//! Where a benchmark's files lie, and that they go away.
+//! The folder of a benchmark's files, and its removal.
 //!
-//! A process that is killed leaves its folder behind, and the next one removes it. A folder has a
-//! living owner as long as its file `owner` is locked; one without that file is left alone.
+//! A folder left by a killed process is removed by the next one. A folder is in use as long as its file `owner` is
+//! locked; one without that file is left alone.
 
 use crate::failure::{Failure, Outcome};
 use std::fs::File;
@@ -9,24 +9,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A file system in memory, on Linux: persistent memory is emulated best there.
+/// A file system in memory, on Linux: the best place to emulate persistent memory.
 const MEMORY: &str = "/dev/shm";
-/// How the names of temporary folders begin.
+/// Prefix of temporary folders' names.
 const PREFIX: &str = ".perdura-bench-";
-/// The file in a temporary folder that its living owner has locked.
+/// The file in a temporary folder that its running owner has locked.
 const OWNER: &str = "owner";
 
 /// A folder for temporary files, and the pool's path.
 pub(crate) struct Site {
     folder: TempDir,
-    // After the folder: it is held until that is removed.
+    // Dropped after the folder: the lock is held until that is removed.
     _owner: File,
     pool: PathBuf,
     kept: bool,
 }
 
 impl Site {
-    /// A site for a pool at `pool`, which must not exist, or for a temporary one.
+    /// A site for a pool at `pool`, which must not exist, or else for a temporary one.
     pub(crate) fn new(pool: Option<&Path>) -> Outcome<Self> {
         let Some(pool) = pool else {
             return Site::within(None);
@@ -42,7 +42,7 @@ impl Site {
         Ok(Site { folder, _owner: owner, pool: pool.to_owned(), kept: true })
     }
 
-    /// A site in a folder of the user's choice, or the default place; nothing is kept.
+    /// A site in a folder of the user's choice, or in the default place; nothing is kept.
     pub(crate) fn within(folder: Option<&Path>) -> Outcome<Self> {
         let (folder, owner) = match folder {
             Some(folder) => temporary_folder(folder)?,
@@ -52,7 +52,7 @@ impl Site {
         Ok(Site { folder, _owner: owner, pool, kept: false })
     }
 
-    /// The pool's path, with no file there: that of the run before is removed.
+    /// The pool's path, with no file there: the previous run's is removed.
     pub(crate) fn fresh_pool(&self) -> Outcome<PathBuf> {
         match std::fs::remove_file(&self.pool) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -62,12 +62,12 @@ impl Site {
         }
     }
 
-    /// The folder for everything else.
+    /// The folder for all other files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What to tell about it.
+    /// Remarks on the site for the user.
     pub(crate) fn describe(&self) -> String {
         if self.kept {
             return format!("the last run's pool is left at {}", self.pool.display());
@@ -86,7 +86,7 @@ fn temporary_folder(place: &Path) -> Outcome<(TempDir, File)> {
     remove_leftovers(place);
     owned_folder(place).map_err(|error| {
         let hint = "name a folder that you can write to";
-        // The path is in the error, but as the temporary folder's own.
+        // The error names the temporary folder's path.
         Failure::at(
             place,
             format!("no temporary folder can be made here ({}); {hint}", error.kind()),
@@ -96,7 +96,7 @@ fn temporary_folder(place: &Path) -> Outcome<(TempDir, File)> {
 
 fn owned_folder(place: &Path) -> io::Result<(TempDir, File)> {
     let folder = TempDir::with_prefix_in(PREFIX, place)?;
-    // Locked before it has its name: nobody sees it unlocked while its owner lives.
+    // Locked before it has its name: it is never seen unlocked while its owner runs.
     let unlocked = folder.path().join("owner-to-be");
     let owner = File::create(&unlocked)?;
     owner.lock()?;
@@ -104,8 +104,7 @@ fn owned_folder(place: &Path) -> io::Result<(TempDir, File)> {
     Ok((folder, owner))
 }
 
-/// Removes what processes left that were killed. Whatever cannot be removed stays: it is in
-/// nobody's way.
+/// Removes folders that killed processes have left. One that cannot be removed stays, and does no harm.
 fn remove_leftovers(place: &Path) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
     for entry in entries.flatten() {
@@ -117,12 +116,12 @@ fn remove_leftovers(place: &Path) {
 
 fn remove_if_left(folder: &Path) -> io::Result<()> {
     let owner = folder.join(OWNER);
-    // Opening something else, a pipe say, might wait for ever.
+    // Opening another kind of file, such as a pipe, might wait forever.
     if !std::fs::symlink_metadata(&owner)?.is_file() {
         return Ok(());
     }
     let owner = File::open(owner)?;
-    // Held until the folder is gone.
+    // Held until the folder is removed.
     if owner.try_lock().is_ok() { std::fs::remove_dir_all(folder) } else { Ok(()) }
 }
 

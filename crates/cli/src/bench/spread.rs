@@ -1,8 +1,8 @@
-//! The median of several runs, and how far they lie apart.
+//! The median of several runs, and their range.
 
 use serde::Serialize;
 
-/// Of one figure over all repetitions.
+/// Of one figure, over all repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// The spread of at least one value.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

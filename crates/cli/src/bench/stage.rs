@@ -1,4 +1,4 @@
-//! What a benchmark runs on: a place for its files, and somebody who may stop it.
+//! The environment of a benchmark: a place for its files, and the flag that stops it.
 
 use super::options::{Folder, Place};
 use super::site::Site;
@@ -6,7 +6,7 @@ use crate::failure::Outcome;
 use crate::interrupt;
 use perdura_workloads::Progress;
 
-/// Made once for each command.
+/// Created once for each command.
 pub(crate) struct Stage {
     pub(crate) site: Site,
     pub(crate) progress: Progress,
@@ -18,7 +18,7 @@ impl Stage {
         Ok(Stage { site: Site::new(place.pool.as_deref())?, progress: interrupt::progress()? })
     }
 
-    /// For many pools in a folder of the user's.
+    /// For many pools, in a folder of the user's choice.
     pub(crate) fn within(folder: &Folder) -> Outcome<Self> {
         let site = Site::within(folder.dir.as_deref())?;
         Ok(Stage { site, progress: interrupt::progress()? })

@@ -1,8 +1,6 @@
-//! Embedded stores against each other: durable puts by libraries of others and by our engines, taking
-//! turns, each in a fresh store.
+//! Embedded stores compared: durable puts by other libraries and by our engines, taking turns, each in a fresh store.
 //!
-//! All give the same promise at the same moment: where a sync makes a put durable for the others, it does
-//! so for ours.
+//! All give the same promise at the same moment: where a put of the others is durable by a sync, so is ours.
 
 use super::knobs::Knobs;
 use super::options::{plenty, require};
@@ -22,7 +20,7 @@ use std::path::Path;
 
 const ROOT: &str = "bench.puts";
 
-/// What all stores made of the same puts.
+/// The results of all stores for the same puts.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PutsResult {
     #[serde(flatten)]
@@ -30,15 +28,15 @@ pub(crate) struct PutsResult {
     pub(crate) stores: Vec<StoreFigures>,
 }
 
-/// Of one store.
+/// The result of one store.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StoreFigures {
     pub(crate) per_second: Spread,
-    /// Given by the file system to the closed store.
+    /// Bytes that the file system has allocated for the closed store.
     pub(crate) bytes_on_disk: Spread,
 }
 
-/// Who takes part, and how it is set.
+/// The competitors, and their settings.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entrant {
     pub(crate) name: String,
@@ -60,7 +58,7 @@ pub(crate) struct StoreContest {
 }
 
 impl StoreContest {
-    /// Puts a second of the fastest store that is not ours: a median.
+    /// Median puts per second of the fastest store that is not ours.
     pub(crate) fn best_other(&self, result: &PutsResult) -> f64 {
         let stores = self.entrants.iter().zip(&result.stores);
         let theirs = stores.filter(|(entrant, _)| !entrant.ours);
@@ -68,7 +66,7 @@ impl StoreContest {
     }
 }
 
-/// One of our engines: a hash map in a pool, by the interface that programs use.
+/// One of our engines: a hash map in a pool, through the interface of programs.
 struct Ours {
     engine: EngineKind,
     name: String,
@@ -219,7 +217,7 @@ mod tests {
     use super::*;
     use crate::bench::options::Folder;
 
-    /// Our engines as stores, alone: the answers are checked by the run itself.
+    /// Our engines as stores, without others: the run itself checks the answers.
     #[test]
     fn our_engines_put_and_find_again() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! A progress bar, where somebody is looking: the standard error is a terminal.
+//! A progress bar, if the standard error is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use perdura_workloads::Progress;
@@ -7,10 +7,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// Often enough to look alive, seldom enough not to be measured.
+/// Often enough to look alive, seldom enough not to affect the figures.
 const REFRESH: Duration = Duration::from_millis(200);
 
-/// Runs `work`, showing how far `progress` is of `total`.
+/// Runs `work`, showing `progress` out of `total`.
 pub(crate) fn with_bar<R>(
     label: &str,
     total: u64,
@@ -25,7 +25,7 @@ pub(crate) fn with_bar<R>(
     result.expect("the work was done")
 }
 
-/// Compiled once: threads take more code than most of what they watch.
+/// Compiled once: the code for threads is larger than most of the work watched.
 fn watched(bar: ProgressBar, progress: &Progress, work: &mut dyn FnMut()) {
     let (end, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -41,8 +41,7 @@ fn watched(bar: ProgressBar, progress: &Progress, work: &mut dyn FnMut()) {
     });
 }
 
-/// A bar for steps that are too long to look inside; the caller moves it. Not drawn where
-/// nobody looks.
+/// A bar for steps without progress of their own; the caller moves it. Not drawn without a terminal.
 pub(crate) fn steps(label: &str, total: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:20} [{bar:30}] {pos}/{len} runs {elapsed}");
     let bar = ProgressBar::new(total as u64).with_message(label.to_owned());

@@ -1,11 +1,11 @@
-//! `--window`: how many transactions a thread leaves unanswered.
+//! `--window`: how many transactions of a thread may wait for their durability.
 
 use crate::quantity::{self, show_count};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// So many at most, the running one included; or all, so that nothing is waited for before the end.
+/// At most this many, the running one included; or all, so that nothing is waited for before the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window(usize);
 
@@ -19,7 +19,7 @@ impl Window {
         self.0
     }
 
-    /// What is to be said of it behind something else, if anything.
+    /// A clause that describes it, if it is not the default.
     pub(crate) fn remark(self) -> Option<String> {
         match self {
             Window::CLOSED_LOOP => None,

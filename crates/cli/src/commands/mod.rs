@@ -39,19 +39,19 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Command),
     #[cfg(feature = "measure")]
-    /// Cut the power of a simulated machine everywhere, and check what is left
+    /// Cut the power of a simulated machine at every event, and check the images
     Crash(Box<crash::Arguments>),
     #[cfg(feature = "measure")]
-    /// Record what a server writes to a block device, and check what a power cut may leave
+    /// Record a server's writes to a block device, and check images that a power cut may leave
     CrashDisk(crash_disk::Arguments),
     #[cfg(feature = "measure")]
-    /// Damage pools as a medium does, and see whether wrong values are served unnoticed
+    /// Damage pools as a medium does, and check that no wrong values are served unnoticed
     Rot(rot::Arguments),
     #[cfg(feature = "measure")]
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
     #[cfg(feature = "measure")]
-    /// Run a table or figure of a paper again, and put ours beside the paper's
+    /// Run a table or figure of a paper again, and compare the results with the paper's
     Reproduce(reproduce::Arguments),
     /// Print a script that completes the command line in a shell
     Completions(shell::Completions),
@@ -59,7 +59,7 @@ enum Command {
     Man(shell::Man),
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),

@@ -1,4 +1,4 @@
-//! `perdura reproduce`: a table or figure of a paper, run again and put beside the paper's.
+//! `perdura reproduce`: a table or figure of a paper, run again and compared with the paper's.
 
 use crate::bench::options::{Folder, require};
 use crate::bench::stage::Stage;
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     list: bool,
 
-    /// Small and short: shows that it works, not what it finds
+    /// Small and short: shows that it works; the figures mean nothing
     #[arg(long)]
     quick: bool,
 
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let name = arguments.name.as_deref().unwrap_or_default();
     let experiment = catalogue::load(name)?;
     let plan = Plan::of(&experiment, &arguments.changes())?;
-    // Found out before it has run for minutes.
+    // Checked before the runs take minutes.
     std::fs::create_dir_all(&arguments.out).map_err(|error| Failure::at(&arguments.out, error))?;
     require(arguments.out.is_dir(), "--out must be a folder")?;
     let report = reproduce::run(experiment, plan, &Stage::within(&arguments.folder)?)?;

@@ -12,7 +12,7 @@ use perdura_crashtest::rot::{self, Fate, Plan, RotReport};
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Which pools are made.
+/// Which kinds of pools are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Checksums {
     /// With checksums of all pages

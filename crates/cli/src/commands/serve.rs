@@ -279,15 +279,15 @@ fn describe(info: &Info, recovery: &Recovery, size: Option<u64>) -> Outcome {
         show_bytes(limit)
     ))?;
     print(&info.durability)?;
-    let Recovery { replayed, rolled_back, discarded, covered, corrected } = *recovery;
+    let Recovery { replayed, rolled_back, discarded, deferred, corrected } = *recovery;
     if replayed + rolled_back + discarded > 0 {
         print(format!(
             "it was not closed: {replayed} transactions replayed, {rolled_back} rolled back, {discarded} unfinished"
         ))?;
     }
-    if covered > 0 {
+    if deferred > 0 {
         print(format!(
-            "of {covered} lines left to the caches {corrected} were lost, and restored from checksums"
+            "of {deferred} lines left to the caches {corrected} were lost, and restored from checksums"
         ))?;
     }
     Ok(())

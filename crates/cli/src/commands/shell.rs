@@ -1,4 +1,4 @@
-//! `perdura completions`, `perdura man`: what shells and `man` are told of the command line.
+//! `perdura completions`, `perdura man`: the command line described for shells and `man`.
 
 use super::Arguments;
 use crate::failure::{Failure, Outcome};

@@ -1,8 +1,8 @@
-//! A figure of the simulated machine that no paper gives, found for each workload on one engine alone, before
-//! all else is run with it.
+//! Calibrates a figure of the simulated machine that no paper gives: for each workload on one engine, before all other
+//! runs, which then use it.
 //!
-//! The values of the experiment are tried one after the other, since more of it need not mean more or less of the
-//! engine's share everywhere; then those between the two that enclose the paper's share are halved.
+//! The experiment's values are tried one after the other, since the engine's share need not be monotonic in them; then
+//! the interval between the two neighbours that enclose the paper's share is halved repeatedly.
 
 use super::experiment::{Calibrate, Experiment};
 use super::grid::Job;
@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use serde::Serialize;
 
-/// What has to be found.
+/// The figure to be found.
 #[derive(Clone, Debug)]
 pub(crate) struct Calibrating {
     of: Calibrate,
@@ -24,23 +24,23 @@ pub(crate) struct Calibrating {
     setting: Setting,
 }
 
-/// What was found for a workload.
+/// The result for a workload.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Calibration {
     pub(crate) workload: String,
     pub(crate) figure: String,
     pub(crate) engine: String,
     pub(crate) value: u64,
-    /// The engine's share of the base with that.
+    /// The engine's share of the base with that value.
     pub(crate) share: f64,
-    /// The paper's.
+    /// The paper's share.
     pub(crate) wanted: f64,
     /// Values and shares, in the order in which they were tried.
     pub(crate) tried: Vec<(u64, f64)>,
 }
 
 impl Calibrating {
-    /// What an experiment asks for, if anything.
+    /// The experiment's calibration, if there is one.
     pub(super) fn of(experiment: &Experiment) -> Outcome<Option<Self>> {
         let run = &experiment.run;
         let of = run.simulated.as_ref().and_then(|simulated| simulated.calibrate.clone());
@@ -96,12 +96,12 @@ impl Calibrating {
     }
 }
 
-/// Neighbours that differ by a smaller part of themselves than 1 / this number are not told apart any further,
+/// Neighbours that differ by a smaller part of themselves than 1 / this number are not distinguished further,
 const FINE: u64 = 16;
-/// nor is a share improved that is off by no more than this part of the wanted one.
+/// nor is a share improved that differs by no more than this part of the wanted one.
 const NEAR: f64 = 0.01;
 
-/// Tries each of `values`, which ascend, then halves what lies between the first two neighbours whose shares
+/// Tries each of `values`, which ascend, then bisects the interval between the first two neighbours whose shares
 /// enclose the wanted one.
 fn nearest(
     values: &[u64],
@@ -136,7 +136,7 @@ fn nearest(
     Ok(())
 }
 
-/// Finds the figure for each workload, if the experiment asks for it and is simulated.
+/// Finds the figure for each workload, if the experiment has a calibration and is simulated.
 pub(super) fn find(plan: &Plan, stage: &Stage) -> Outcome<Vec<Calibration>> {
     let simulated = plan.parts.iter().find(|part| part.place == Place::Simulated);
     let (Some(part), Some(calibrating)) = (simulated, &plan.calibrating) else {
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(tried(&[1, 10, 40, 90], 0.316, rising), [1, 10, 40, 25, 32, 28, 30]);
         let falling = |value| 1.0 - value as f64 / 100.0;
         assert_eq!(tried(&[1, 10, 60], 0.5, falling), [1, 10, 60, 35, 47, 53, 50]);
-        // A flat curve is near at once.
+        // A flat curve is near the target at once.
         let flat = |value| 0.3 + value as f64 / 10_000.0;
         assert_eq!(tried(&[1, 64, 256, 1024], 0.316, flat), [1, 64, 256, 160]);
         assert_eq!(tried(&[1, 2, 4], 0.9, rising), [1, 2, 4], "it is never reached");

@@ -1,4 +1,4 @@
-//! The experiments that come with the program: the files of `experiments/`, built in.
+//! The built-in experiments: the files of `experiments/`.
 
 use super::experiment::Experiment;
 use crate::failure::{Failure, Outcome};
@@ -42,13 +42,12 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
 /// Files larger than this are no experiments.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// All that are built in.
+/// All built-in experiments.
 pub(crate) fn all() -> Outcome<Vec<Experiment>> {
     EXPERIMENTS.iter().map(|(name, text)| Experiment::parse(name, text)).collect()
 }
 
-/// An experiment that is built in, or the one that a file describes: whatever has a `/` in it or
-/// ends in `.toml` is taken as a path.
+/// A built-in experiment, or the one in a file: a name that contains `/` or ends in `.toml` is taken as a path.
 pub(crate) fn load(name_or_path: &str) -> Outcome<Experiment> {
     if let Some((name, text)) = EXPERIMENTS.iter().find(|(name, _)| *name == name_or_path) {
         return Experiment::parse(name, text);

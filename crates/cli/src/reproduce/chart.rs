@@ -1,7 +1,7 @@
-//! What a plot shows: panels of grouped bars or of curves, made from figures and comparisons.
+//! The contents of a plot: panels of grouped bars or of curves, made from figures and comparisons.
 //!
-//! Workloads differ in their length by far more than engines do in their speed; so times and rates
-//! are shown relative to the base engine's.
+//! Lengths of operations differ far more between workloads than between engines, so times and rates are shown relative
+//! to the base engine's.
 
 use super::compare::Comparison;
 use super::experiment::Kind;
@@ -11,7 +11,7 @@ use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
 use crate::bench::spread::Spread;
 
-/// What is behind an engine's name where the paper's figures of it are shown.
+/// Suffix of an engine's name in the series with the paper's figures.
 pub(crate) const PAPERS: &str = ", the paper's";
 
 /// Grouped bars on common axes, or curves.
@@ -25,9 +25,9 @@ pub(crate) struct Panel {
     pub(crate) groups: Vec<String>,
     pub(crate) series: Vec<String>,
     pub(crate) bars: Vec<Bar>,
-    /// The first series is the paper's.
+    /// Whether the first series is the paper's.
     pub(crate) paper: bool,
-    /// Of curves, where each group lies on its axis, ascending; of bars nothing.
+    /// For curves, each group's place on its axis, ascending; empty for bars.
     pub(crate) steps: Vec<f64>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Bar {
     pub(crate) group: usize,
     pub(crate) series: usize,
     pub(crate) spread: Spread,
-    /// What is written at its end.
+    /// The label at its end.
     pub(crate) label: Option<String>,
 }
 
@@ -56,7 +56,7 @@ fn place_of(names: &mut Vec<String>, name: &str) -> usize {
     })
 }
 
-/// The panels of an experiment: what was measured in each place, then the paper beside it.
+/// The panels of an experiment: the measurements of each place, then the comparison with the paper.
 pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels = Vec::new();
     if let Some(axis) = plan.axis.as_ref().filter(|_| plan.settings.len() > 1) {
@@ -64,7 +64,7 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
             panels.extend(curves(plan, (axis, part.place), figures, comparisons));
         }
         let rest = comparisons.iter().filter(|value| !is_on_curve(plan, value));
-        panels.extend(beside(&rest.cloned().collect::<Vec<_>>()));
+        panels.extend(comparison_panels(&rest.cloned().collect::<Vec<_>>()));
         panels.retain(|panel| !panel.bars.is_empty());
         return panels;
     }
@@ -85,7 +85,7 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
         let setting = setting.name.as_ref().map_or(String::new(), |name| format!(", {name}"));
         panels.extend(measured(plan, &here, several, &format!("{place}{setting}")));
     }
-    panels.extend(beside(comparisons));
+    panels.extend(comparison_panels(comparisons));
     panels.retain(|panel| !panel.bars.is_empty());
     panels
 }
@@ -165,8 +165,8 @@ fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec
     }
 }
 
-/// Over the settings, for each quantity: of the mean a curve for each engine, beside what the paper says of it; then
-/// of each engine a curve for each workload.
+/// Curves over the settings. For each quantity: of the mean a curve for each engine, with the paper's values; then for
+/// each engine a curve for each workload.
 fn curves(
     plan: &Plan,
     (axis, place): (&str, Place),
@@ -209,7 +209,7 @@ fn curves(
         };
         put_paper(plan, &mut mean, comparisons.iter().filter(of_mean));
         panels.push(mean);
-        // A mean of one workload is that workload.
+        // A mean over one workload is that workload's value.
         if plan.workloads.len() > 1 {
             let of_engines = of_engines.into_iter().map(|(_, panel)| panel);
             panels.extend(of_engines.filter(|panel| !is_level(panel)));
@@ -218,7 +218,7 @@ fn curves(
     panels
 }
 
-/// Whether nothing depends on the settings: then the mean's curve says as much.
+/// Whether nothing depends on the settings: then the mean's curve is enough.
 fn is_level(panel: &Panel) -> bool {
     let same = |series: usize| {
         let mut medians = panel.bars.iter().filter(|bar| bar.series == series);
@@ -228,18 +228,18 @@ fn is_level(panel: &Panel) -> bool {
     (0..panel.series.len()).all(same)
 }
 
-/// What is shown as curves, with a title and the axis of its values.
+/// The quantities shown as curves, with a title and the axis of their values.
 fn shown_as_curves(plan: &Plan) -> Vec<(Quantity, &'static str, String)> {
     let mut others: Vec<&str> = plan.bases.values().map(String::as_str).collect();
     others.dedup();
-    let beside = format!("share of what {} writes", others.join(" or "));
+    let axis = format!("share of what {} writes", others.join(" or "));
     match plan.kind {
         Kind::Share => {
             let y = format!("share of the throughput of {}", plan.show_base());
             vec![(Share, "Throughput", y)]
         }
         _ => vec![
-            (TrafficRatio, "Written to memory", beside),
+            (TrafficRatio, "Written to memory", axis),
             (Traffic, "Written to memory", "bytes written by bytes stored".to_owned()),
         ],
     }
@@ -261,7 +261,7 @@ fn put_on_curve(plan: &Plan, panel: &mut Panel, figure: &Figure, series: &str) {
     }
 }
 
-/// Puts what the paper says of means beside the curves, and writes its value and ours at the points.
+/// Adds the paper's values of means to the curves, and labels the points with its value and ours.
 fn put_paper<'c>(
     plan: &Plan,
     panel: &mut Panel,
@@ -351,8 +351,8 @@ fn categories(figures: &[&Figure], quantities: &[Quantity], mut panel: Panel) ->
     panel
 }
 
-/// The paper's values and ours, side by side; those of a setting alone on their own.
-fn beside(comparisons: &[Comparison]) -> Vec<Panel> {
+/// The paper's values and ours, side by side; those of one setting in panels of their own.
+fn comparison_panels(comparisons: &[Comparison]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     let unit = |quantity: Quantity| match quantity.unit() {
         "%" => "percent".to_owned(),

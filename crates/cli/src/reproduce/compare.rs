@@ -1,4 +1,4 @@
-//! Ours beside the paper's, value by value.
+//! Compares our values with the paper's, one by one.
 
 use super::experiment::{Bound, Experiment, Kind, Over, Value};
 use super::findings::Figure;
@@ -6,9 +6,9 @@ use super::plan::{Place, Plan};
 use super::quantity::Quantity;
 use serde::Serialize;
 
-/// Further from the paper's value than this share of it is said not to match.
+/// A value that differs from the paper's by more than this share of it does not match,
 const NEAR: f64 = 0.2;
-/// But two points of percent are never far.
+/// except for differences of up to two percentage points.
 const NEAR_POINTS: f64 = 2.0;
 
 /// One value of the paper, and ours in one place.
@@ -17,25 +17,25 @@ pub(crate) struct Comparison {
     pub(crate) says: String,
     pub(crate) quantity: Quantity,
     pub(crate) place: Place,
-    /// None where there is only one.
+    /// `None` if there is only one setting.
     pub(crate) setting: Option<String>,
-    /// The engine whose mean over the workloads it is, if it is one.
+    /// The engine, if it is an engine's mean over the workloads.
     #[serde(skip)]
     pub(crate) mean_of: Option<String>,
-    /// Whether the paper's value is of this setting alone.
+    /// Whether the paper's value is for this setting alone.
     #[serde(skip)]
     pub(crate) of_setting: bool,
     pub(crate) paper: f64,
     pub(crate) approximate: bool,
-    /// It is a bound, which ours should keep.
+    /// Whether it is a bound, which ours should keep.
     pub(crate) bound: Option<Bound>,
-    /// None where nothing was run that it is about, or what was run did not try it.
+    /// `None` if nothing was run for it, or the runs did not test it.
     pub(crate) ours: Option<f64>,
-    /// Whether what was run tried it: where nothing could be lost, that nothing was lost says nothing.
+    /// Whether the runs tested it: if nothing could be lost, losing nothing shows nothing.
     pub(crate) tried: bool,
 }
 
-/// Compares every value of the paper in every place and setting that was run in, and that it is of.
+/// Compares every value of the paper in every place and setting that was run and that it applies to.
 pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) -> Vec<Comparison> {
     let places = plan.parts.iter().map(|part| part.place);
     let places = places.flat_map(|place| plan.settings.iter().map(move |own| (place, &own.name)));
@@ -60,7 +60,7 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
     each.collect()
 }
 
-/// Whether a figure's cell is one that the value is of.
+/// Whether the value applies to a figure's cell.
 fn is_of(figure: &Figure, value: &Value, place: Place, setting: Option<&str>) -> bool {
     figure.cell.place == place
         && figure.cell.setting.as_deref() == setting
@@ -68,8 +68,8 @@ fn is_of(figure: &Figure, value: &Value, place: Place, setting: Option<&str>) ->
         && value.workload.as_deref().is_none_or(|name| figure.cell.workload == name)
 }
 
-/// Of power cuts: whether anything was left to the caches, in every cell that the value is of. All else is
-/// tried by being run.
+/// For power cuts: whether anything was left to the caches, in every cell that the value applies to. Other quantities
+/// are tested by any run.
 fn tried(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure]) -> bool {
     let left = |figure: &&Figure| figure.quantity == Quantity::LeftToCaches;
     let of = |figure: &&Figure| is_of(figure, value, place, setting);
@@ -78,7 +78,7 @@ fn tried(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure])
         || figures.iter().filter(left).filter(of).all(|figure| figure.spread.median > 0.0)
 }
 
-/// `mean_over` names the workloads that a mean, a least or a most is over.
+/// `mean_over` names the workloads of a mean, a least or a greatest value.
 fn ours(
     value: &Value,
     place: Place,
@@ -96,7 +96,7 @@ fn ours(
     if medians.is_empty() {
         return None;
     }
-    // Where the mean has a row of its own, it is of all of its workloads or of none.
+    // If the mean has a row of its own, it is over all of its workloads or none.
     let has = |name: &String| found.iter().any(|figure| figure.cell.workload == *name);
     if value.quantity.has_means() && value.over.is_some() && !mean_over.iter().all(has) {
         return None;
@@ -104,14 +104,13 @@ fn ours(
     Some(match value.over {
         Some(Over::Least) => medians.iter().copied().fold(f64::INFINITY, f64::min),
         Some(Over::Most) => medians.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        // A workload's value is the mean over numbers of threads.
+        // A workload's value is the mean over the numbers of threads.
         Some(Over::Mean) | None => medians.iter().sum::<f64>() / medians.len() as f64,
     })
 }
 
 impl Comparison {
-    /// Whether ours is near the paper's, or keeps its bound; `None` if there is none of ours, or nothing
-    /// was tried.
+    /// Whether ours is near the paper's, or keeps its bound; `None` if we have none, or it was not tested.
     pub(crate) fn matches(&self) -> Option<bool> {
         let ours = self.ours.filter(|_| self.tried)?;
         match self.bound {
@@ -124,7 +123,7 @@ impl Comparison {
         Some(distance <= (self.paper.abs() * NEAR).max(points))
     }
 
-    /// The paper's value, for people.
+    /// The paper's value, for display.
     pub(crate) fn show_paper(&self) -> String {
         let bound = match self.bound {
             Some(Bound::AtMost) => "at most ",
@@ -135,7 +134,7 @@ impl Comparison {
         format!("{bound}{about}{}", self.quantity.show(self.paper))
     }
 
-    /// What does not match, in a sentence.
+    /// The values that do not match, in a sentence.
     pub(crate) fn complaint(&self) -> Option<String> {
         if self.matches()? {
             return None;
@@ -149,7 +148,7 @@ impl Comparison {
         ))
     }
 
-    /// Where ours is from, and in which setting.
+    /// The place and setting of our value.
     pub(crate) fn show_place(&self) -> String {
         let setting = self.setting.as_ref().map_or(String::new(), |name| format!(", {name}"));
         format!("{}{setting}", self.place)
@@ -181,7 +180,7 @@ mod tests {
     #[test]
     fn a_bound_is_kept_or_not() {
         let bound = |bound, ours| Comparison { bound: Some(bound), ..comparison(10.0, Some(ours)) };
-        // Far below: nothing near, and kept.
+        // Far below: not near, but the bound is kept.
         assert_eq!(bound(Bound::AtMost, 0.0).matches(), Some(true));
         assert_eq!(bound(Bound::AtMost, 10.0).matches(), Some(true));
         assert_eq!(bound(Bound::AtMost, 10.1).matches(), Some(false));
@@ -233,7 +232,7 @@ mod tests {
         assert_eq!((untried.matches(), untried.complaint()), (None, None));
     }
 
-    /// A mean of shares is over all of its workloads; one that was not run makes it another mean.
+    /// A mean of shares is over all of its workloads: without one of them it would be another mean.
     #[test]
     fn a_mean_of_fewer_workloads_is_none() {
         let figure = |workload: &str, value| Figure {

@@ -1,4 +1,4 @@
-//! A panel's curves: ours are drawn through, the paper's dashed with hollow points, in the colour of ours.
+//! Draws a panel's curves: ours solid, the paper's dashed with hollow points, in the colour of ours.
 
 use super::chart::{Bar, PAPERS, Panel};
 use super::plot::{Area, Chart, Drawn, WIDE, colour, middle, write};
@@ -10,14 +10,14 @@ use plotters::style::text_anchor::HPos;
 const POINT: i32 = 4;
 /// Height of the letters at the points.
 const LETTERS: i32 = 12;
-/// Where a value may be written: how far its upper edge is below its point.
+/// Candidate places for a label: how far its upper edge is below its point.
 const PLACES: [i32; 4] =
     [-LETTERS - POINT - 4, POINT + 3, -2 * LETTERS - POINT - 6, LETTERS + POINT + 5];
 
 /// A rectangle: left, top, right, bottom.
 type Space = (i32, i32, i32, i32);
 
-/// Draws all curves, and what is written at their points.
+/// Draws all curves, and the labels of their points.
 pub(super) fn draw(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel) -> Drawn {
     (0..panel.series.len()).try_for_each(|series| draw_curve(chart, panel, series))?;
     let base = area.get_base_pixel();
@@ -36,7 +36,7 @@ pub(super) fn draw(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel) ->
     Ok(())
 }
 
-/// How a series is drawn, in the legend, with its point at `at`.
+/// A series' sample in the legend, with its point at `at`.
 pub(super) fn key(area: &Area<'_>, panel: &Panel, series: usize, at: (i32, i32)) -> Drawn {
     let ends = [at, (at.0 + 24, at.1)];
     let (colour, middle) = (colour(panel, series), (at.0 + 12, at.1));
@@ -76,7 +76,7 @@ fn draw_curve(chart: &mut Chart<'_, '_>, panel: &Panel, series: usize) -> Drawn 
     Ok(())
 }
 
-/// Writes a value near its point, where it covers no other point and no other value, if there is such a place.
+/// Writes a label near its point, where it covers no other point or label, if there is such a place.
 fn draw_label(area: &Area<'_>, label: &str, (x, y): (i32, i32), taken: &mut Vec<Space>) -> Drawn {
     let half = (label.len() as f64 * f64::from(LETTERS) * WIDE / 2.0) as i32;
     let space = |below: i32| (x - half, y + below, x + half, y + below + LETTERS);
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// A point for each value and one in the legend, the paper's in the colour of ours and hollow.
+    /// One point for each value and one in the legend, the paper's hollow and in the colour of ours.
     #[test]
     fn curves_have_their_points() {
         let panel = panel();
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!((circles.len(), hollow, white), (4 + 2 * 3, 3, 3), "{text}");
     }
 
-    /// Twice as much is as far anywhere on the axis.
+    /// On the axis, doubling is the same distance everywhere.
     #[test]
     fn steps_are_on_a_logarithmic_axis() {
         let panel = panel();

@@ -1,8 +1,8 @@
-//! An experiment, as TOML says it: one file under experiments/ for each.
+//! An experiment in TOML: one file under experiments/ for each.
 //!
-//! It holds what the paper says of one table or figure, and what to run to see whether it is so.
-//! Unknown keys are refused, and so is an experiment that makes no sense. Engines and mechanisms
-//! may be named that this program does not have: then it cannot be run, but it can be read.
+//! It holds the paper's values for one table or figure, and the runs that test them. Unknown keys are refused, and so
+//! are contradictions. Engines and mechanisms may be named that this program does not have: then the experiment cannot
+//! be run, but it can be read.
 
 use super::quantity::Quantity;
 use crate::bench::knobs::Knobs;
@@ -28,7 +28,7 @@ pub(crate) struct Experiment {
     pub(crate) minutes: u32,
     pub(crate) paper: Paper,
     pub(crate) run: Run,
-    /// What is smaller in a run that only shows that it works.
+    /// What is smaller in a quick run, which only shows that the experiment works.
     #[serde(default)]
     pub(crate) quick: Scale,
 }
@@ -41,45 +41,45 @@ pub(crate) enum Kind {
     Throughput,
     /// The 99th percentile of latencies.
     Latency,
-    /// How much of what an engine adds to a transaction are persistence operations.
+    /// The share of persistence operations in the time that an engine adds to a transaction.
     Breakdown,
-    /// Write-backs by what was written back.
+    /// Write-backs, by the kind of data written back.
     Flushes,
     /// Dirty bytes in the lines that are written back.
     Dirtiness,
     /// How often objects are used.
     Reuse,
-    /// What writing objects back takes, and making checksums of them instead.
+    /// The time to write objects back, or to create checksums of them instead.
     Checksums,
-    /// What power cuts take from engines that skip write-backs.
+    /// The losses of power cuts under engines that skip write-backs.
     Crash,
     /// Throughput as a share of the base's.
     Share,
-    /// Bytes written to memory by bytes that the program stored.
+    /// Bytes written to memory per byte stored by the program.
     Traffic,
 }
 
 impl Kind {
-    /// Whether means over workloads are shown, and settings beside each other.
+    /// Whether means over workloads are shown, and settings next to each other.
     pub(super) fn has_means(self) -> bool {
         matches!(self, Kind::Share | Kind::Traffic)
     }
 }
 
-/// What the paper says.
+/// The paper's claims.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paper {
     /// Authors, title and year.
     pub(crate) title: String,
-    /// Which figure or table of it.
+    /// The figure or table.
     pub(crate) figure: String,
-    /// What that shows.
+    /// Its subject.
     pub(crate) what: String,
-    /// Where our run differs from the paper's.
+    /// How our runs differ from the paper's.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
-    /// What it says in numbers.
+    /// Its values.
     #[serde(default, rename = "value")]
     pub(crate) values: Vec<Value>,
 }
@@ -91,34 +91,34 @@ pub(crate) struct Value {
     /// A few words, for the table and the plot.
     pub(crate) says: String,
     pub(crate) quantity: Quantity,
-    /// Of this engine; of all of the experiment's but the base, if absent.
+    /// The engine; if absent, all of the experiment's but the base.
     pub(crate) engine: Option<String>,
-    /// Of this workload;
+    /// The workload,
     pub(crate) workload: Option<String>,
-    /// or over all of them.
+    /// or an aggregate over all of them.
     pub(crate) over: Option<Over>,
-    /// In this setting; in each, if absent.
+    /// The setting; if absent, each.
     pub(crate) setting: Option<String>,
     /// In the quantity's unit.
     pub(crate) value: f64,
-    /// It is no value but a bound of it.
+    /// Whether it is a bound, and of which kind.
     pub(crate) bound: Option<Bound>,
-    /// Read off a picture, or otherwise not exact.
+    /// Whether it is read off a picture, or otherwise not exact.
     #[serde(default)]
     pub(crate) approximate: bool,
 }
 
-/// What a bound says of a value.
+/// The kind of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Bound {
-    /// It is not more.
+    /// The value is at most this.
     AtMost,
-    /// It is not less.
+    /// The value is at least this.
     AtLeast,
 }
 
-/// Which of the workloads' values.
+/// How the workloads' values are aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Over {
@@ -130,14 +130,14 @@ pub(crate) enum Over {
     Most,
 }
 
-/// What to run.
+/// The runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
     /// On this machine, with its own write-backs.
     #[serde(default)]
     pub(crate) native: bool,
-    /// The domain of native pools: the folder's file system says, if this does not.
+    /// The domain of native pools; if absent, the folder's file system decides.
     pub(crate) domain: Option<Domain>,
     /// On a simulated machine.
     pub(crate) simulated: Option<Simulated>,
@@ -147,33 +147,33 @@ pub(crate) struct Run {
     /// Engines, and protocols.
     #[serde(default)]
     pub(crate) engines: Vec<String>,
-    /// Pairs of an engine and a mechanism, by the names that they have among the engines.
+    /// Pairs of an engine and a mechanism, by their names among the engines.
     #[serde(default)]
     pub(crate) protocols: BTreeMap<String, ProtocolSpec>,
-    /// Sizes of microworkloads that differ from the usual, and other names for them.
+    /// Microworkloads with sizes other than the default, by the experiment's names for them.
     #[serde(default)]
     pub(crate) sizes: BTreeMap<String, SizeSpec>,
-    /// The workloads that means are over; all of them, if there is none here.
+    /// The workloads that means are over; all of them, if empty.
     #[serde(default)]
     pub(crate) mean_over: Vec<String>,
     /// The engine that the others are compared with.
     pub(crate) base: Option<String>,
-    /// By workload, another one that its engines are compared with.
+    /// Other base engines, by workload.
     #[serde(default)]
     pub(crate) base_of: BTreeMap<String, String>,
-    /// Engines that are compared with another one than that.
+    /// Engines that are compared with another engine than the base.
     #[serde(default)]
     pub(crate) bases: BTreeMap<String, String>,
     #[serde(default = "one")]
     pub(crate) threads: Vec<u32>,
-    /// YCSB's, or bare objects; neither these nor repetitions are needed where nothing is native, and
+    /// Number of YCSB's records, or of bare objects. If nothing is native, neither these nor repetitions are needed;
     /// microworkloads have their own sizes.
     #[serde(default)]
     pub(crate) records: u64,
-    /// How large TPC-C's tables are; nothing else has records of another kind.
+    /// The size of TPC-C's tables; no other workload has it.
     #[serde(default)]
     pub(crate) tpcc: tpcc::Size,
-    /// Measured operations, all threads together; there are none on bare objects.
+    /// Measured operations, all threads together; none on bare objects.
     #[serde(default)]
     pub(crate) operations: u64,
     /// The same for workloads whose operations are long.
@@ -181,35 +181,35 @@ pub(crate) struct Run {
     pub(crate) operations_of: BTreeMap<String, u64>,
     #[serde(default)]
     pub(crate) repetitions: u32,
-    /// Transactions that each thread keeps unanswered; 1: it waits for each.
+    /// Transactions of each thread that may wait for their durability; 1: it waits for each.
     #[serde(default = "closed_loop")]
     pub(crate) window: Window,
-    /// What is set of engines and of the log.
+    /// Settings of the engines and of the log.
     #[serde(default)]
     pub(crate) tuning: Knobs,
-    /// What settings are steps of, where they are: pictures have curves over it.
+    /// The axis on which settings are steps: plots then have curves over it.
     pub(crate) axis: Option<String>,
-    /// Everything is run in each of these, one after the other, where there are any.
+    /// If there are any, everything is run in each of these settings, one after the other.
     #[serde(default, rename = "setting")]
     pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
 }
 
-/// What is set otherwise; what is absent is as in the rest of the experiment.
+/// A setting: what is absent is as in the rest of the experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Setting {
     /// A few words, for tables and the picture.
     pub(crate) name: String,
-    /// Where it lies on the axis, if the experiment has one.
+    /// Its place on the axis, if the experiment has one.
     pub(crate) at: Option<f64>,
     pub(crate) window: Option<Window>,
     pub(crate) tuning: Option<Knobs>,
-    /// How the simulated caches replace lines, at all levels.
+    /// The replacement policy of the simulated caches, at all levels.
     pub(crate) policy: Option<Policy>,
     /// Operations in a transaction of microworkloads.
     pub(crate) ops_per_tx: Option<u32>,
-    /// Figures of the simulated machine or of its mechanisms, by their path in the machine's file.
+    /// Figures of the simulated machine or of its mechanisms, by their paths in the machine's file.
     #[serde(default)]
     pub(crate) sets: BTreeMap<String, Scalar>,
 }
@@ -235,12 +235,12 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// What runs under a protocol's name.
+/// A protocol: what runs under its name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProtocolSpec {
     pub(crate) engine: String,
-    /// The simulated machine's.
+    /// A mechanism of the simulated machine.
     pub(crate) mechanism: String,
     /// Length of its epochs, if it has some, microseconds.
     #[serde(default = "millisecond")]
@@ -251,7 +251,7 @@ pub(crate) struct ProtocolSpec {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SizeSpec {
-    /// Which it is, if the experiment has another name for it.
+    /// The microworkload, if the experiment has another name for it.
     pub(crate) workload: Option<String>,
     pub(crate) entries: Option<u64>,
     pub(crate) ops_per_tx: Option<u32>,
@@ -263,45 +263,45 @@ impl SizeSpec {
     }
 }
 
-/// A figure of the machine that no paper gives, found by each workload: the value with which one engine's share of
-/// the base's throughput comes nearest to what the paper says of it.
+/// Calibration of a figure of the machine that no paper gives, for each workload: the value with which one engine's
+/// share of the base's throughput comes nearest to the paper's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Calibrate {
     /// Its path in the machine's file.
     pub(crate) figure: String,
-    /// Values that are tried, ascending; then between the two that are nearest.
+    /// Values that are tried, ascending; then values between the nearest two.
     pub(crate) values: Vec<u64>,
-    /// The only engine that it is found on.
+    /// The only engine that it is calibrated on.
     pub(crate) engine: String,
     /// Its share in the paper.
     pub(crate) share: f64,
 }
 
-/// Rivals that an experiment can name.
+/// Baseline servers that an experiment can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum RivalName {
+pub(crate) enum ServerBaseline {
     /// Redis with its append-only file, synced before every answer.
     RedisAof,
 }
 
-impl RivalName {
-    /// Its name where engines have theirs.
+impl ServerBaseline {
+    /// Its name in the place of an engine's.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            RivalName::RedisAof => "redis-aof",
+            ServerBaseline::RedisAof => "redis-aof",
         }
     }
 }
 
-/// What differs on the simulated machine.
+/// Parameters of the simulated machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Simulated {
     /// A preset's name.
     pub(crate) machine: String,
-    /// So many times smaller than the preset's are its caches.
+    /// Factor by which its caches are smaller than the preset's.
     #[serde(default = "undivided")]
     pub(crate) caches_divided_by: u64,
     #[serde(default = "one")]
@@ -315,19 +315,20 @@ pub(crate) struct Simulated {
     #[serde(default)]
     pub(crate) operations_of: BTreeMap<String, u64>,
     pub(crate) repetitions: u32,
-    /// Power cuts of each run, where they are what is measured.
+    /// Power cuts of each run, if their losses are measured.
     #[serde(default)]
     pub(crate) cuts: u64,
     pub(crate) calibrate: Option<Calibrate>,
 }
 
-/// What differs where YCSB's clients go through the server. Each waits for every answer, and engines
-/// are as `perdura serve` has them: there is neither a window nor tuning.
+/// Parameters of runs in which YCSB's clients go through the server. Each waits for every answer, and engines have the
+/// settings of `perdura serve`: there is neither a window nor tuning.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Served {
-    /// Who is run beside, if it is installed.
-    pub(crate) rival: RivalName,
+    /// The baseline server, run if it is installed.
+    #[serde(rename = "rival")]
+    pub(crate) server_baseline: ServerBaseline,
     #[serde(default = "one")]
     pub(crate) clients: Vec<u32>,
     pub(crate) records: u64,
@@ -367,7 +368,7 @@ fn one() -> Vec<u32> {
 }
 
 impl Simulated {
-    /// The machine, with caches so many times smaller than the preset's.
+    /// The machine, with caches smaller than the preset's by the given factor.
     pub(super) fn machine(&self, caches_divided_by: u64) -> Result<MachineConfig, String> {
         let mut machine = presets::load(&self.machine).map_err(|error| error.to_string())?;
         if caches_divided_by == 1 {

@@ -1,7 +1,7 @@
-//! What follows from the runs: figures, each for a place, workload, number of threads and engine.
+//! Figures computed from the runs, each for a place, workload, number of threads and engine.
 //!
-//! A figure that compares two runs is made from those of the same repetition, and its median
-//! taken afterwards: noise that both meet cancels.
+//! A figure that compares two runs is computed within each repetition, and its median is taken afterwards: noise
+//! common to both cancels.
 
 use super::experiment::Kind;
 use super::grid::{Cell, Sample};
@@ -15,7 +15,7 @@ use perdura_matrices::cost::{Cost, Costs};
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
 
-/// Below this share of the base engine's time, what an engine adds is too little to break down.
+/// If an engine adds less than this share of the base engine's time, that is too little to break down.
 const LEAST_ADDED: f64 = 0.03;
 
 /// One figure.
@@ -28,25 +28,25 @@ pub(crate) struct Figure {
     pub(crate) spread: Spread,
 }
 
-/// What a cell's engine is compared with, by name.
+/// The names of the engines that a cell's engine is compared with.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Beside<'b> {
-    /// The one that `bases` names, or else the base.
+pub(crate) struct ComparedEngines<'b> {
+    /// The engine that `bases` names, or else the base.
     pub(crate) base: Option<&'b str>,
     /// The workload's base.
-    pub(crate) ground: Option<&'b str>,
-    pub(crate) rival: Option<&'b str>,
+    pub(crate) workload_base: Option<&'b str>,
+    pub(crate) server_baseline: Option<&'b str>,
 }
 
-/// All figures that `samples` give; `beside` says what a cell's engine is compared with.
+/// All figures of `samples`; `compared_engines` gives the engines that a cell's engine is compared with.
 pub(crate) fn figures<'b>(
     kind: Kind,
-    beside: impl Fn(&Cell) -> Beside<'b>,
+    compared_engines: impl Fn(&Cell) -> ComparedEngines<'b>,
     samples: &[Sample],
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
     for cell in cells(samples) {
-        let rounds = rounds(&cell, beside(&cell), samples);
+        let rounds = rounds(&cell, compared_engines(&cell), samples);
         for quantity in Quantity::of(kind) {
             let values: Vec<f64> =
                 rounds.iter().filter_map(|round| value(quantity, round)).collect();
@@ -59,7 +59,7 @@ pub(crate) fn figures<'b>(
     figures
 }
 
-/// The means of these figures over the workloads `over`, each of the same engine, setting and place.
+/// The means of these figures over the workloads `over`, each for the same engine, setting and place.
 pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
     let mut means: Vec<Figure> = Vec::new();
     for figure in figures.iter().filter(|figure| over.contains(&figure.cell.workload)) {
@@ -72,7 +72,7 @@ pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
             over.contains(&other.cell.workload) && here == cell && other.quantity == figure.quantity
         });
         let medians: Vec<f64> = alike.map(|other| other.spread.median).collect();
-        // A mean of fewer workloads would be another thing.
+        // A mean over fewer workloads would be another quantity.
         if medians.len() == over.len() {
             let mean = medians.iter().sum::<f64>() / medians.len() as f64;
             means.push(Figure { cell, quantity: figure.quantity, spread: Spread::of(vec![mean]) });
@@ -81,7 +81,7 @@ pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
     means
 }
 
-/// What stands in the place of a workload where a figure is a mean over several.
+/// The workload's name in a figure that is a mean over several.
 pub(crate) const MEAN: &str = "mean";
 
 /// The cells in the order in which they were first run.
@@ -99,15 +99,15 @@ fn cells(samples: &[Sample]) -> Vec<Cell> {
 struct Round<'a> {
     own: &'a Sample,
     unflushed: Option<&'a Sample>,
-    /// None for the base's own run.
+    /// `None` for the base's own run.
     base: Option<&'a Sample>,
-    /// None for the workload's base's own run.
-    ground: Option<&'a Sample>,
-    /// None for the rival's own run.
-    rival: Option<&'a Sample>,
+    /// `None` for the workload's base's own run.
+    workload_base: Option<&'a Sample>,
+    /// `None` for the baseline server's own run.
+    server_baseline: Option<&'a Sample>,
 }
 
-fn rounds<'a>(cell: &Cell, names: Beside<'_>, samples: &'a [Sample]) -> Vec<Round<'a>> {
+fn rounds<'a>(cell: &Cell, names: ComparedEngines<'_>, samples: &'a [Sample]) -> Vec<Round<'a>> {
     let any_engine = Cell { engine: None, ..cell.clone() };
     let is_other = |other: Option<&str>, sample: &Sample| {
         other.is_some()
@@ -116,30 +116,31 @@ fn rounds<'a>(cell: &Cell, names: Beside<'_>, samples: &'a [Sample]) -> Vec<Roun
             && Cell { engine: None, ..sample.cell.clone() } == any_engine
     };
     let own = samples.iter().filter(|sample| sample.cell == *cell && !sample.unflushed);
-    let beside = |own: &Sample, fits: &dyn Fn(&Sample) -> bool| {
+    let same_repetition = |own: &Sample, fits: &dyn Fn(&Sample) -> bool| {
         samples.iter().find(|sample| sample.repetition == own.repetition && fits(sample))
     };
     own.map(|own| Round {
         own,
-        unflushed: beside(own, &|sample| sample.cell == *cell && sample.unflushed),
-        base: beside(own, &|sample| is_other(names.base, sample)),
-        ground: beside(own, &|sample| is_other(names.ground, sample)),
-        rival: beside(own, &|sample| is_other(names.rival, sample)),
+        unflushed: same_repetition(own, &|sample| sample.cell == *cell && sample.unflushed),
+        base: same_repetition(own, &|sample| is_other(names.base, sample)),
+        workload_base: same_repetition(own, &|sample| is_other(names.workload_base, sample)),
+        server_baseline: same_repetition(own, &|sample| is_other(names.server_baseline, sample)),
     })
     .collect()
 }
 
 fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
-    let Round { own, unflushed, base, ground, rival } = *round;
-    // Beside another engine than the base: beside that, it is the share that tells.
-    let other = base.filter(|base| ground.is_some_and(|ground| ground.cell != base.cell));
+    let Round { own, unflushed, base, workload_base, server_baseline } = *round;
+    // Only if compared with another engine than the base; compared with the base, the share is the figure.
+    let other = base
+        .filter(|base| workload_base.is_some_and(|workload_base| workload_base.cell != base.cell));
     let per_commit =
         |count: u64| (own.counters.commits > 0).then(|| count as f64 / own.counters.commits as f64);
     let counters = &own.counters;
     match quantity {
         PerSecond => Some(own.per_second),
         ThroughputChange => Some(change(base?.per_second, own.per_second)?),
-        RivalChange => change(rival?.per_second, own.per_second),
+        BaselineChange => change(server_baseline?.per_second, own.per_second),
         AnswerP99 if own.cell.place != Place::Served => None,
         AnswerP99 | P99 => own.p99_ns.map(|ns| ns as f64),
         P99Change => change(base?.p99_ns? as f64, own.p99_ns? as f64),
@@ -170,7 +171,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
             let costs = own.checksums.as_ref()?;
             change(costs.flush.nanoseconds, cost(costs, step)?.nanoseconds)
         }
-        Share => ratio(own.per_second, ground?.per_second),
+        Share => ratio(own.per_second, workload_base?.per_second),
         Gain => change(other?.per_second, own.per_second),
         Traffic => traffic(own),
         TrafficRatio => ratio(traffic(own)?, traffic(other?)?),
@@ -183,7 +184,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
 
 fn lost(quantity: Quantity, losses: &Losses) -> Option<f64> {
     let count = match quantity {
-        LeftToCaches => losses.covered,
+        LeftToCaches => losses.deferred,
         Inconsistent => losses.inconsistent,
         Detected => losses.detected,
         Uncorrected => losses.uncorrected,
@@ -206,12 +207,12 @@ fn ratio(own: f64, other: f64) -> Option<f64> {
     (other > 0.0).then(|| own / other)
 }
 
-/// Bytes written to memory by bytes that the program stored.
+/// Bytes written to memory per byte stored by the program.
 fn traffic(sample: &Sample) -> Option<f64> {
     ratio(sample.memory_bytes? as f64, sample.stored_bytes? as f64)
 }
 
-/// Lines that reached memory, for each transaction: also of engines that count no commits.
+/// Lines that reached memory for each transaction, also for engines that count no commits.
 fn lines_written(sample: &Sample) -> Option<f64> {
     ratio(sample.memory_writes? as f64, sample.operations as f64)
 }
@@ -221,14 +222,14 @@ fn change(from: f64, to: f64) -> Option<f64> {
     (from > 0.0).then(|| (to / from - 1.0) * 100.0)
 }
 
-/// Of the time that an engine adds to the base's, what goes without persistence operations.
+/// The part of the time added to the base's that disappears without persistence operations.
 fn persistence_share(base: &Sample, unflushed: &Sample, own: &Sample) -> Option<f64> {
     let added = own.ns_per_operation - base.ns_per_operation;
     let saved = own.ns_per_operation - unflushed.ns_per_operation;
     (added > base.ns_per_operation * LEAST_ADDED).then(|| saved / added * 100.0)
 }
 
-/// Runs of the same seed write about as often; what differs of that must not count.
+/// Runs of the same seed write about equally often; their small differences must not count.
 fn flush_change(base: &Sample, own: &Sample, count: impl Fn(&Sample) -> u64) -> Option<f64> {
     let each = |sample: &Sample| count(sample) as f64 / sample.counters.commits.max(1) as f64;
     change(each(base), each(own))
@@ -240,7 +241,7 @@ fn dirtiness(sample: &Sample) -> Option<f64> {
     (counters.write_backs_data > 0).then(|| counters.dirty_bytes_per_line() / 64.0 * 100.0)
 }
 
-/// The share of lines with so many dirty words, where the engine knows it of all lines.
+/// The share of lines with this many dirty words, if the engine knows it for all lines.
 fn eighths(sample: &Sample, words: u8) -> Option<f64> {
     let Counters { dirtied, write_backs_data, .. } = &sample.counters;
     let known: u64 = dirtied.iter().sum();
@@ -306,15 +307,19 @@ mod tests {
     }
 
     fn found(kind: Kind, base: &str, samples: &[Sample], quantity: Quantity) -> Vec<f64> {
-        let (base, rival) = (Some(base), Some("redis-aof"));
-        let figures = figures(kind, |_| Beside { base, ground: base, rival }, samples);
+        let (base, server_baseline) = (Some(base), Some("redis-aof"));
+        let figures = figures(
+            kind,
+            |_| ComparedEngines { base, workload_base: base, server_baseline },
+            samples,
+        );
         let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
         wanted.map(|figure| figure.spread.median.round()).collect()
     }
 
     #[test]
     fn changes_are_against_the_base_of_the_same_repetition() {
-        // The second repetition meets a slower machine.
+        // The second repetition is on a slower machine.
         let samples =
             [("undo", 0, 200.0), ("redo", 0, 100.0), ("undo", 1, 600.0), ("redo", 1, 300.0)]
                 .map(|(engine, repetition, ns)| sample(engine, repetition, ns, false));
@@ -323,7 +328,7 @@ mod tests {
         assert_eq!(found(Kind::Throughput, "undo", &samples, PerSecond).len(), 2);
     }
 
-    /// Shares are of the base's, gains and ratios beside the engine that `bases` names.
+    /// Shares are relative to the base, gains and ratios to the engine that `bases` names.
     #[test]
     fn shares_are_of_the_base_and_gains_beside_another() {
         let run = |engine, ns, bytes| Sample {
@@ -334,13 +339,17 @@ mod tests {
         };
         let samples =
             [run("plain", 100.0, 640), run("undo", 400.0, 1_280), run("redo", 200.0, 320)];
-        let beside = |cell: &Cell| {
+        let compared_engines = |cell: &Cell| {
             let redo = cell.engine.as_deref() == Some("redo");
             let base = if redo { "undo" } else { "plain" };
-            Beside { base: Some(base), ground: Some("plain"), rival: None }
+            ComparedEngines {
+                base: Some(base),
+                workload_base: Some("plain"),
+                server_baseline: None,
+            }
         };
         let of = |kind, quantity| -> Vec<f64> {
-            let figures = figures(kind, beside, &samples);
+            let figures = figures(kind, compared_engines, &samples);
             let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
             wanted.map(|figure| figure.spread.median).collect()
         };
@@ -360,7 +369,7 @@ mod tests {
             sample
         };
         let samples = [at("a", 1e9), at("b", 5e8), at("c", 1e8)];
-        let found = figures(Kind::Throughput, |_| Beside::default(), &samples);
+        let found = figures(Kind::Throughput, |_| ComparedEngines::default(), &samples);
         let over = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let means = means(&found, &names);
@@ -371,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_stands_beside_the_same_repetition() {
+    fn a_server_baseline_is_compared_within_a_repetition() {
         let samples = [
             ("redis-aof", 0, 200.0),
             ("undo", 0, 160.0),
@@ -383,8 +392,8 @@ mod tests {
             sample.cell.place = Place::Served;
             sample
         });
-        // The median of 25 and 50 %; nothing of the rival itself.
-        assert_eq!(found(Kind::Throughput, "undo", &samples, RivalChange), [38.0]);
+        // The median of 25 and 50 %; nothing for the baseline server itself.
+        assert_eq!(found(Kind::Throughput, "undo", &samples, BaselineChange), [38.0]);
         assert_eq!(found(Kind::Throughput, "undo", &samples, AnswerP99), [800.0, 560.0]);
         let native = sample("undo", 0, 100.0, false);
         assert!(found(Kind::Throughput, "undo", &[native], AnswerP99).is_empty());
@@ -411,7 +420,7 @@ mod tests {
         assert_eq!(found(Kind::Flushes, "undo", &samples, FlushChangeWithoutLog), [-50.0]);
     }
 
-    /// What was asked for, and what reached memory, are two things, which may differ in sign.
+    /// The write-backs asked for and those that reached memory may differ in sign.
     #[test]
     fn what_reaches_memory_is_counted_apart() {
         let wrote =

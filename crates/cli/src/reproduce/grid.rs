@@ -1,8 +1,7 @@
-//! Runs everything of a plan but what goes through servers: each workload, number of threads and engine, again and again.
+//! Runs a plan, except for what goes through servers: each workload, number of threads and engine, repeatedly.
 //!
-//! Repetitions are the outermost loop and engines the innermost one: what drifts on the machine
-//! meanwhile meets all engines alike, and figures that compare engines are made from runs that
-//! stand side by side.
+//! Repetitions are the outermost loop and engines the innermost one: drift of the machine affects all engines alike,
+//! and figures that compare engines are made from adjacent runs.
 
 use super::calibrate::Calibration;
 use super::experiment::Kind;
@@ -19,15 +18,15 @@ use perdura_matrices::cost::Costs;
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
 
-/// What one run is of.
+/// The coordinates of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Cell {
     pub(crate) place: Place,
     pub(crate) workload: String,
     pub(crate) threads: u32,
-    /// Or a protocol; none where operations are only drawn, and on bare objects.
+    /// Or a protocol; `None` if operations are only drawn, or on bare objects.
     pub(crate) engine: Option<String>,
-    /// None where there is only one.
+    /// `None` if there is only one setting.
     pub(crate) setting: Option<String>,
 }
 
@@ -38,11 +37,11 @@ pub(crate) struct Sample {
     pub(crate) cell: Cell,
     pub(crate) repetition: u32,
     pub(crate) seed: u64,
-    /// Nothing was written back or fenced.
+    /// Whether nothing was written back or fenced.
     pub(crate) unflushed: bool,
     pub(crate) operations: u64,
     pub(crate) per_second: f64,
-    /// What an operation takes the thread that does it.
+    /// The latency of an operation in its thread.
     pub(crate) ns_per_operation: f64,
     pub(crate) p50_ns: Option<u64>,
     pub(crate) p99_ns: Option<u64>,
@@ -50,11 +49,11 @@ pub(crate) struct Sample {
     pub(crate) counters: Counters,
     pub(crate) reuse: Option<Reuse>,
     pub(crate) checksums: Option<Costs>,
-    /// What power cuts would have taken.
+    /// The losses of power cuts.
     pub(crate) losses: Option<Losses>,
     /// Lines that reached the simulated machine's memory.
     pub(crate) memory_writes: Option<u64>,
-    /// Bytes of those, and bytes that the program stored.
+    /// Bytes of those, and bytes stored by the program.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stored_bytes: Option<u64>,
     pub(crate) memory: String,
@@ -96,7 +95,7 @@ pub(super) struct Job<'a> {
     pub(super) repetition: u32,
     pub(super) engine: Option<&'a Protocol>,
     pub(super) unflushed: bool,
-    /// A figure of the simulated machine that was found for the workload.
+    /// A calibrated figure of the simulated machine.
     pub(super) calibrated: Option<(&'a str, u64)>,
 }
 
@@ -149,7 +148,7 @@ fn jobs<'a>(plan: &'a Plan, calibrations: &'a [Calibration]) -> Outcome<Vec<Job<
     Ok(jobs)
 }
 
-/// What runs beside each other: engines, and for a breakdown each but the base also unflushed.
+/// The engines run next to each other; for a breakdown each but the base also unflushed.
 fn variants<'a>(plan: &'a Plan, workload: &str) -> Vec<(Option<&'a Protocol>, bool)> {
     if matches!(plan.kind, Kind::Reuse | Kind::Checksums) {
         return vec![(None, false)];

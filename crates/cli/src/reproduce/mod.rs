@@ -1,13 +1,13 @@
 //! The papers' tables and figures, run again: `perdura reproduce`.
 //!
-//! An experiment is a file of experiments/: what the paper says, and what to run. The runs are
-//! those of `perdura bench` and `perdura sim`. Figures follow from them by the experiment's kind,
-//! and are put beside the paper's, as tables, as JSON and as a picture.
+//! An experiment is a file of experiments/: the paper's values, and the runs. The runs are those of `perdura bench`
+//! and `perdura sim`. Figures are computed from them according to the experiment's kind, and compared with the
+//! paper's, as tables, as JSON and as a picture.
 //!
 //! Reading order: [`experiment`] and [`validate`] (the file), [`quantity`] (what is measured), [`protocol`] (what is
-//! compared), [`plan`] and [`parts`] (what is run of it), [`calibrate`] (what is found before), [`grid`], [`runs`]
-//! and [`served`] (running it), [`findings`] (figures), [`compare`] (ours and the paper's),
-//! [`chart`], [`plot`] and [`curve`] (the picture), [`show`] (the text).
+//! compared), [`plan`] and [`parts`] (which parts are run), [`calibrate`] (figures found beforehand), [`grid`],
+//! [`runs`] and [`served`] (the runs), [`findings`] (figures), [`compare`] (ours and the paper's), [`chart`], [`plot`]
+//! and [`curve`] (the picture), [`show`] (the text).
 
 mod calibrate;
 pub(crate) mod catalogue;
@@ -33,30 +33,31 @@ use crate::interrupt;
 use crate::machine::Machine;
 use calibrate::Calibration;
 use compare::Comparison;
-use experiment::{Experiment, RivalName};
-use findings::{Beside, Figure};
+use experiment::{Experiment, ServerBaseline};
+use findings::{ComparedEngines, Figure};
 use grid::{Cell, Sample};
 use plan::Plan;
 use serde::Serialize;
-use served::Rival;
+use served::BaselineOutcome;
 use std::path::{Path, PathBuf};
 
-/// Everything that came of an experiment.
+/// The results of an experiment.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) experiment: Experiment,
     pub(crate) machine: Machine,
-    /// Where native pools lay.
+    /// The folder of native pools.
     pub(crate) site: String,
     pub(crate) plan: Plan,
-    /// What was found of the simulated machine before all else.
+    /// The calibrated figures of the simulated machine.
     pub(crate) calibrations: Vec<Calibration>,
     pub(crate) figures: Vec<Figure>,
-    /// Over workloads, of shares and of traffic.
+    /// Means over workloads, of shares and of traffic.
     pub(crate) means: Vec<Figure>,
     pub(crate) comparisons: Vec<Comparison>,
-    /// Who stood beside the servers.
-    pub(crate) rival: Option<Rival>,
+    /// The baseline server.
+    #[serde(rename = "rival")]
+    pub(crate) server_baseline: Option<BaselineOutcome>,
     /// Every run.
     pub(crate) samples: Vec<Sample>,
 }
@@ -65,11 +66,11 @@ pub(crate) struct Report {
 pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<Report> {
     let calibrations = calibrate::find(&plan, stage)?;
     let mut samples = grid::run(&plan, &calibrations, stage)?;
-    let rival = served::run(&plan, stage, &mut samples);
-    // Ctrl-C ends our children too: that they failed is no news then.
+    let server_baseline = served::run(&plan, stage, &mut samples);
+    // Ctrl-C ends our children too: after it, their failure is no error.
     interrupt::check(&stage.progress)?;
-    let rival = rival?;
-    let figures = findings::figures(plan.kind, |cell| beside(&plan, cell), &samples);
+    let server_baseline = server_baseline?;
+    let figures = findings::figures(plan.kind, |cell| compared_engines(&plan, cell), &samples);
     let means = match plan.kind.has_means() {
         true => findings::means(&figures, &plan.mean_over),
         false => Vec::new(),
@@ -86,22 +87,22 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
         figures,
         means,
         comparisons,
-        rival,
+        server_baseline,
         samples,
     })
 }
 
-/// What a cell's engine is compared with.
-fn beside<'p>(plan: &'p Plan, cell: &Cell) -> Beside<'p> {
+/// The engines that a cell's engine is compared with.
+fn compared_engines<'p>(plan: &'p Plan, cell: &Cell) -> ComparedEngines<'p> {
     let engine = cell.engine.as_deref();
-    Beside {
+    ComparedEngines {
         base: engine.and_then(|engine| plan.compared_with(&cell.workload, engine)),
-        ground: plan.base_of(&cell.workload),
-        rival: plan.rival.map(RivalName::name),
+        workload_base: plan.base_of(&cell.workload),
+        server_baseline: plan.server_baseline.map(ServerBaseline::name),
     }
 }
 
-/// Writes the report as JSON and as a picture into `folder`, which is made if need be.
+/// Writes the report as JSON and as a picture into `folder`, which is created if needed.
 pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<[PathBuf; 2]> {
     std::fs::create_dir_all(folder).map_err(|error| Failure::at(folder, error))?;
     let json = serde_json::to_string_pretty(report);

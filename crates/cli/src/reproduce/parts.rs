@@ -1,4 +1,4 @@
-//! Where an experiment is run, and how much of it: natively, on the simulated machine, through the server.
+//! The places where an experiment is run, and how much of it: natively, on the simulated machine, through the server.
 
 use super::experiment::{Experiment, Kind};
 use super::plan::{Changes, Work};
@@ -13,7 +13,7 @@ use perdura_memory::Domain;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Where something is run.
+/// A place for runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Place {
@@ -23,7 +23,7 @@ pub(crate) enum Place {
     Simulated,
     /// On this machine, by clients through the server.
     Served,
-    /// Nowhere: operations are only drawn.
+    /// None: operations are only drawn.
     Drawn,
 }
 
@@ -39,10 +39,10 @@ impl std::fmt::Display for Place {
 }
 
 impl Place {
-    /// Whether this is found here.
+    /// Whether this quantity is found here.
     pub(crate) fn finds(self, quantity: Quantity) -> bool {
         match quantity {
-            Quantity::RivalChange | Quantity::AnswerP99 => self == Place::Served,
+            Quantity::BaselineChange | Quantity::AnswerP99 => self == Place::Served,
             _ => true,
         }
     }
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-/// What is run in one place.
+/// The runs of one place.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Part {
     pub(crate) place: Place,
@@ -77,7 +77,7 @@ impl Part {
         self.operations_of.get(workload).copied().unwrap_or(self.operations)
     }
 
-    /// A microworkload's entries: no more than records were asked for.
+    /// A microworkload's entries: at most the records asked for.
     pub(crate) fn entries_of(&self, micro: Micro, size: MicroSize) -> u64 {
         match (self.extent.records, micro.entries(size)) {
             (0, entries) => entries,
@@ -85,8 +85,8 @@ impl Part {
         }
     }
 
-    /// Operations before the measured ones: the simulated caches are filled by twice as many as
-    /// are measured, native ones by a tenth as in `perdura bench`.
+    /// Warm-up operations: for simulated caches twice as many as are measured, natively a tenth, as in `perdura
+    /// bench`.
     pub(crate) fn warm_up_of(&self, workload: &str) -> u64 {
         let operations = self.operations_of(workload);
         if self.place == Place::Simulated { 2 * operations } else { operations / 10 }
@@ -154,7 +154,7 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
     Ok(parts)
 }
 
-/// Applies `--quick`, then what was asked for in numbers.
+/// Applies `--quick`, then the numbers on the command line.
 fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
     let quick = if changes.quick { experiment.quick.clone() } else { Default::default() };
     if let Some(records) = changes.records.or(quick.records) {
@@ -166,7 +166,7 @@ fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
     }
     if let Some(operations) = changes.operations.or(quick.operations) {
         part.operations = operations;
-        // What is long stays no longer than the rest.
+        // Long operations are limited to the same number.
         part.operations_of.values_mut().for_each(|own| *own = operations.min(*own));
     }
     if let Some(repetitions) = changes.repetitions.or(quick.repetitions) {

@@ -1,7 +1,7 @@
 //! What is run of an experiment: its file, made smaller or changed by the command line.
 
 use super::calibrate::Calibrating;
-use super::experiment::{Experiment, Kind, RivalName, Run, SizeSpec};
+use super::experiment::{Experiment, Kind, Run, ServerBaseline, SizeSpec};
 use super::parts;
 pub(crate) use super::parts::{Part, Place};
 use super::protocol::Protocol;
@@ -16,11 +16,11 @@ use perdura_matrices::cost::{Demand, When};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What the command line changes; what is absent stays as it is.
+/// Changes by the command line; what is absent stays as it is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) quick: bool,
-    /// Only native runs, only simulated ones, or both if neither.
+    /// Only native runs, only simulated ones, or both if `None`.
     pub(crate) native: bool,
     pub(crate) simulated: bool,
     pub(crate) operations: Option<u64>,
@@ -31,52 +31,52 @@ pub(crate) struct Changes {
     pub(crate) threads: Vec<u32>,
     pub(crate) engines: Vec<String>,
     pub(crate) workloads: Vec<String>,
-    /// Only these, by name.
+    /// Only these settings, by name.
     pub(crate) settings: Vec<String>,
 }
 
-/// What is set for a run.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Setting {
-    /// None where there is only one.
+    /// `None` if there is only one.
     pub(crate) name: Option<String>,
-    /// Where it lies on the experiment's axis.
+    /// Its place on the experiment's axis.
     pub(crate) at: Option<f64>,
     pub(crate) window: Window,
     pub(crate) tuning: Knobs,
-    /// How simulated caches replace lines, if not as the machine's.
+    /// The replacement policy of simulated caches, if not the machine's.
     pub(crate) policy: Option<Policy>,
-    /// Operations in a transaction of microworkloads, if not as the experiment's.
+    /// Operations in a transaction of microworkloads, if not the experiment's.
     pub(crate) ops_per_tx: Option<u32>,
     /// Figures of the simulated machine.
     pub(crate) sets: BTreeMap<String, String>,
-    /// When bare objects are worked on.
+    /// For bare objects: when they are processed.
     #[serde(skip)]
     pub(crate) when: Option<When>,
 }
 
 impl Setting {
-    /// The one of an experiment without settings.
+    /// The setting of an experiment without settings.
     pub(super) fn unnamed(window: Window, tuning: Knobs) -> Self {
         let (policy, ops_per_tx, sets) = (None, None, BTreeMap::new());
         Setting { name: None, at: None, window, tuning, policy, ops_per_tx, sets, when: None }
     }
 }
 
-/// What a workload's name stands for.
+/// The workload behind a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Database(Database),
     Micro(Micro, MicroSize),
-    /// Objects of so many bytes.
+    /// Objects of this many bytes.
     Objects(u64),
 }
 
-/// All that is run.
+/// Everything that is run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
-    /// Only to show that it works.
+    /// Whether it only shows that the experiment works.
     pub(crate) quick: bool,
     pub(crate) parts: Vec<Part>,
     pub(crate) workloads: Vec<String>,
@@ -88,15 +88,16 @@ pub(crate) struct Plan {
     pub(crate) base: Option<String>,
     pub(crate) base_of: BTreeMap<String, String>,
     pub(crate) bases: BTreeMap<String, String>,
-    /// What `base_of` names.
+    /// The engines that `base_of` names.
     #[serde(skip)]
     own_bases: BTreeMap<String, Protocol>,
-    /// What the settings are steps of.
+    /// The axis on which settings are steps.
     pub(crate) axis: Option<String>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) seed: u64,
-    pub(crate) rival: Option<RivalName>,
-    /// What has to be found of the simulated machine before it is run.
+    #[serde(rename = "rival")]
+    pub(crate) server_baseline: Option<ServerBaseline>,
+    /// A figure of the simulated machine to be calibrated first.
     #[serde(skip)]
     pub(crate) calibrating: Option<Calibrating>,
 }
@@ -106,7 +107,7 @@ fn names<S: serde::Serializer>(engines: &[Protocol], serializer: S) -> Result<S:
 }
 
 impl Plan {
-    /// What `changes` leave of `experiment`.
+    /// `experiment` with `changes` applied.
     pub(crate) fn of(experiment: &Experiment, changes: &Changes) -> Outcome<Self> {
         let run = &experiment.run;
         let asked = |asked: &[String], usual: &[String]| {
@@ -118,7 +119,7 @@ impl Plan {
             names.clear();
         }
         let workloads = asked(&changes.workloads, &run.workloads);
-        // What is compared with something needs it beside; what a workload alone needs is run with that alone.
+        // An engine that others are compared with must run with them; the base of one workload runs with that alone.
         let base_used =
             base.as_ref().filter(|_| !workloads.iter().all(|own| base_of.contains_key(own)));
         let needed = names.iter().filter_map(|name| bases.get(name)).chain(base_used).cloned();
@@ -143,7 +144,8 @@ impl Plan {
         let parts = parts::parts(experiment, changes)?;
         let settings = settings(experiment, changes)?;
         let seed = changes.seed.unwrap_or(run.seed);
-        let (kind, rival) = (experiment.kind, run.served.as_ref().map(|served| served.rival));
+        let (kind, server_baseline) =
+            (experiment.kind, run.served.as_ref().map(|served| served.server_baseline));
         let quick = changes.quick;
         let mut mean_over = workloads.clone();
         mean_over.retain(|name| run.mean_over.is_empty() || run.mean_over.contains(name));
@@ -163,16 +165,16 @@ impl Plan {
             axis: run.axis.clone(),
             settings,
             seed,
-            rival,
+            server_baseline,
             calibrating,
         })
     }
 }
 
 impl Plan {
-    /// What this engine is compared with in this workload; nothing, if it is the rival.
+    /// The engines that this engine is compared with in this workload; none for the baseline server.
     pub(crate) fn compared_with(&self, workload: &str, engine: &str) -> Option<&str> {
-        if self.rival.is_some_and(|rival| rival.name() == engine) {
+        if self.server_baseline.is_some_and(|server_baseline| server_baseline.name() == engine) {
             return None;
         }
         self.bases.get(engine).map(String::as_str).or(self.base_of(workload))
@@ -183,19 +185,19 @@ impl Plan {
         self.base_of.get(workload).or(self.base.as_ref()).map(String::as_str)
     }
 
-    /// Engines to run this workload with: its base, and those that can.
+    /// The engines of this workload: its base, and those that can run it.
     pub(crate) fn engines_of(&self, workload: &str) -> Vec<&Protocol> {
         let base = self.own_bases.get(workload).filter(|base| !self.engines.contains(base));
         let able = |own: &&Protocol| own.engine.rolls_back() || !rolls_back(workload);
         base.into_iter().chain(self.engines.iter().filter(able)).collect()
     }
 
-    /// What a workload's name stands for.
+    /// The workload behind a name.
     pub(crate) fn work(&self, workload: &str) -> Result<Work, String> {
         Work::named(self.kind, &self.sizes, workload)
     }
 
-    /// The base, and each workload's that has another one, for people.
+    /// The base, and the workloads' different ones, for display.
     pub(crate) fn show_base(&self) -> String {
         let base = self.base.clone().unwrap_or_default();
         let here = |(workload, _): &(&String, &String)| self.workloads.contains(workload);
@@ -220,13 +222,13 @@ pub(super) fn base_fits(run: &Run, workload: &str) -> Result<(), String> {
     }
 }
 
-/// Whether transactions of this workload are rolled back that have stored.
+/// Whether transactions of this workload are rolled back after stores.
 fn rolls_back(workload: &str) -> bool {
     Database::named(workload) == Some(Database::Tpcc)
 }
 
 impl Work {
-    /// What `name` stands for in this experiment.
+    /// The workload behind `name` in this experiment.
     pub(crate) fn named(
         kind: Kind,
         sizes: &BTreeMap<String, SizeSpec>,
@@ -255,13 +257,13 @@ impl Work {
         Ok(Work::Micro(micro, spec.map(SizeSpec::size).unwrap_or_default()))
     }
 
-    /// Whether as many records are loaded for it as the experiment says.
+    /// Whether the experiment's number of records is loaded for it.
     pub(crate) fn has_records(self) -> bool {
         !matches!(self, Work::Micro(..))
     }
 }
 
-/// What everything is run in: the settings that were asked for, or just one without a name.
+/// The settings that were asked for, or just one without a name.
 fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>> {
     let Run { window, tuning, ref settings, .. } = experiment.run;
     let plain = Setting::unnamed(window, tuning);

@@ -1,4 +1,4 @@
-//! Panels of bars or curves as an SVG: no fonts are needed to make it, only to look at it.
+//! Draws panels of bars or curves as an SVG: making it needs no fonts, only viewing it does.
 
 use super::chart::{Bar, PAPERS, Panel};
 use super::curve;
@@ -16,18 +16,18 @@ const LEFT: u32 = 80;
 const MARGIN: u32 = 16;
 const RIGHT: u32 = 24;
 const BELOW: u32 = 84;
-/// Room for a series' square or piece of curve in the legend, before its name.
+/// Room for a series' sample in the legend, before its name.
 pub(super) const KEY: i32 = 32;
 const FONT: &str = "sans-serif";
-/// About what a character takes of its font's size, in width.
+/// Approximate width of a character, as a share of its font's size.
 pub(super) const WIDE: f64 = 0.56;
-/// The same in sentences, which have more narrow letters than names.
+/// The same for sentences, which have more narrow letters than names.
 const WIDE_IN_PROSE: f64 = 0.48;
-/// Sizes of the title's letters, and of what is written below the panels.
+/// Font sizes of the title, and of the text below the panels.
 const TITLE: u32 = 17;
 const CAPTION: u32 = 11;
 
-/// Told apart also by those who do not see all colours (Okabe and Ito).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -44,7 +44,7 @@ pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Chart<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// The SVG: panels below each other, and under them what they hold for.
+/// The SVG: panels below each other, and the conditions under them.
 pub(crate) fn svg(title: &[String], panels: &[Panel], caption: &[String]) -> Outcome<String> {
     let mut text = String::new();
     let (title, caption) = (broken(title, TITLE), broken(caption, CAPTION));
@@ -66,7 +66,7 @@ pub(crate) fn svg(title: &[String], panels: &[Panel], caption: &[String]) -> Out
     Ok(text)
 }
 
-/// Lines that are not wider than the picture.
+/// Breaks text into lines not wider than the picture.
 fn broken(text: &[String], size: u32) -> Vec<String> {
     let fits = (f64::from(WIDTH - 2 * MARGIN) / (f64::from(size) * WIDE_IN_PROSE)) as usize;
     text.iter().flat_map(|line| lines(line, fits)).collect()
@@ -123,18 +123,18 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
     groups(area, &chart, panel, low)
 }
 
-/// Where a group's middle is: groups are equally wide, unless they are steps, whose axis is logarithmic.
+/// The middle of a group: groups are equally wide, unless they are steps, whose axis is logarithmic.
 pub(super) fn middle(panel: &Panel, group: usize) -> f64 {
     let &[first, .., last] = panel.steps.as_slice() else { return group as f64 + 0.5 };
     let share = (panel.steps[group] / first).ln() / (last / first).ln();
     0.5 + share * (panel.groups.len() - 1) as f64
 }
 
-/// How far whiskers may reach beyond the longest bar, as a share of it: a run that something
-/// else on the machine held up must not make all bars too short to be seen.
+/// How far whiskers may extend the axis beyond the longest bar, as a share of it: one run that was held up must not
+/// make all bars too short.
 const REACH: f64 = 0.6;
 
-/// From nought or below to nought or above, with room for what is written at the bars' ends.
+/// The range from zero or below to zero or above, with room for the labels at the bars' ends.
 fn range(panel: &Panel) -> (f64, f64) {
     let (mut low, mut high, mut longest) = (0f64, 0f64, 0f64);
     for Bar { spread, .. } in &panel.bars {
@@ -210,7 +210,7 @@ fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar
 fn groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Drawn {
     let base = area.get_base_pixel();
     let pixels = f64::from(WIDTH - LEFT - RIGHT) / panel.groups.len().max(1) as f64;
-    // Long names of many groups are written smaller, so that no line is wider than its group.
+    // If there are many groups, long names have smaller letters, so that no line is wider than its group.
     let word = |name: &String| name.split(' ').map(str::len).max().unwrap_or(1);
     let longest = panel.groups.iter().map(word).max().unwrap_or(1);
     let size = (pixels * 0.94 / (longest as f64 * WIDE)).clamp(8.0, 13.0);

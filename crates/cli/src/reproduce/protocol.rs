@@ -1,4 +1,5 @@
-//! What an experiment compares, by name: an engine, or an engine with a mechanism of the simulated machine.
+//! The objects of an experiment's comparison, by name: an engine, or an engine with a mechanism of the simulated
+//! machine.
 
 use super::experiment::{Experiment, Run};
 use super::validate;
@@ -9,7 +10,7 @@ use perdura::EngineKind;
 /// An engine as an experiment runs it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Protocol {
-    /// The engine's own, if there is no mechanism.
+    /// The engine's own name, if there is no mechanism.
     pub(crate) name: String,
     pub(crate) engine: EngineKind,
     pub(crate) mechanism: MechanismChoice,
@@ -24,7 +25,7 @@ impl From<EngineKind> for Protocol {
 }
 
 impl Protocol {
-    /// What `name` stands for in an experiment: one of its protocols, or an engine.
+    /// The protocol of the experiment, or the engine, with this name.
     pub(super) fn named(run: &Run, name: &str) -> Result<Self, String> {
         let Some(spec) = run.protocols.get(name) else {
             return name
@@ -51,7 +52,7 @@ impl Protocol {
     }
 }
 
-/// The experiment's engines and protocols that this program does not have.
+/// The experiment's engines and protocols that this program lacks.
 pub(crate) fn missing(experiment: &Experiment) -> Vec<&str> {
     let run = &experiment.run;
     let names = run.engines.iter().chain(run.base_of.values()).map(String::as_str);

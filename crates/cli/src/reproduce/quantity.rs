@@ -1,30 +1,30 @@
-//! What an experiment measures, by name: what the paper's values and ours are told apart by.
+//! The quantities that an experiment measures, by name: they identify the paper's values and ours.
 
 use super::experiment::Kind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A figure's meaning. Changes are against the experiment's base engine.
+/// A figure's meaning. Changes are relative to the experiment's base engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) enum Quantity {
-    /// Operations in a second, all threads together.
+    /// Operations per second, all threads together.
     PerSecond,
     /// Change of those.
     ThroughputChange,
-    /// Operations in a second, beside the rival's.
-    RivalChange,
-    /// The time to the answer that 99 in 100 operations of clients are below.
+    /// Operations per second, relative to the baseline server's.
+    BaselineChange,
+    /// The 99th percentile of the clients' response time.
     AnswerP99,
-    /// The latency that 99 operations in 100 are below.
+    /// The 99th percentile of latency.
     P99,
     /// Change of that.
     P99Change,
     /// Time that an engine adds to an operation of the base engine.
     Added,
-    /// Share of it that goes when nothing is written back or fenced.
+    /// The share of it that disappears when nothing is written back or fenced.
     PersistenceShare,
-    /// Lines that were asked to be written back for each transaction that writes: of the log,
+    /// Write-backs asked for, for each transaction that writes: of log lines,
     LogFlushes,
     /// of data,
     DataFlushes,
@@ -36,10 +36,9 @@ pub(crate) enum Quantity {
     Flushes,
     /// Change of all of them.
     FlushChange,
-    /// The same without the log's.
+    /// The same without log lines.
     FlushChangeWithoutLog,
-    /// Lines that reached memory for each transaction that writes, whatever made them: of a simulated
-    /// machine.
+    /// Lines that reached memory for each transaction that writes, by whatever cause: of a simulated machine.
     MemoryWrites,
     /// Change of those.
     MemoryWriteChange,
@@ -47,62 +46,62 @@ pub(crate) enum Quantity {
     Dirtiness,
     /// Change of that.
     DirtinessChange,
-    /// Share of data lines written back with so many eighths dirty.
+    /// The share of data lines written back with this many eighths dirty.
     Eighths(u8),
-    /// Share of objects without an operation.
+    /// The share of objects with no operation,
     Unused,
-    /// With one.
+    /// with one,
     UsedOnce,
-    /// With two.
+    /// with two,
     UsedTwice,
-    /// With more.
+    /// with more;
     UsedMore,
-    /// One or two, of all objects.
+    /// with one or two, of all objects,
     OnceOrTwice,
-    /// One or two, of the objects that are used at all.
+    /// with one or two, of the objects that are used at all,
     OnceOrTwiceOfUsed,
-    /// Two or more, of all objects.
+    /// and with two or more, of all objects.
     TwiceOrMore,
     /// Time for an object.
     ObjectTime(Step),
-    /// That beside the time for writing it back.
+    /// That, relative to the time for writing it back.
     ObjectChange(Step),
     /// Lines written back for an object.
     ObjectLines(Step),
     /// Over all power cuts: lines that had been left to the caches,
     LeftToCaches,
-    /// lines that are not what they would be had the caches outlived the cut,
+    /// lines that differ from their contents in the caches,
     Inconsistent,
-    /// those of them that checksums found,
+    /// those of them that checksums detected,
     Detected,
-    /// and those that they could not restore;
+    /// and those that checksums could not restore;
     Uncorrected,
     /// cuts after which the pool was refused.
     RefusedCuts,
-    /// Throughput by the base's.
+    /// Throughput as a share of the base's.
     Share,
     /// Change of throughput against the engine that `bases` names.
     Gain,
-    /// Bytes written to the home device by bytes that the program stored.
+    /// Bytes written to the home device per byte stored by the program.
     Traffic,
-    /// That by the same of the engine that `bases` names.
+    /// That, relative to the engine that `bases` names.
     TrafficRatio,
     /// Lines written to the home device for each transaction.
     LinesWritten,
-    /// Those by the same of the engine that `bases` names.
+    /// Those, relative to the engine that `bases` names.
     LinesRatio,
 }
 
-/// What is done with an object.
+/// The operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// All of it is written back.
     Flush,
-    /// Checksums of it are created, as objects come,
+    /// Checksums are created, object by object as they come,
     Create,
     /// or of all objects of a page at once.
     Packed,
-    /// They are updated.
+    /// Checksums are updated.
     Update,
 }
 
@@ -113,7 +112,7 @@ use Step::*;
 const ALL: [(Quantity, &str, &str, Kind); 56] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
-    (RivalChange, "rival-change", "%", Kind::Throughput),
+    (BaselineChange, "rival-change", "%", Kind::Throughput),
     (AnswerP99, "answer-p99", "ns", Kind::Throughput),
     (P99, "p99", "ns", Kind::Latency),
     (P99Change, "p99-change", "%", Kind::Latency),
@@ -179,22 +178,22 @@ impl Quantity {
         self.row().2
     }
 
-    /// What finds it.
+    /// The kind of experiment that finds it.
     pub(crate) fn kind(self) -> Kind {
         self.row().3
     }
 
-    /// Those that this kind of experiment finds, in the order of its table.
+    /// The quantities of this kind of experiment, in the order of its table.
     pub(crate) fn of(kind: Kind) -> impl Iterator<Item = Quantity> {
         ALL.iter().filter(move |row| row.3 == kind).map(|row| row.0)
     }
 
-    /// Whether it compares with something, so that its sign is worth showing.
+    /// Whether it is a comparison, so that its sign is shown.
     fn is_change(self) -> bool {
         matches!(
             self,
             ThroughputChange
-                | RivalChange
+                | BaselineChange
                 | P99Change
                 | Added
                 | FlushChange
@@ -206,22 +205,22 @@ impl Quantity {
         )
     }
 
-    /// Whether it counts things.
+    /// Whether it is a count.
     fn is_count(self) -> bool {
         self.kind() == Kind::Crash
     }
 
-    /// Whether means over workloads are shown beside it.
+    /// Whether means over workloads are shown, too.
     pub(crate) fn has_means(self) -> bool {
         self.kind().has_means()
     }
 
-    /// Whether it is one thing by another.
+    /// Whether it is a ratio.
     fn is_ratio(self) -> bool {
         matches!(self, Share | Traffic | TrafficRatio | LinesRatio)
     }
 
-    /// A value of it, for people.
+    /// Shows a value of it.
     pub(crate) fn show(self, value: f64) -> String {
         let nought = if value.abs() < 0.05 { 0.0 } else { value };
         match self {
@@ -235,7 +234,7 @@ impl Quantity {
         }
     }
 
-    /// A difference of two values of it, for people.
+    /// Shows a difference of two values of it.
     pub(crate) fn show_difference(self, difference: f64) -> String {
         match self.unit() {
             "%" => format!("{difference:+.1} points"),

@@ -22,9 +22,9 @@ use perdura_workloads::records::Plain;
 use perdura_workloads::reuse::Reuse;
 use std::sync::Arc;
 
-/// One operation in this many is timed; all of them where latencies are what is asked for.
+/// One operation in this many is timed; all of them if latencies are measured.
 const SAMPLE_EVERY: u32 = 64;
-/// Objects that get their checksums together.
+/// Objects whose checksums are created together.
 const BATCH: usize = 64;
 
 /// Makes the run.
@@ -185,8 +185,8 @@ fn drawn(
     Ok(Sample { reuse: Some(reuse), ..job.sample(plan) })
 }
 
-/// What a transaction of TPC-C uses depends on those before it: they are carried out, on an engine
-/// that promises nothing.
+/// The objects of a TPC-C transaction depend on earlier transactions, so these are executed, on an engine without
+/// promises.
 fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
     let size = job.part.extent.tpcc;
     let limit = size.bytes(job.operations()).saturating_mul(4).saturating_add(64 << 20);
@@ -204,7 +204,7 @@ fn objects(job: &Job<'_>, size: u64, label: &str, plan: &Plan, stage: &Stage) ->
     let demand = Demand { size, objects, batch: BATCH, seed: job.seed(plan) };
     demand.validate().map_err(|error| Failure::new(error.to_string()))?;
     let path = stage.site.folder().join("objects");
-    // The domain that has something to write back, whatever the file lies on.
+    // A domain with something to write back, whatever medium the file lies on.
     let options = MapOptions { domain: Some(Domain::Transient), limit: demand.bytes() };
     let memory = Mapped::create(&path, demand.bytes(), options);
     let memory = memory.map_err(|error| Failure::at(&path, error))?;

@@ -1,7 +1,7 @@
-//! YCSB through the server, beside a rival: `perdura serve` on each engine, and Redis with its
-//! append-only file, under the same clients.
+//! YCSB through the server, compared with a baseline: `perdura serve` on each engine, and Redis with its append-only
+//! file, under the same clients.
 
-use super::experiment::RivalName;
+use super::experiment::ServerBaseline;
 use super::grid::{Cell, Sample};
 use super::plan::{Part, Place, Plan};
 use crate::bench::clients::{self, Demand, Round, Turn};
@@ -13,20 +13,24 @@ use perdura_baselines::Error;
 use perdura_baselines::server::Launch;
 use serde::Serialize;
 
-/// Who stood beside.
+/// The baseline server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Rival {
-    /// Why it was not run, nor anything else through a server.
+pub(crate) enum BaselineOutcome {
+    /// Why it was not run, nor any other run through a server.
     NotInstalled(String),
     /// Its name and version.
     Ran(String),
 }
 
-/// Runs what goes through servers, if anything does, and adds it to `samples`.
-pub(crate) fn run(plan: &Plan, stage: &Stage, samples: &mut Vec<Sample>) -> Outcome<Option<Rival>> {
+/// Runs the served part, if there is one, and adds it to `samples`.
+pub(crate) fn run(
+    plan: &Plan,
+    stage: &Stage,
+    samples: &mut Vec<Sample>,
+) -> Outcome<Option<BaselineOutcome>> {
     let part = plan.parts.iter().find(|part| part.place == Place::Served);
-    let (Some(rival), Some(part)) = (plan.rival, part) else { return Ok(None) };
+    let (Some(server_baseline), Some(part)) = (plan.server_baseline, part) else { return Ok(None) };
     let demand = Demand {
         rounds: rounds(plan, part),
         records: part.extent.records,
@@ -36,9 +40,9 @@ pub(crate) fn run(plan: &Plan, stage: &Stage, samples: &mut Vec<Sample>) -> Outc
     if demand.rounds.is_empty() {
         return Ok(None);
     }
-    let mut names = vec![rival.name()];
-    let mut launches = vec![match rival {
-        RivalName::RedisAof => Launch::redis(),
+    let mut names = vec![server_baseline.name()];
+    let mut launches = vec![match server_baseline {
+        ServerBaseline::RedisAof => Launch::redis(),
     }];
     for engine in &plan.engines {
         names.push(engine.name.as_str());
@@ -46,13 +50,13 @@ pub(crate) fn run(plan: &Plan, stage: &Stage, samples: &mut Vec<Sample>) -> Outc
     }
     let turns = match clients::race(&launches, &demand, stage)? {
         Ok(turns) => turns,
-        Err(Error::Unavailable(why)) => return Ok(Some(Rival::NotInstalled(why))),
+        Err(Error::Unavailable(why)) => return Ok(Some(BaselineOutcome::NotInstalled(why))),
         Err(error) => return Err(error.into()),
     };
     let launched = |turn: &Turn| (names[turn.server], launches[turn.server].name.as_str());
     samples
         .extend(turns.iter().map(|turn| sample(turn, &demand.rounds[turn.round], launched(turn))));
-    Ok(Some(Rival::Ran(launches.swap_remove(0).name)))
+    Ok(Some(BaselineOutcome::Ran(launches.swap_remove(0).name)))
 }
 
 /// All numbers of clients for each letter, in the plan's order.

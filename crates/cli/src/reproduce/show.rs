@@ -1,4 +1,4 @@
-//! What `perdura reproduce` prints and writes: tables, sentences, JSON.
+//! The output of `perdura reproduce`: tables, sentences, JSON.
 
 use super::Report;
 use super::calibrate::Calibration;
@@ -9,14 +9,14 @@ use super::grid::Cell;
 use super::plan::{Part, Place, Plan, Setting, Work};
 use super::protocol;
 use super::quantity::Quantity;
-use super::served::Rival;
+use super::served::BaselineOutcome;
 use crate::failure::Outcome;
 use crate::named::Database;
 use crate::output::{print, table, table_of};
 use crate::quantity::{plural, show_count};
 use crate::tpcc;
 
-/// The experiments that there are.
+/// Lists the experiments.
 pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
     let rows = experiments.iter().map(|experiment| {
         let missing = protocol::missing(experiment);
@@ -36,7 +36,7 @@ pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
     print(table(["experiment", "paper", "there", "what it shows", "takes about"], rows))
 }
 
-/// How figures of this kind are found.
+/// The method for figures of this kind.
 fn method(kind: Kind) -> &'static str {
     match kind {
         Kind::Throughput => {
@@ -44,40 +44,40 @@ fn method(kind: Kind) -> &'static str {
         }
         Kind::Latency => "every operation is timed, which costs each 40 to 50 ns in both engines",
         Kind::Breakdown => {
-            "each engine runs as it is, and once more on the same memory with write-backs and fences \
-             left out and log records stored in the caches: what that saves, of what the engine adds \
-             to its base, are its persistence operations; where it adds less than 3 %, nothing is said"
+            "each engine runs normally, and once more on the same memory with write-backs and fences \
+             left out and log records stored in the caches: the time saved is that of its persistence \
+             operations, shown as a share of what the engine adds to its base, if that is at least 3 %"
         }
         Kind::Flushes => {
             "lines that the engine asked to be written back, or stored past the caches, for each transaction \
-             that writes; an engine that asks later is charged for what it asked for meanwhile. What reaches \
-             memory is another count, which the simulated machine has (memory-writes): lines that leave the \
-             caches by themselves too; what is still in the caches at the end is not among them"
+             that writes; late requests count in the period in which they are made. The lines that reach \
+             memory are another count, which the simulated machine has (memory-writes): it includes evictions, \
+             but not lines that are still in the caches at the end"
         }
         Kind::Dirtiness => {
             "bytes stored, in whole words, for each data line written back; log lines are full and not \
-             counted; more than 100 % where a line served several transactions before its write-back; \
-             the distribution is known of engines that write lines back at commit"
+             counted; more than 100 % if several transactions wrote to a line before its write-back; \
+             the distribution is known only for engines that write lines back at commit"
         }
         Kind::Crash => {
-            "at random moments between two transactions the power is cut: what was in the caches and not \
-             written back is gone; the log is gone through, and each line compared with what it would be \
-             had all caches outlived the cut (inconsistent, if it differs), then checksums find and restore \
-             lines; the run goes on as if nothing had been; counts are of lines, over all cuts"
+            "at random moments between two transactions the power is cut: dirty lines in the caches are \
+             lost; the log is applied, and each line compared with its contents if all caches had survived \
+             (inconsistent, if it differs), then checksums find and restore \
+             lines; the run goes on as if nothing had happened; counts are of lines, over all cuts"
         }
         Kind::Share => {
-            "a run's operations in a second, by those of the base's run on the same machine, of the same seed; a gain \
-             is against the engine that the experiment names beside"
+            "a run's operations per second, divided by those of the base's run on the same machine with the same seed; \
+             a gain is relative to the other engine that the experiment names"
         }
         Kind::Traffic => {
-            "bytes that the simulated memory was given, by bytes that the program stored, an engine's own stores \
-             (its log) among them; lines written for a transaction do not depend on what counts as stored; what is still in \
-             the caches at the end is not among what was written"
+            "bytes written to the simulated memory per byte stored by the program, including the engine's own stores \
+             (its log); the count of lines written for a transaction does not depend on these; lines that are still in \
+             the caches at the end do not count"
         }
         Kind::Reuse => {
-            "operations are drawn as the workload draws them, and not carried out; a scan is an \
-             operation on each record that it covers; the load is not counted; of TPC-C, transactions \
-             on rows, which are carried out without logging"
+            "operations are drawn as in the workload, and not executed; a scan is an \
+             operation on each record that it covers; the load is not counted; for TPC-C, transactions \
+             on rows, which are executed without logging"
         }
         Kind::Checksums => {
             "objects of one size, every line of each stored to, then written back with a fence, or \
@@ -104,7 +104,12 @@ pub(crate) fn text(report: &Report) -> String {
         measured(plan.kind, figures, |place| place != Place::Served),
     ];
     parts.push(means_over(report));
-    parts.extend(report.rival.as_ref().map(|rival| served(rival, plan.kind, figures)));
+    parts.extend(
+        report
+            .server_baseline
+            .as_ref()
+            .map(|server_baseline| served(server_baseline, plan.kind, figures)),
+    );
     if comparisons.is_empty() {
         parts.push("the paper gives no numbers for this, only a picture".to_owned());
     } else {
@@ -123,7 +128,7 @@ pub(crate) fn text(report: &Report) -> String {
     parts.join("\n\n")
 }
 
-/// What a picture's figures hold for: the machine and its date, what was run with which seed, what means are over.
+/// A picture's conditions: the machine and the date, the runs and their seed, the workloads of means.
 pub(crate) fn circumstances(report: &Report) -> Vec<String> {
     let mut lines = vec![report.machine.to_string()];
     lines.extend(places(report).lines().map(str::to_owned));
@@ -139,7 +144,7 @@ fn means_over(report: &Report) -> String {
     }
 }
 
-/// What was found before, by workload.
+/// The calibrated figures, by workload.
 fn calibrated(calibrations: &[Calibration]) -> String {
     let Some(Calibration { figure, engine, wanted, .. }) = calibrations.first() else {
         return String::new();
@@ -226,7 +231,7 @@ fn data(plan: &Plan, part: &Part) -> String {
     all.join(" and ")
 }
 
-/// What is set, if anything.
+/// The settings in words, if there are any.
 fn settings(setting: &Setting) -> Option<String> {
     let policy = setting.policy.map(|policy| format!("{policy} in all caches"));
     let per_tx =
@@ -238,7 +243,7 @@ fn settings(setting: &Setting) -> Option<String> {
     (!remarks.is_empty()).then(|| format!("{name}: {}", remarks.join(", ")))
 }
 
-/// A row for each cell in these places, a column for each quantity that was found there.
+/// A row for each cell in these places, a column for each quantity found there.
 fn measured(kind: Kind, figures: &[Figure], places: impl Fn(Place) -> bool) -> String {
     let here: Vec<&Figure> = figures.iter().filter(|figure| places(figure.cell.place)).collect();
     let found = |quantity: &Quantity| here.iter().any(|figure| figure.quantity == *quantity);
@@ -270,7 +275,7 @@ fn shown(cell: &Cell, quantity: Quantity, figures: &[Figure]) -> String {
     let Some(Figure { spread, .. }) = figures.iter().find(fits) else { return String::new() };
     let [median, least, most] =
         [spread.median, spread.least, spread.most].map(|v| quantity.show(v));
-    // A spread that is not to be seen only makes the table wide.
+    // A spread below the displayed precision only makes the table wide.
     if least == most { median } else { format!("{median} ({least} to {most})") }
 }
 
@@ -317,11 +322,13 @@ fn verdict(comparisons: &[Comparison]) -> String {
     lines.join("\n")
 }
 
-/// What clients found through the server.
-fn served(rival: &Rival, kind: Kind, figures: &[Figure]) -> String {
-    match rival {
-        Rival::NotInstalled(why) => format!("through the server: nothing was run ({why})"),
-        Rival::Ran(name) => format!(
+/// The result of the clients' runs through the server.
+fn served(server_baseline: &BaselineOutcome, kind: Kind, figures: &[Figure]) -> String {
+    match server_baseline {
+        BaselineOutcome::NotInstalled(why) => {
+            format!("through the server: nothing was run ({why})")
+        }
+        BaselineOutcome::Ran(name) => format!(
             "through the server: YCSB by clients over TCP, each on a connection of its own, waiting for \
              every answer; perdura serve on each engine, and {name}, which syncs its append-only file \
              before every answer, take turns:\n\n{}",

@@ -1,4 +1,4 @@
-//! What makes sense as an experiment, and what does not.
+//! Checks that an experiment is consistent.
 
 use super::experiment::{Calibrate, Experiment, Kind, Run, Scale, Simulated, Value};
 use super::plan::{self, Work};
@@ -9,7 +9,7 @@ use perdura::EngineKind;
 use perdura_matrices::cost::When;
 
 impl Experiment {
-    /// Says what makes no sense.
+    /// Reports the first inconsistency.
     pub(super) fn validate(&self) -> Result<(), String> {
         let Run { native, simulated, workloads, engines, base, threads, .. } = &self.run;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -78,13 +78,13 @@ impl Experiment {
         self.paper.values.iter().try_for_each(|value| self.validate_value(value))
     }
 
-    /// Whether some workload's size is `records`. What is unknown has none.
+    /// Whether some workload's size is `records`. Unknown workloads have no size.
     fn has_records(&self) -> bool {
         let named = |name: &String| Work::named(self.kind, &self.run.sizes, name);
         self.run.workloads.iter().any(|name| named(name).is_ok_and(Work::has_records))
     }
 
-    /// Names of protocols and sizes are the experiment's own, and mechanisms are simulated.
+    /// Protocols and sizes have names of the experiment's own, and mechanisms are simulated.
     fn validate_protocols(&self) -> Result<(), String> {
         let Run { native, served, protocols, workloads, sizes, mean_over, .. } = &self.run;
         if !protocols.is_empty() && (*native || served.is_some()) {
@@ -116,7 +116,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Figures that settings and the calibration change are the machine's.
+    /// The figures that settings and the calibration change exist in the machine.
     fn validate_figures(&self, simulated: &Simulated) -> Result<(), String> {
         let machine = simulated.machine(1)?;
         let with = |figure: &str, value: String| {
@@ -147,7 +147,7 @@ impl Experiment {
             return Err(format!("'{other}' in base_of is none of its workloads"));
         }
         if !base_of.is_empty() && (base.is_none() || served.is_some()) {
-            return Err("base_of is beside a base, and not for served runs".to_owned());
+            return Err("base_of needs a base, and is not for served runs".to_owned());
         }
         workloads.iter().try_for_each(|workload| plan::base_fits(&self.run, workload))
     }
@@ -175,7 +175,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Settings have places on the experiment's axis, and only there; curves are of shares and of traffic.
+    /// Settings have places on the experiment's axis if and only if there is one; curves are of shares and of traffic.
     fn validate_axis(&self) -> Result<(), String> {
         let Run { axis, settings, .. } = &self.run;
         let places: Vec<f64> = settings.iter().filter_map(|setting| setting.at).collect();
@@ -192,7 +192,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Power cuts where they are measured, and nowhere else.
+    /// Power cuts are given if and only if their losses are measured.
     fn validate_cuts(&self) -> Result<(), String> {
         let Run { simulated, engines, .. } = &self.run;
         let cuts = simulated.as_ref().map_or(0, |simulated| simulated.cuts);
@@ -236,8 +236,8 @@ impl Experiment {
         if quantity.kind() != self.kind {
             return Err(format!("'{says}': this kind of experiment does not find {quantity}"));
         }
-        if *quantity == Quantity::RivalChange && self.run.served.is_none() {
-            return Err(format!("'{says}': there is no rival: it needs [run.served]"));
+        if *quantity == Quantity::BaselineChange && self.run.served.is_none() {
+            return Err(format!("'{says}': there is no baseline server: it needs [run.served]"));
         }
         if workload.is_some() == over.is_some() {
             return Err(format!("'{says}' needs a workload, or over: mean, least or most"));
@@ -283,7 +283,7 @@ pub(super) fn engine_fits(kind: Kind, engine: EngineKind) -> Result<(), String> 
     ))
 }
 
-/// Whether an experiment of this kind can run on so many cores.
+/// Whether an experiment of this kind can run on this many cores.
 pub(super) fn cores_fit(kind: Kind, cores: &[u32]) -> Result<(), String> {
     if kind != Kind::Crash || cores == [1] {
         return Ok(());

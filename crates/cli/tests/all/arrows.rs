@@ -1,4 +1,4 @@
-//! The arrows between the crates, as ARCHITECTURE.md draws them.
+//! The dependencies between the crates, as ARCHITECTURE.md draws them.
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ fn crates_use_only_what_lies_below_them() {
     for package in &packages {
         let may_use = allowed[package.name.as_str()];
         for dependency in &package.dependencies {
-            // Tests may look anywhere.
+            // Tests may use any crate.
             if dependency.kind != DependencyKind::Development
                 && names.contains(dependency.name.as_str())
             {

@@ -1,4 +1,4 @@
-//! Every benchmark runs, small, checks its data, and prints what it should.
+//! Every benchmark runs, small, checks its data, and prints its report.
 
 use crate::common::{arg, command, fail, run, succeed, text};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&succeed(&arguments)).expect("JSON")
 }
 
-/// What every report has.
+/// Common to all reports.
 fn assert_report(report: &Value, engines: &[&str]) {
     assert!(report["line_and_fence_ns"]["median"].as_f64().is_some_and(|ns| ns > 0.0));
     assert_eq!(report["seed"], 5);
@@ -91,7 +91,7 @@ fn ycsb_over_the_store() {
     let plain = ["ycsb", "--over", "plain", "--records", "300", "--ops", "600"];
     let once = ["--engine", "redo", "--repeat", "1", "--seed", "5"];
     assert_report(&json(&[&plain[..], &once].concat()), &["redo"]);
-    // So many fields are a hash map each.
+    // With this many fields, each record is a hash map.
     let wide = ["ycsb", "--over", "store", "--fields", "50", "--records", "100", "--ops", "200"];
     let printed = succeed(&[&["bench"], &wide[..], &["--repeat", "1", "--seed", "5"]].concat());
     assert!(printed.contains("YCSB a over the store"), "{printed}");
@@ -237,7 +237,7 @@ fn tables_say_what_they_are() {
     }
 }
 
-/// Without Redis, of our server alone.
+/// Without Redis: only our server.
 #[test]
 fn a_key_takes_what_space_says() {
     let small = ["--keys", "2k", "--value-bytes", "10,1000", "--size", "32M"];

@@ -1,4 +1,4 @@
-//! `pool check` finds damages that are planted, and writes nothing.
+//! `pool check` finds planted damage, and writes nothing.
 
 use crate::common::{arg, fail, run, succeed, text};
 use perdura::collections::{Bytes, HashMap, OrderedMap, kind};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
 
-/// A pool with two collections in it, and where interesting things are.
+/// A pool with two collections, and the offsets of interesting words.
 struct Sample {
     _folder: TempDir,
     path: PathBuf,
@@ -53,7 +53,7 @@ fn damage(path: &Path, at: u64, bits: u64) {
     fs::write(path, bytes).expect("the pool");
 }
 
-/// Checks a damaged pool; gives what was found.
+/// Checks a damaged pool. Returns the output.
 fn faults(path: &Path) -> String {
     let before = fs::read(path).expect("the pool");
     let output = run(&["pool", "check", arg(path)]);
@@ -130,7 +130,7 @@ fn another_version_is_refused() {
     assert!(complaint.contains(&version), "{complaint}");
 }
 
-/// Whatever single byte of its first pages changes: no panic, no hang, no write.
+/// Whichever single byte of its first pages changes: no panic, no hang, no write.
 #[test]
 fn any_flipped_byte_of_the_header_is_survived() {
     let sample = sample(EngineKind::Redo);

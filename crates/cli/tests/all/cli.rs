@@ -1,4 +1,4 @@
-//! The command line as people meet it: help, pools, and what goes wrong.
+//! The command line: help, pools, and errors.
 
 use crate::common::{arg, command, fail, run, succeed, text};
 use perdura::EngineKind;
@@ -104,7 +104,7 @@ fn impossible_sizes_are_refused() {
     }
 }
 
-/// Skipped for users who may write anyway.
+/// Skipped for users with the right to write anyway.
 #[test]
 #[cfg(unix)]
 fn a_folder_that_cannot_be_written_to_is_named() {

@@ -1,4 +1,4 @@
-//! `perdura crash` finds what is wrong, and nothing where nothing is.
+//! `perdura crash` finds planted bugs, and reports nothing without them.
 
 use crate::common::{arg, command, fail, run, succeed, text};
 use perdura::EngineKind;
@@ -25,7 +25,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&succeed(&[&SMALL, arguments].concat())).expect("JSON")
 }
 
-/// Without how fast it went.
+/// The output without the speed.
 fn counts(mut report: Value) -> Value {
     let report = report.as_object_mut().expect("an object");
     for speed in ["seconds", "images_per_minute"] {
@@ -58,7 +58,7 @@ fn a_seed_is_a_report() {
 fn mutants_are_caught() {
     let arguments = ["--engine", "undo", "--workload", "sps", "--policy", "lru", "--mutants"];
     let ended = run(&[&SMALL[..], &arguments].concat());
-    // So few cases need not miss every call site, and then say so.
+    // With so few cases a call site may be missed, and is then reported.
     let report: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
     let mutants = report["mutants"].as_array().expect("mutants").len() as u64;
     let caught = report["caught"].as_u64().expect("a number");
@@ -74,7 +74,7 @@ fn mutants_are_caught() {
     assert!(text(&unknown.stderr).contains("no call site"), "{}", text(&unknown.stderr));
 }
 
-/// The command that a failure prints shows the failure again.
+/// The command that a failure prints repeats the failure.
 #[test]
 fn a_failure_is_replayed_by_its_command() {
     let arguments = ["--engine", "undo", "--workload", "sps", "--policy", "lru", "--cores", "1"];
@@ -100,7 +100,7 @@ fn a_failure_is_replayed_by_its_command() {
     assert!(text(&shown.stdout).contains(failed), "{failed}\n{}", text(&shown.stdout));
 }
 
-/// A machine of one's own is in the command too.
+/// A custom machine is in the command too.
 #[test]
 fn a_failure_names_the_file_of_its_machine() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -155,7 +155,7 @@ fn unknown_keys_of_a_machine_are_refused() {
     assert!(fail(&["crash", "--machine", arg(&file)]).contains("nobody_knows"));
 }
 
-/// What ends a run, and what it had printed.
+/// How a run was ended, and what it had printed.
 #[cfg(unix)]
 fn ended_by(signal: &str, more: &[&str]) -> std::process::Output {
     let child = command(&[&["crash"], more].concat())
@@ -166,7 +166,7 @@ fn ended_by(signal: &str, more: &[&str]) -> std::process::Output {
     sleep(Duration::from_millis(1_500));
     let id = child.id().to_string();
     assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
-    // What it prints is read meanwhile: a pipe holds less.
+    // The output is read meanwhile: it may exceed a pipe's capacity.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || tell.send(child.wait_with_output()));
     let output = told.recv_timeout(Duration::from_secs(20)).expect("it ends");
@@ -192,7 +192,7 @@ fn an_interrupted_run_prints_its_counts() {
     );
 }
 
-/// A call site that was not tried on all cases is not called missed.
+/// A call site that was not tried on all cases is not reported as missed.
 #[test]
 #[cfg(unix)]
 fn interrupted_mutants_claim_nothing() {

@@ -1,4 +1,4 @@
-//! `perdura crash-disk`: a real server's writes and syncs, cut anywhere; and whether what is wrong is found.
+//! `perdura crash-disk`: the power is cut anywhere in a real server's writes and syncs; planted bugs are found.
 
 use crate::common::{arg, fail, succeed};
 use perdura::EngineKind;
@@ -27,14 +27,14 @@ fn every_engine_survives_on_a_disk() {
     assert_eq!(left, 0, "a run that is well leaves nothing behind");
 }
 
-/// A run of the undo engine, whose recovery trusts nothing that is not durable.
+/// A run of the undo engine, whose recovery relies on durable data only.
 fn recorded(folder: &Path) -> Recorded {
     let program = env!("CARGO_BIN_EXE_perdura").into();
     let setting = Setting { program, engine: "undo".to_owned(), lives: 3, seed: 5 };
     record(&setting, folder, &|| false).expect("a run").expect("nothing lost without a power cut")
 }
 
-/// Images of a run that fail, of a hundred.
+/// Failing images of a run, out of a hundred.
 fn bad(run: &Recorded, folder: &Path) -> u64 {
     let watch = Watch { stopped: &|| false, checked: &|| () };
     let report = explore(run, 100, 1, folder, &watch).expect("images");

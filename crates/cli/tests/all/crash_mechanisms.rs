@@ -1,4 +1,4 @@
-//! `perdura crash --mechanism` finds what is wrong with a mechanism in hardware, and nothing where nothing is.
+//! `perdura crash --mechanism` finds bugs of a mechanism in hardware, and reports nothing without them.
 
 use crate::common::{fail, run, succeed, text};
 use serde_json::Value;
@@ -39,7 +39,8 @@ fn what_is_promised_is_kept() {
     assert_eq!(report, with("19"));
 }
 
-/// Both mechanisms' mutants are found; the command that is printed shows the same, and nothing without the mutant.
+/// Both mechanisms' mutants are found; the printed command repeats the failure, and reports nothing without the
+/// mutant.
 #[test]
 fn mutants_are_found_and_replayed() {
     let mutants =
@@ -67,7 +68,7 @@ fn mutants_are_found_and_replayed() {
     }
 }
 
-/// A failure is shrunk, and says what was wrong and where.
+/// A failure is shrunk, and reported with its place.
 #[test]
 fn a_failure_is_shrunk() {
     let broken = ["--mechanism", "in-order", "--mutant", "hold", "--images", "20k"];

@@ -1,12 +1,12 @@
-//! What the crates that Perdura uses may be, as deny.toml says: their licences, where they come from,
-//! which ones are banned. `cargo deny check` knows more, advisories above all, but must be installed.
+//! Checks the crates that Perdura uses against deny.toml: licences, sources, banned crates. `cargo deny check` checks
+//! more, advisories above all, but must be installed.
 
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What of deny.toml is looked at here.
+/// The parts of deny.toml that are checked here.
 struct Rules {
     licences: BTreeSet<String>,
     exceptions: BTreeMap<String, BTreeSet<String>>,
@@ -32,7 +32,7 @@ impl Rules {
         }
     }
 
-    /// What is wrong with a crate, if something is.
+    /// The first violation of a crate, if there is one.
     fn problem(&self, package: &Package) -> Option<String> {
         let name = package.name.as_str();
         if self.banned.contains(name) {
@@ -132,7 +132,7 @@ fn every_crate_keeps_the_rules() {
     assert!(foreign.count() > 100, "they were looked at");
 }
 
-/// Rules that nothing keeps apart would be no rules.
+/// Rules that find no violation would prove nothing.
 #[test]
 fn what_breaks_the_rules_is_seen() {
     let (rules, metadata) = (Rules::read(), metadata());
@@ -151,7 +151,7 @@ fn what_breaks_the_rules_is_seen() {
     assert!(problem(&|package| package.license = None).contains("does not say"));
     assert!(problem(&|package| package.source = None).contains("registry"));
     assert!(problem(&|package| package.name = "humantime".parse().unwrap()).contains("banned"));
-    // An exception is for one crate.
+    // An exception applies to one crate.
     let exceptional = find("cbindgen").license;
     assert!(problem(&|package| package.license = exceptional.clone()).contains("MPL-2.0"));
 
@@ -174,7 +174,7 @@ fn what_breaks_the_rules_is_seen() {
     }
 }
 
-/// What is listed in the workspace is used by one of its crates.
+/// Each dependency listed for the workspace is used by one of its crates.
 #[test]
 fn no_dependency_is_listed_for_nothing() {
     let text = std::fs::read_to_string(format!("{ROOT}/Cargo.toml")).expect("Cargo.toml");

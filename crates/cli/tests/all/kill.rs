@@ -1,8 +1,8 @@
-//! The real server, killed with SIGKILL in the middle of a load, loses nothing it acknowledged.
+//! The real server, killed with SIGKILL under load, loses nothing that it acknowledged.
 //!
-//! Several connections write, in pipelines, to keys of their own, and note what was answered. The
-//! server is killed at a random moment and started again, on the same pool, round after round.
-//! `PERDURA_KILLS` sets the number of rounds for each engine, `PERDURA_KILL_SEED` the seed.
+//! Several connections write, in pipelines, to keys of their own, and record the replies. The server is killed at a
+//! random moment and started again, on the same pool, round after round. `PERDURA_KILLS` sets the number of rounds for
+//! each engine, `PERDURA_KILL_SEED` the seed.
 
 use perdura_memory::reference::SplitMix64;
 use std::collections::HashMap;
@@ -102,7 +102,7 @@ impl Client {
     }
 }
 
-/// What a key's value may be: the acknowledged one, and those sent after it.
+/// The possible values of a key: the acknowledged one, and those sent after it.
 #[derive(Clone, Default)]
 struct Known {
     acknowledged: Option<String>,
@@ -126,7 +126,7 @@ fn load(mut client: Client, thread: u64, round: u64, seed: u64, known: &mut Know
                 1 => (vec!["HSET", &key, "field", &value], Some(value.clone())),
                 _ => (vec!["SET", &key, &value], Some(value.clone())),
             };
-            // A hash and a string of one name would not mix.
+            // A hash and a string must not have the same name.
             let key = if command[0] == "HSET" { format!("h{key}") } else { key.clone() };
             let mut command: Vec<String> = command.into_iter().map(str::to_owned).collect();
             command[1].clone_from(&key);
@@ -157,14 +157,14 @@ fn load(mut client: Client, thread: u64, round: u64, seed: u64, known: &mut Know
     }
 }
 
-/// The oldest value sent is now there.
+/// Takes the oldest value sent as present.
 fn acknowledge(known: &mut Knowledge, key: &str, value: Option<String>) {
     let known = known.get_mut(key).expect("sent before");
     known.acknowledged = value;
     known.sent.remove(0);
 }
 
-/// Compares what is there with what may be, and takes it as known.
+/// Compares the present values with the possible ones, and records them.
 fn compare(address: &str, known: &mut Knowledge, seed: u64, round: u64) {
     let mut client = Client::connect(address);
     for (key, known) in known {

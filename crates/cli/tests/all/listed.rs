@@ -1,5 +1,5 @@
-//! Lists that no compiler checks: every file of a crate's `tests/all` is named by its `main.rs`, or its tests would never run;
-//! every file that the recipes name is there.
+//! Lists that no compiler checks. Every file of a crate's `tests/all` is named by its `main.rs`: otherwise its tests
+//! would not be compiled, unnoticed. Every source file that the documents name exists.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! No engine is faster than `plain` in the simulated machine: what they all do costs something there.
+//! No engine is faster than `plain` in the simulated machine: everything that engines do has a cost there.
 //!
 //! With more workloads, operations and entries:
 //!
@@ -13,7 +13,7 @@ fn number(name: &str, usual: u64) -> String {
 
 const WORKLOADS: [&str; 6] = ["sps", "hash", "rbtree", "bptree", "sdg", "sqlite-pages"];
 
-/// What is above `plain` on a machine with a workload.
+/// The engines that are faster than `plain` on a machine with a workload.
 fn faster(machine: &str, workload: &str, ops: &str, entries: &str) -> Vec<String> {
     let run = ["sim", "--json", "--machine", machine, "--workload", workload];
     let report = succeed(&[&run[..], &["--ops", ops, "--entries", entries]].concat());
@@ -33,8 +33,8 @@ fn faster(machine: &str, workload: &str, ops: &str, entries: &str) -> Vec<String
     faster
 }
 
-/// Each machine with three of the workloads, the next ones for the next machine (more with `PERDURA_PLAIN_WORKLOADS`),
-/// all engines, on one core.
+/// Each machine with three of the workloads, the following ones for the next machine (more with
+/// `PERDURA_PLAIN_WORKLOADS`), all engines, on one core.
 #[test]
 fn nothing_is_faster_than_stores_alone() {
     let (ops, entries) = (number("PERDURA_PLAIN_OPS", 40), number("PERDURA_PLAIN_ENTRIES", 256));

@@ -1,4 +1,4 @@
-//! `perdura reproduce` runs every kind of experiment, small, and says what is wrong with bad ones.
+//! `perdura reproduce` runs every kind of experiment, small, and reports errors in wrong ones.
 
 use crate::common::{arg, command, fail, succeed};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
-/// Runs an experiment small; checks what is written, and gives the report.
+/// Runs an experiment small, and checks the files. Returns the report.
 pub(crate) fn report(name: &str, more: &[&str]) -> Value {
     let folder = tempdir().expect("a folder");
     let usual = ["reproduce", name, "--quick", "--out", arg(folder.path())];
@@ -24,7 +24,7 @@ pub(crate) fn report(name: &str, more: &[&str]) -> Value {
     report
 }
 
-/// A well-formed SVG that names what was measured.
+/// A well-formed SVG that names the measured series.
 fn assert_picture(path: &Path, report: &Value) {
     let text = std::fs::read_to_string(path).expect("a picture");
     let picture = roxmltree::Document::parse(&text).expect("well-formed");
@@ -40,7 +40,7 @@ fn assert_picture(path: &Path, report: &Value) {
     assert!(words.iter().any(|words| words.contains(&workload)), "{words:?}");
     let comparisons = report["comparisons"].as_array().expect("comparisons");
     let compared = comparisons.iter().any(|comparison| comparison["ours"].is_f64());
-    // A series of its own, or on curves one beside an engine's.
+    // A series of its own, or, with curves, one next to an engine's.
     let is_papers = |words: &String| words == "paper" || words.ends_with(", the paper's");
     assert_eq!(words.iter().any(is_papers), compared, "{words:?}");
     let seed = format!("seed {}", report["plan"]["seed"]);
@@ -73,7 +73,7 @@ fn throughput_natively_and_simulated() {
     let found = medians(&report, "per-second");
     assert_eq!(found.len(), 2 * 2 * 3, "{found:?}");
     assert!(found.iter().all(|(_, rate)| *rate > 0.0));
-    // Not of the base itself.
+    // There is none for the base itself.
     assert_eq!(medians(&report, "throughput-change").len(), 2 * 2 * 2);
     assert_eq!(report["samples"].as_array().map(Vec::len), Some(24));
     let comparisons = report["comparisons"].as_array().expect("comparisons");
@@ -87,7 +87,7 @@ fn latencies() {
     for sample in report["samples"].as_array().expect("samples") {
         assert_eq!(sample["timed"], sample["operations"]);
     }
-    // What it would be compared with was not run.
+    // The engine to compare with was not run.
     assert!(report["comparisons"][0]["ours"].is_null());
 }
 
@@ -100,7 +100,7 @@ fn a_breakdown_runs_engines_unflushed() {
     assert_eq!(medians(&report, "added").len(), 4);
 }
 
-/// Where nothing is rolled back, what has no persistence is `plain`; TPC-C rolls back, which that cannot.
+/// Without rollback, the run without persistence is `plain`; TPC-C rolls back, which `plain` cannot.
 #[test]
 fn each_workload_has_its_own_base() {
     let both = ["--simulated", "--workload", "ycsb-f,tpcc", "--engine", "redo"];
@@ -136,7 +136,7 @@ fn each_workload_has_its_own_base() {
             assert!((change / 100.0 + 1.0 - ours).abs() < 1e-9, "{name} {workload}: {change} %");
         }
     }
-    // What runs a workload that its base cannot is not run there.
+    // A workload that its base cannot run is not run there.
     let plain = report("archapt-fig1", &["--simulated", "--workload", "tpcc", "--engine", "plain"]);
     let samples = plain["samples"].as_array().expect("samples");
     assert_eq!(samples.iter().map(|sample| &sample["engine"]).collect::<Vec<_>>(), ["volatile"]);
@@ -255,7 +255,7 @@ fn the_text_says_what_does_not_match() {
 
 #[test]
 fn power_cuts_take_what_checksums_find() {
-    // Without inserts: fresh memory that is rolled back differs too, and is nothing to find.
+    // Without inserts: fresh memory that is rolled back also differs, but is no loss.
     let more = ["--workload", "ycsb-a", "--ops", "20K", "--setting", "bimodal"];
     let report = report("archapt-table4", &more);
     let of = |quantity| medians(&report, quantity);
@@ -266,7 +266,7 @@ fn power_cuts_take_what_checksums_find() {
     for sample in report["samples"].as_array().expect("samples") {
         assert_eq!(sample["losses"]["cuts"], report["experiment"]["quick"]["cuts"]);
     }
-    // A value of one setting is compared in that alone.
+    // A value of one setting is compared in that setting alone.
     let comparisons = report["comparisons"].as_array().expect("comparisons");
     let own = comparisons.iter().filter(|comparison| comparison["says"] == "YCSB-A");
     assert_eq!(own.map(|own| own["paper"].as_f64()).collect::<Vec<_>>(), [Some(88.0)]);

@@ -1,12 +1,12 @@
-//! `perdura reproduce` with mechanisms beside engines, and with microworkloads.
+//! `perdura reproduce` with mechanisms in addition to engines, and with microworkloads.
 
 use crate::common::{arg, fail, succeed};
 use crate::reproduce::{medians, report};
 use serde_json::Value;
 use tempfile::tempdir;
 
-/// Mechanisms beside engines, microworkloads of any size, settings of the machine's figures, and a figure that is
-/// found on one engine.
+/// Mechanisms in addition to engines, microworkloads of any size, settings of the machine's figures, and a figure
+/// calibrated on one engine.
 const PROTOCOLS: &str = r#"
     name = "protocols"
     kind = "share"
@@ -70,7 +70,7 @@ fn protocols_are_engines_with_mechanisms() {
         };
         samples.iter().find(of).expect("a run")["per_second"].as_f64().expect("a number")
     };
-    // Nearest of all that were tried, and what is run with it is what was found.
+    // The nearest of all values tried, and the runs use it.
     let calibrations = report["calibrations"].as_array().expect("calibrations");
     assert_eq!(calibrations.len(), 3);
     for found in calibrations {
@@ -83,7 +83,7 @@ fn protocols_are_engines_with_mechanisms() {
             assert!((share - 0.3).abs() <= (other - 0.3).abs(), "{found}");
         }
     }
-    // Memory that is farther costs what waits for it; a transaction that does less takes less.
+    // With more distant memory, operations that wait for it take longer; a transaction that does less takes less.
     for workload in ["few", "hash", "sqlite-pages"] {
         assert!(speed(workload, "strict", "near") > 1.5 * speed(workload, "strict", "far"));
     }
@@ -115,7 +115,7 @@ fn protocols_are_engines_with_mechanisms() {
     ] {
         assert!(printed.contains(part), "{part} is missing in:\n{printed}");
     }
-    // Without what this program does not have, the rest can be run.
+    // The rest can be run without the engines that this program lacks.
     std::fs::write(&path, PROTOCOLS.replace("\"in-order\"", "\"of-tomorrow\"")).expect("a file");
     let complaint = fail(&["reproduce", arg(&path)]);
     assert!(complaint.contains("of-tomorrow") && complaint.contains("--engine plain,s-wal"));
@@ -130,7 +130,7 @@ fn protocols_of_loc() {
         let report = report(name, &["--workload", "hash,sps-16"]);
         let found = medians(&report, quantity);
         assert_eq!(found.len(), 2 * protocols * settings, "{name}: {found:?}");
-        // What stays in the caches is not written by a base that writes nothing back.
+        // A base without write-backs does not write lines that stay in the caches.
         let least = if quantity == "share" { f64::MIN_POSITIVE } else { 0.0 };
         assert!(found.iter().all(|(_, value)| *value >= least), "{name}: {found:?}");
         assert_eq!(report["calibrations"].as_array().map(Vec::len), Some(2), "{name}");
@@ -139,7 +139,7 @@ fn protocols_of_loc() {
     }
 }
 
-/// Transactions as large as LOC's, natively: also small, swaps are within two lines.
+/// Transactions as large as LOC's, natively: if quick, too, swaps are within two lines.
 #[test]
 fn lines_of_a_transaction() {
     let report = report("loc-table2", &[]);
@@ -154,7 +154,7 @@ fn lines_of_a_transaction() {
     assert!(comparisons.iter().all(|own| own["ours"].is_f64()), "{comparisons:?}");
 }
 
-/// What reaches memory: of each protocol by what it stored, and beside another.
+/// The lines that reach memory: of each protocol relative to its stores, and to another protocol.
 #[test]
 fn traffic_is_counted_at_the_device() {
     let folder = tempdir().expect("a folder");

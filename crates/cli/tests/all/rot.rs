@@ -1,12 +1,12 @@
-//! Pools that their medium has damaged: with checksums no wrong value is served unnoticed, and what
-//! is damaged is named by `pool check`.
+//! Pools damaged by their medium: with checksums no wrong value is served unnoticed, and `pool check` names the
+//! damage.
 
 use crate::common::{arg, fail, succeed};
 use perdura::{Options, Purpose, Root, TxExt};
 use serde_json::Value;
 use tempfile::tempdir;
 
-/// The sums of a setting's table: refused, a read fails, checked, harmless, wrong.
+/// The sums in a setting's table: refused, a read fails, checked, harmless, wrong.
 fn fates(setting: &Value) -> [u64; 5] {
     let kinds = setting["found"]["fates"].as_array().expect("kinds");
     std::array::from_fn(|fate| {
@@ -26,7 +26,7 @@ fn nothing_wrong_is_served_unnoticed_with_checksums() {
     assert_eq!(with[4], 0, "{}", on["found"]["unnoticed"]);
     assert_eq!(with.iter().sum::<u64>(), 400);
     assert!(with[0] > 50 && with[1] > 20 && with[2] > 5 && with[3] > 20, "{with:?}");
-    // The same damages, without: otherwise this shows nothing.
+    // The same damage without checksums: otherwise the test would show nothing.
     assert!(without[4] > 10, "{without:?}");
 }
 

@@ -1,4 +1,4 @@
-//! `perdura sim` times every engine on every machine, the same each time.
+//! `perdura sim` times every engine on every machine, reproducibly.
 
 use crate::common::{arg, fail, run, succeed};
 use perdura::EngineKind;
@@ -38,14 +38,14 @@ fn ycsb_over_the_store_is_the_same_each_time() {
     assert!(refused.contains("over store or plain"), "{refused}");
 }
 
-/// What fits the caches stays there: the baseline's warm-up is not flushed before it is measured.
+/// A working set that fits the caches stays there: the baseline's warm-up is not flushed before the measurement.
 #[test]
 fn the_baseline_is_measured_warm() {
     for machine in ["optane", "loc"] {
         let report = json(&["--machine", machine, "--workload", "sps"]);
         let baseline = &report["engines"][0];
         assert_eq!(baseline["engine"], "plain");
-        // The session that is measured is a new one, with a few lines of its own.
+        // The measured session is new, with a few lines of its own.
         let reads = baseline["nvm_reads_per_transaction"].as_f64().expect("a number");
         assert!(reads * 60.0 <= 6.0, "{machine}: {reads}");
         let core = &baseline["machine"]["cores"][0];
@@ -88,7 +88,7 @@ fn all_is_relative_to_plain() {
     );
     let relative = engines[1]["relative_to_baseline"].as_f64().expect("a number");
     assert!(relative > 0.0 && relative < 1.0, "durability costs something: {relative}");
-    // All that an engine counts is there.
+    // All of an engine's counters are there.
     assert!(engines[1]["engine_counters"]["streamed_bytes"].as_u64() > Some(0));
 }
 
@@ -103,7 +103,7 @@ fn every_machine_workload_and_mechanism() {
     let [machines, mechanisms, workloads] = tables.try_into().expect("three tables");
     assert_eq!(mechanisms[..2], ["plain", "undo-log"]);
     assert!(machines.len() > 10 && machines.contains(&"optane".to_owned()), "{machines:?}");
-    // All engines on each of them: `plain.rs`.
+    // All engines on each machine: `plain.rs`.
     for machine in &machines {
         let report = json(&["--machine", machine, "--engine", "redo"]);
         assert_eq!(report["machine"]["name"], *machine);
@@ -168,7 +168,7 @@ fn what_cannot_be_is_named() {
     assert!(small(&[logging, persistent].concat()).contains("nothing to do there"));
 }
 
-/// A figure that no paper gives is swept: one run for each value, and the range of what came out.
+/// A sweep over a figure that no paper gives: one run for each value, and the range of the results.
 #[test]
 fn a_figure_is_swept() {
     let sweep = ["--machine", "tiny", "--engine", "redo", "--sweep"];

@@ -1,4 +1,4 @@
-//! `perdura bench versus --only stores`: in a program that was built without the stores, and in one with.
+//! `perdura bench versus --only stores`, in a program built without the stores, and in one with them.
 
 #[cfg(not(feature = "stores"))]
 #[test]

@@ -1,4 +1,4 @@
-//! YCSB through `perdura serve`: its clients find what they wrote, and notice what is wrong.
+//! YCSB through `perdura serve`: its clients find what they wrote, and detect errors.
 
 use crate::common::{arg, fail, run, succeed, text};
 use perdura_baselines::server::{Launch, Server};
@@ -82,7 +82,7 @@ fn a_wrong_value_and_a_dead_server_are_noticed() {
     assert!(complaint.contains("cannot connect"), "{complaint}");
 }
 
-/// Skipped where there is no Redis.
+/// Skipped without Redis.
 #[test]
 fn versus_redis() {
     let small = ["--workload", "a,d,e", "--requests", "400", "--keys", "200", "--clients", "1,3"];
@@ -110,7 +110,7 @@ fn versus_redis() {
     assert!(fail(&nothing).contains("nothing to compare"));
 }
 
-/// Skipped where there is no Redis.
+/// Skipped without Redis.
 #[test]
 fn a_figure_beside_redis() {
     let folder = tempdir().expect("a folder");
@@ -120,7 +120,7 @@ fn a_figure_beside_redis() {
     let printed = succeed(&arguments);
     let written = std::fs::read_to_string(folder.path().join("archapt-fig7.json"));
     let report: Value = serde_json::from_str(&written.expect("a file")).expect("JSON");
-    let of_rival = |says: &str| {
+    let of_baseline = |says: &str| {
         let comparisons = report["comparisons"].as_array().expect("comparisons");
         let mut own = comparisons.iter().filter(|own| own["says"] == says);
         let found = own.next().expect("a comparison");
@@ -129,11 +129,11 @@ fn a_figure_beside_redis() {
     };
     if report["rival"]["not-installed"].is_string() {
         assert!(printed.contains("through the server: nothing was run"), "{printed}");
-        assert!(of_rival("over Redis's AOF: mean").is_null());
+        assert!(of_baseline("over Redis's AOF: mean").is_null());
         return eprintln!("skipped: {}", report["rival"]);
     }
     assert!(printed.contains("through the server: YCSB by clients"), "{printed}");
-    assert!(of_rival("over Redis's AOF: mean").is_f64());
+    assert!(of_baseline("over Redis's AOF: mean").is_f64());
     let figures = report["figures"].as_array().expect("figures");
     let count = |quantity: &str| {
         let wanted = figures.iter().filter(|figure| figure["quantity"] == quantity);

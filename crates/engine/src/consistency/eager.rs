@@ -76,11 +76,11 @@ pub struct Window {
     next_rest: u64,
     /// Windows since then that were not closed by a reader.
     undisturbed: u64,
-    /// When it was first seen open by [`Groups::tend`]; 0 if not yet.
+    /// When it was first seen open by [`Groups::flush_due`]; 0 if not yet.
     seen: u64,
     within_ns: u64,
     /// The log writer for windows closed by the background flusher.
-    tender: Option<Box<Writer>>,
+    flush_writer: Option<Box<Writer>>,
 }
 
 impl OpenWindow {
@@ -103,7 +103,7 @@ impl Window {
 
 impl Groups for Windows {
     const ANY: bool = true;
-    const TENDED: bool = true;
+    const NEEDS_FLUSHER: bool = true;
     const WINDOWS: bool = true;
     const AT_CHECKPOINT: bool = false;
     const TICKET_BITS: u32 = TICKET_BITS;
@@ -125,7 +125,7 @@ impl Groups for Windows {
             undisturbed: 0,
             seen: 0,
             within_ns: WITHIN_NS,
-            tender: None,
+            flush_writer: None,
         };
         (OpenWindow { own: memory.object(LINE), is_open: Apart::default() }, window)
     }
@@ -190,7 +190,10 @@ impl Groups for Windows {
         Self::close(core, right.again(), writer, u64::MAX)
     }
 
-    fn tend<M: Memory>(core: &Core<M>, mut right: Writing<'_, OpenWindow, Window>) -> Result<()> {
+    fn flush_due<M: Memory>(
+        core: &Core<M>,
+        mut right: Writing<'_, OpenWindow, Window>,
+    ) -> Result<()> {
         if Self::joined(&*core.memory, &right) == 0 {
             return Ok(());
         }
@@ -202,10 +205,10 @@ impl Groups for Windows {
             return Ok(());
         }
         let new = || Box::new(Writer::new(&*core.memory, core.geometry.segment_bytes));
-        let mut writer = right.own.tender.take().unwrap_or_else(new);
+        let mut writer = right.own.flush_writer.take().unwrap_or_else(new);
         let ended = Self::close(core, right.again(), &mut writer, u64::MAX);
         *core.counters() += std::mem::take(&mut *writer.counters);
-        right.own.tender = Some(writer);
+        right.own.flush_writer = Some(writer);
         ended
     }
 

@@ -124,8 +124,8 @@ pub trait Groups: Send + Sync + 'static {
     /// Whether there are groups.
     const ANY: bool = false;
 
-    /// As [`Engine::TENDED`](crate::Engine::TENDED).
-    const TENDED: bool = false;
+    /// As [`Engine::NEEDS_FLUSHER`](crate::Engine::NEEDS_FLUSHER).
+    const NEEDS_FLUSHER: bool = false;
 
     /// Low bits of a ticket that tell the transactions of a group apart. The bits above are the group's number, by
     /// which the log and the engine's own counts go.
@@ -223,11 +223,14 @@ pub trait Groups: Send + Sync + 'static {
         Self::close(core, right, writer, u64::MAX)
     }
 
-    /// As [`Engine::tend`](crate::Engine::tend).
+    /// As [`Engine::flush_due`](crate::Engine::flush_due).
     ///
     /// # Errors
     /// `Io` when the medium failed.
-    fn tend<M: Memory>(_core: &Core<M>, _right: Writing<'_, Self::Open, Self::Own>) -> Result<()> {
+    fn flush_due<M: Memory>(
+        _core: &Core<M>,
+        _right: Writing<'_, Self::Open, Self::Own>,
+    ) -> Result<()> {
         Ok(())
     }
 

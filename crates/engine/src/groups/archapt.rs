@@ -81,7 +81,7 @@ impl<B: Base> Consistency for Archapt<B> {
 
 impl<B: Base> Groups for Archapt<B> {
     const ANY: bool = true;
-    const TENDED: bool = true;
+    const NEEDS_FLUSHER: bool = true;
     const TICKET_BITS: u32 = TICKET_BITS;
     const SKIPS: bool = B::SKIPS;
 
@@ -121,7 +121,7 @@ impl<B: Base> Groups for Archapt<B> {
         leader.counting_for(writer, |leader, _| leader.close_awaited(number))
     }
 
-    fn tend<M: Memory>(core: &Core<M>, right: Writing<'_, Overlay, Group>) -> Result<()> {
+    fn flush_due<M: Memory>(core: &Core<M>, right: Writing<'_, Overlay, Group>) -> Result<()> {
         let mut leader = Leader::<M, B>::new(core, right);
         let flushed = leader.flush_if_due();
         *core.counters() += std::mem::take(&mut *leader.group.writer.counters);

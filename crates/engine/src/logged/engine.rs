@@ -25,7 +25,7 @@ where
     (C, S): Named,
 {
     const NAME: &'static str = <(C, S)>::NAME;
-    const TENDED: bool = C::Groups::TENDED;
+    const NEEDS_FLUSHER: bool = C::Groups::NEEDS_FLUSHER;
     const SKIPS: bool = C::Groups::SKIPS;
     type Session = Buffered<M, C, S>;
 
@@ -62,8 +62,8 @@ where
         let recovery = C::apply(memory, &whole)?;
         memory.fence();
         memory.check_fence()?;
-        let (covered, corrected) = C::Groups::mend(memory, &geometry, checkpoint, highest)?;
-        if covered > 0 {
+        let (deferred, corrected) = C::Groups::mend(memory, &geometry, checkpoint, highest)?;
+        if deferred > 0 {
             memory.fence();
             memory.check_fence()?;
         }
@@ -76,7 +76,7 @@ where
             },
         );
         memory.check_fence()?;
-        Ok(Recovery { discarded, covered, corrected, ..recovery })
+        Ok(Recovery { discarded, deferred, corrected, ..recovery })
     }
 
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
@@ -102,11 +102,11 @@ where
         ticket(C::Groups::TICKET_BITS, reclaimable.min(self.core.snapshots.oldest()), 0)
     }
 
-    fn tend(&self) -> Result<()> {
-        if !C::Groups::TENDED {
+    fn flush_due(&self) -> Result<()> {
+        if !C::Groups::NEEDS_FLUSHER {
             return Ok(());
         }
-        self.lock.writing(&*self.core.memory, |right| C::Groups::tend(&self.core, right))
+        self.lock.writing(&*self.core.memory, |right| C::Groups::flush_due(&self.core, right))
     }
 
     fn give_back_due(&self) -> bool {

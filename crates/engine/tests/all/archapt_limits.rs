@@ -93,7 +93,7 @@ fn run<E: Engine<Reference>>(
         match random.below(24) {
             0 => session.wait_durable(ticket).unwrap(),
             1 => engine.checkpoint().unwrap(),
-            2 => engine.tend().unwrap(),
+            2 => engine.flush_due().unwrap(),
             _ => {}
         }
         if session.is_durable(ticket) && !memory.was_cut() {
@@ -216,7 +216,7 @@ fn in_time<E: Engine<Reference>>(domain: Domain) {
     let first = write(&mut session, 0..1, 1);
     for value in 2..400 {
         write(&mut session, value % 8 * 8..value % 8 * 8 + 1, value);
-        engine.tend().unwrap();
+        engine.flush_due().unwrap();
         if session.is_durable(first) {
             return;
         }

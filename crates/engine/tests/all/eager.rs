@@ -227,14 +227,14 @@ fn a_window_is_ended_after_its_time() {
     let mut session = engine.session().unwrap();
     engine.tune(&Tuning { answer_within_ns: Some(u64::MAX), ..Tuning::default() });
     let ticket = store(&mut session, &[(at(0), 1)]);
-    engine.tend().unwrap();
-    engine.tend().unwrap();
+    engine.flush_due().unwrap();
+    engine.flush_due().unwrap();
     assert!(!session.is_durable(ticket));
     engine.tune(&Tuning { answer_within_ns: Some(0), ..Tuning::default() });
-    engine.tend().unwrap();
+    engine.flush_due().unwrap();
     assert!(session.is_durable(ticket));
     assert_eq!(after_cut(&memory, [0]), [1]);
-    engine.tend().unwrap();
+    engine.flush_due().unwrap();
 }
 
 /// Where fences are free, or one serves all anyway, there is no window.

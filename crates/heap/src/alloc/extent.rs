@@ -1,18 +1,18 @@
-//! Which allocation a byte belongs to: for whoever must check offsets that it did not make.
+//! Finds the allocation that a byte belongs to, for code that checks offsets it did not make.
 
 use super::layout::{Layout, Use, slot_bit};
 use crate::tx::Extent;
 use perdura_engine::{Access, Error, Result};
 use perdura_memory::PAGE;
 
-/// The allocation that the byte at `at` belongs to, as the page table has it. In a page of slots
-/// this looks at one entry; inside a run, at those of the pages before it.
+/// Returns the allocation that the byte at `at` belongs to, according to the page table. Costs one entry in a page of
+/// slots; inside a run, the entries of the pages before it.
 ///
 /// # Errors
 /// `Corrupt` where the page table is damaged.
 pub fn extent(access: &mut dyn Access, layout: &Layout, at: u64) -> Result<Option<Extent>> {
     let Ok((page, in_page)) = layout.locate(at) else { return Ok(None) };
-    // Pages inside of a run have empty entries: the run's is the nearest that is not.
+    // The pages inside a run have empty entries: the nearest entry that is not empty is the run's.
     for first in (0..=page).rev() {
         match read(access, layout, first)? {
             Use::Free => {}

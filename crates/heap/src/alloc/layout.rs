@@ -1,14 +1,13 @@
-//! Pages: what their entries in the page table say, and where slots are in a page.
+//! Pages: what their entries in the page table contain, and where a page's slots are.
 //!
 //! ```text
 //! an entry   word 0   kind (8 bits), class (4), purpose (4);
 //!                     pages of a run, or slots 64 and up taken (48)
 //!            word 1   slots 0 to 63 taken
 //! ```
-//! Slots are whole lines (or halves of one) and follow one another, so that an object never
-//! touches more lines than it must. Larger objects are runs of whole pages. What is taken stands
-//! in the table alone: fresh memory is stored to before its transaction commits, and must not
-//! hold what recovery reads.
+//! Slots are whole lines (or halves of one) and follow one another, so that an object never touches more lines than it
+//! must. Larger objects are runs of whole pages. Only the table says what is taken: fresh memory is stored to before
+//! its transaction commits, and must not hold anything that recovery reads.
 
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result};
@@ -16,17 +15,17 @@ use perdura_memory::{LINE, PAGE};
 
 /// Bytes of an entry of the page table.
 pub const ENTRY: u64 = 16;
-/// Slots from this one on are in the entry's first word.
+/// The first slot whose bit is in the entry's first word.
 const LOW_SLOTS: u32 = 64;
-/// Where they begin there.
+/// The position of that slot's bit in the word.
 const SHIFT: u32 = 16;
 /// Slots that an entry has bits for.
 const MOST_SLOTS: u32 = LOW_SLOTS + u64::BITS - SHIFT;
 
-/// Half lines in a slot of each class. From 1024 bytes on, a page holds as many of a class as it
-/// can of that size: 4, 3, 2, 1.
+/// Half lines in a slot of each class. From 1024 bytes on, the classes are the largest slots of which 4, 3, 2 and 1
+/// fit into a page.
 const HALF_LINES: [u16; 15] = [1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 42, 64, 128];
-/// How many classes of slots there are.
+/// Number of slot classes.
 pub const CLASSES: usize = HALF_LINES.len();
 
 /// A class of slots of one size.
@@ -34,7 +33,7 @@ pub const CLASSES: usize = HALF_LINES.len();
 pub struct Class(u8);
 
 impl Class {
-    /// The smallest class with slots of at least `len` bytes; none beyond a page.
+    /// The smallest class with slots of at least `len` bytes; `None` if `len` is more than a page.
     #[inline]
     pub fn of(len: u64) -> Option<Self> {
         let index = HALF_LINES.iter().position(|&half| u64::from(half) * (LINE / 2) >= len)?;
@@ -69,19 +68,19 @@ impl Class {
     }
 }
 
-/// What a page is used for, as its entry in the page table tells.
+/// What a page is used for, according to its entry in the page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Nothing, or the inside of a run.
     Free,
     /// Slots of a class, for a purpose.
     Slots(Class, Purpose),
-    /// The first of a run of this many pages, one object.
+    /// The first page of a run of this many, which is one object.
     Run(u64),
 }
 
 impl Use {
-    /// The entry's first word, with no slot taken.
+    /// The entry's first word when no slot is taken.
     pub const fn word(self) -> u64 {
         match self {
             Use::Free => 0,
@@ -90,7 +89,7 @@ impl Use {
         }
     }
 
-    /// Reads an entry's first word, if it is a possible one.
+    /// Decodes an entry's first word; `None` if it is not valid.
     #[inline]
     pub fn from_word(word: u64) -> Option<Self> {
         match word & 0xFF {
@@ -107,12 +106,12 @@ impl Use {
     }
 }
 
-/// The slots taken, as the two words of an entry have them.
+/// The bitmap of the slots taken, from the two words of an entry.
 pub const fn taken(words: [u64; 2]) -> u128 {
     ((words[0] >> SHIFT) as u128) << LOW_SLOTS | words[1] as u128
 }
 
-/// The bit of a slot: the word of the entry that has it, as an offset, and its mask.
+/// The bit of a slot: the offset of its word in the entry, and its mask.
 #[inline]
 pub const fn slot_bit(slot: u32) -> (u64, u64) {
     if slot < LOW_SLOTS { (8, 1 << slot) } else { (0, 1 << (slot - LOW_SLOTS + SHIFT)) }

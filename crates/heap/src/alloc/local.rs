@@ -1,17 +1,16 @@
-//! One session's part of the allocator: the pages it owns, and what its transaction took and
-//! freed.
+//! One session's part of the allocator: the pages it owns, and what its transaction has taken and freed.
 //!
-//! A session owns a page for each class and purpose that it uses, in a large pool a few, and takes slots from it
-//! without asking anybody. What it frees waits in its stock, and comes back to the page that it owns, or with much
-//! else to what all share. What holds always: a page that a transaction made into a page of
-//! slots stays owned by its session until the transaction is over, so that nobody builds on
-//! what may be rolled back.
+//! A session owns a page for each class and purpose that it uses (in a large pool a few), and takes slots from them
+//! without synchronisation. The slots and runs that it frees wait in its stock, and then return to the page that it
+//! owns or, in batches, to the shared free space. Invariant: a page that a transaction has turned into a page of slots
+//! stays owned by its session until the transaction ends, so that no other session uses slots of a page that may be
+//! rolled back.
 
 use super::layout::{CLASSES, Class, Use, slot_bit};
 use super::space::{Freed, Space};
 use super::stock::{Retired, Stock};
 use crate::fresh::Fresh;
-use crate::savepoint::{Done, Savepoint, Savepoints};
+use crate::savepoint::{Progress, Savepoint, Savepoints};
 use crate::tx::Purpose;
 use perdura_engine::{Access, Error, Mark, Result, Ticket};
 use perdura_memory::{Memory, PAGE};
@@ -23,11 +22,11 @@ use std::sync::Arc;
 struct Cache {
     page: Option<u64>,
     free: u128,
-    /// Further pages that it owns, with free slots.
+    /// Further pages that the session owns, with free slots.
     more: Vec<(u64, u128)>,
 }
 
-/// Something that the running transaction took.
+/// An allocation of the running transaction.
 #[derive(Clone, Copy)]
 enum Taken {
     Slot { page: u64, slot: u32, class: Class, purpose: Purpose },
@@ -39,19 +38,19 @@ enum Taken {
 pub struct Local {
     caches: [[Cache; CLASSES]; 4],
     stock: Arc<Stock>,
-    /// What is handed over, while it is.
+    /// Freed slots and runs, while they are handed over; empty otherwise.
     due: Vec<Retired>,
     taken: Vec<Taken>,
     freed: Vec<Freed>,
-    /// Pages that were used up during this transaction.
+    /// Pages whose last slot this transaction has taken.
     exhausted: Vec<u64>,
     pub(crate) savepoints: Savepoints,
-    /// A page of logs is owned.
+    /// Whether the session owns a page for logs.
     has_log_page: bool,
 }
 
 impl Local {
-    /// A session's, which must [end](Self::end).
+    /// The part of a new session, which must call [`end`](Self::end).
     pub fn new(space: &Space) -> Self {
         Local {
             caches: array::from_fn(|_| array::from_fn(|_| Cache::default())),
@@ -65,13 +64,13 @@ impl Local {
         }
     }
 
-    /// A savepoint, of which the accesses' part is made.
+    /// A new savepoint; the caller has made that of the accesses.
     pub(crate) fn point(&mut self, access: Mark) -> Savepoint {
-        let done = Done { access, taken: self.taken.len(), freed: self.freed.len() };
+        let done = Progress { access, taken: self.taken.len(), freed: self.freed.len() };
         self.savepoints.add(done)
     }
 
-    /// Whether the memory is what the running transaction has allocated, and has not undone.
+    /// Whether the running transaction has allocated this memory, and has not undone that.
     #[inline]
     pub(crate) fn is_fresh(&self, space: &Space, fresh: &Fresh) -> bool {
         let layout = space.layout();
@@ -90,11 +89,11 @@ impl Local {
         Fresh { at, len, transaction, place: self.taken.len() - 1 }
     }
 
-    /// Allocates `len` bytes, or as many whole pages as are free in one place unless it is to be `whole`;
-    /// `None` when no room is left.
+    /// Allocates `len` bytes. Unless it must be `whole`, the result may be shorter: as many whole pages as are free in
+    /// one place. Returns `None` when no room is left.
     ///
     /// # Errors
-    /// As the accesses', and `Corrupt` if what should be free is not.
+    /// As the accesses', and `Corrupt` if a slot or page that should be free is not.
     pub fn allocate<A: Access>(
         &mut self,
         access: &mut A,
@@ -146,7 +145,8 @@ impl Local {
         Ok(Some(self.fresh(at, class.slot_bytes())))
     }
 
-    /// Gets slots into an empty cache: those that came back, another page's, a new page's.
+    /// Refills an empty cache: with slots that came back to its page, or from another page with free slots, or from a
+    /// new page.
     fn refill(
         &mut self,
         access: &mut dyn Access,
@@ -200,7 +200,7 @@ impl Local {
         self.taken.push(Taken::Run { page, pages });
         let layout = space.layout();
         access.write_word(layout.entry(page), Use::Run(pages).word())?;
-        // Entries from an earlier life would come to light when this run is freed.
+        // Stale entries inside the run would become visible when the run is freed.
         for inside in page + 1..page + pages {
             if access.read_word(layout.entry(inside))? != 0 {
                 access.write_word(layout.entry(inside), 0)?;
@@ -236,8 +236,8 @@ impl Local {
         Ok(())
     }
 
-    /// Takes back what was allocated and freed since there were as many of each as given; the
-    /// accesses are rolled back by the caller.
+    /// Undoes all allocations but the first `taken`, and all frees but the first `freed`. The caller rolls the
+    /// accesses back.
     pub(crate) fn undo_to(&mut self, space: &Space, taken: usize, freed: usize) {
         self.freed.truncate(freed);
         while self.taken.len() > taken {
@@ -263,8 +263,8 @@ impl Local {
         }
     }
 
-    /// The transaction has committed. If so much has been freed that it was handed over, returns the bytes that wait
-    /// for the log to let them go, of all sessions that have handed theirs over.
+    /// To be called when the transaction has committed. If the session hands its freed space over now, returns the
+    /// bytes still in limbo, of all sessions that have handed theirs over; otherwise 0.
     #[inline]
     pub fn committed(
         &mut self,
@@ -287,8 +287,7 @@ impl Local {
         if self.due.is_empty() { 0 } else { self.hand_over(space, reclaimable()) }
     }
 
-    /// Hands over what is due: slots of pages that the session takes slots from to itself, if they can be
-    /// reclaimed.
+    /// Hands over what is due; reclaimable slots of the pages that the session owns return to its own caches.
     fn hand_over(&mut self, space: &Space, reclaimable: Ticket) -> u64 {
         let caches = &mut self.caches;
         self.due.retain(|&(ticket, freed)| match freed {
@@ -303,7 +302,7 @@ impl Local {
         space.retire(&mut self.due, reclaimable)
     }
 
-    /// The transaction has been rolled back.
+    /// To be called when the transaction has been rolled back.
     pub fn aborted(&mut self, space: &Space) {
         self.savepoints.end();
         self.undo_to(space, 0, 0);
@@ -311,27 +310,27 @@ impl Local {
         self.disown_logs(space);
     }
 
-    /// The pages that the transaction has used up need not be owned any more.
+    /// Gives up the pages that the transaction has used up, at once or by way of the stock.
     fn leave_exhausted(&mut self, space: &Space) {
         if self.exhausted.is_empty() {
             return;
         }
-        // Those of logs are given back with each transaction.
+        // Pages of logs are given back with each transaction.
         if !self.has_log_page {
             self.stock.leave(space, &mut self.exhausted);
         }
         space.disown_all(&mut self.exhausted);
     }
 
-    /// Gives pages of logs back with each transaction: programs allocate from them seldom, and what one
-    /// keeps for when the pool is full must be there for all sessions.
+    /// Gives pages of logs back with each transaction: programs allocate from them seldom, and their free slots must
+    /// be available to all sessions, since they are a reserve for a full pool.
     fn disown_logs(&mut self, space: &Space) {
         if std::mem::take(&mut self.has_log_page) {
             disown(space, &mut self.caches[Purpose::Log as usize]);
         }
     }
 
-    /// Gives every owned page back, and all that is in the stock: the session ends.
+    /// Gives back every owned page and the whole stock, when the session ends.
     pub fn end(&mut self, space: &Space) {
         self.aborted(space);
         self.caches.iter_mut().for_each(|caches| disown(space, caches));
@@ -350,14 +349,14 @@ fn disown(space: &Space, caches: &mut [Cache]) {
     }
 }
 
-/// What is allocated somewhere.
+/// What is allocated at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
     /// A slot.
     Slot {
         /// Its page.
         page: u64,
-        /// Which of the page's.
+        /// The slot's number in its page.
         slot: u32,
         /// Its class.
         class: Class,
@@ -366,9 +365,9 @@ pub enum Allocation {
     },
     /// A run of pages.
     Run {
-        /// The first.
+        /// The first page.
         page: u64,
-        /// How many.
+        /// Number of pages.
         pages: u64,
     },
 }
@@ -383,7 +382,7 @@ impl Allocation {
     }
 }
 
-/// Finds the allocation that begins at `at`.
+/// The allocation that begins at `at`.
 ///
 /// # Errors
 /// `Misuse` if none does.

@@ -1,9 +1,8 @@
-//! The allocator: pages of slots, runs of pages, and what of both is free.
+//! The allocator: pages of slots, runs of pages, and the free space of both.
 //!
-//! What is durable is small: an entry a page in the *page table*, with a bitmap for a page of
-//! slots. It is written inside the transaction that allocates or frees, so that it is as
-//! crash-consistent as everything else; what is free is derived from it when the pool is opened,
-//! and kept in ordinary memory.
+//! Little is durable: an entry for each page in the *page table*, with a bitmap for a page of slots. It is written
+//! inside the transaction that allocates or frees, so that it is as crash-consistent as all other data. The free space
+//! is derived from it when the pool is opened, and kept in ordinary memory.
 //!
 //! Reading order: [`layout`], [`space`] (what is free, shared), `release` (free pages without space in the file),
 //! `sparse` (pages to be emptied), [`stock`] and [`local`] (one session's part), [`walk`] and [`extent`] (checking).

@@ -1,23 +1,24 @@
-//! Free pages whose space is given back to the file system, and taken again before they are used.
+//! Gives the space of free pages back to the file system, and takes it again before they are used.
 //!
-//! What holds always: nothing is stored to a page, by the allocator's callers, while it is released or being
-//! released, and what is in such a page is not relied on. A page is free when no record in the log may be applied
-//! over it any more (see `space`), so that it may become zero at any time, as if a transaction that aborts had
-//! stored zeros to it. The page table has space as far as the memory has pages.
+//! Invariants: the allocator's callers store nothing to a page while it is released or being released, and nothing
+//! relies on the contents of such a page. A page is free only when no record in the log may be applied over it any
+//! more (see `space`), so that it may become zero at any time, as if a transaction that aborts had stored zeros to it.
+//! The page table has space for all pages of the memory.
 
 use super::layout::ENTRY;
 use super::runs::Runs;
-use super::space::{Freed, Space, State, step};
+use super::space::{FreeSpace, Freed, Space, step};
 use perdura_engine::planted::{self, Bug};
 use perdura_memory::{Memory, PAGE};
 use std::io;
 use std::ops::Range;
 
-/// Bytes that are released at once: a thread that needs them waits meanwhile.
+/// Bytes released at once: a thread that needs these pages waits meanwhile.
 const SLICE: u64 = 4 << 20;
 
 impl Space {
-    /// Notes which free pages may be without space, of a memory that was just opened: before the first is taken.
+    /// Marks the free pages of a newly opened memory that may have no space in the file; to be called before the first
+    /// is taken.
     pub fn note_unsecured<M: Memory + ?Sized>(&self, memory: &M) {
         let mut state = self.state();
         for range in memory.unsecured() {
@@ -29,13 +30,13 @@ impl Space {
         }
     }
 
-    /// Gives released pages space again, so that `pages` adjacent ones have some; if they are too scattered
-    /// for that, all of them.
-    pub(super) fn secure(&self, state: &mut State, memory: &dyn Memory, pages: u64) {
+    /// Gives released pages space again, so that `pages` adjacent ones have some; if they are too scattered for that,
+    /// all of them.
+    pub(super) fn secure(&self, state: &mut FreeSpace, memory: &dyn Memory, pages: u64) {
         let more = step(state.pages - state.released.pages()).max(pages);
         let longest = state.released.longest();
         let mut found = match longest >= pages {
-            // The shortest that is long enough, and of what is left of it as much as the memory would grow by.
+            // The shortest run that is long enough; of its remaining pages as many as the memory would grow by.
             true => state.released.take(pages).map(|page| page..page + pages),
             false => None,
         };
@@ -51,13 +52,13 @@ impl Space {
             }
             let least = found.start..found.start + pages;
             if !self.secure_pages(state, memory, found.clone()) && *found != least {
-                // There may be space for what is needed now, and no more.
+                // The file system may have space for the needed pages, but not for more.
                 state.released.take_within(least.clone());
                 self.secure_pages(state, memory, least);
             }
             return;
         }
-        // Together with free ones beside them they may be enough.
+        // Together with adjacent free pages they may be enough.
         if state.released.pages() + state.runs.longest() >= pages {
             while let Some(run) = state.released.take_longest(1, u64::MAX) {
                 if !self.secure_pages(state, memory, run) || state.runs.longest() >= pages {
@@ -67,8 +68,9 @@ impl Space {
         }
     }
 
-    /// Whether these pages, which are in no set, have space now; they are free ones again either way.
-    fn secure_pages(&self, state: &mut State, memory: &dyn Memory, pages: Range<u64>) -> bool {
+    /// Gives these pages, which are in no set, space in the file, and puts them back among the free ones. Returns
+    /// whether they have space.
+    fn secure_pages(&self, state: &mut FreeSpace, memory: &dyn Memory, pages: Range<u64>) -> bool {
         let (first, count) = (pages.start, pages.end - pages.start);
         match memory.secure(self.layout.page(first)..self.layout.page(pages.end)) {
             Ok(()) => {
@@ -91,19 +93,19 @@ impl Space {
         memory.secure(first..end)
     }
 
-    /// Bytes of free pages that have space in the file, and of what is in limbo.
+    /// Bytes of free pages that have space in the file, and bytes in limbo.
     pub fn unreleased(&self) -> (u64, u64) {
         let (limbo, pages) = self.stocked();
         let state = self.state();
         (state.runs.pages() * PAGE + pages, state.limbo_bytes + limbo)
     }
 
-    /// Whether pages have been secured since this was asked last: they are needed.
+    /// Whether pages have been secured since the last call, so that the program needs its space.
     pub fn has_secured(&self) -> bool {
         std::mem::take(&mut self.state().secured)
     }
 
-    /// Releases free pages, the longest run or a part of it, if it has at least `least` pages. The bytes
+    /// Releases the longest run of free pages, or a part of it, if it has at least `least` pages. Returns the bytes
     /// released: 0 if there is no such run, or if the memory keeps its space.
     ///
     /// # Errors
@@ -114,8 +116,8 @@ impl Space {
         pages.map_or(Ok(0), |pages| self.release_pages(memory, pages))
     }
 
-    /// As [`release`](Self::release), one page of the shortest run: for crash tests, which are for pages that
-    /// have been used.
+    /// As [`release`](Self::release), but one page of the shortest run: for crash tests, since such a page has most
+    /// likely been used.
     ///
     /// # Errors
     /// As [`release`](Self::release).
@@ -127,7 +129,7 @@ impl Space {
         pages.map_or(Ok(0), |pages| self.release_pages(memory, pages))
     }
 
-    /// What must not be done.
+    /// The planted bug: releases a page that is in limbo.
     fn release_limbo(&self, memory: &dyn Memory) -> io::Result<u64> {
         self.collect_limbo();
         let newest = self.state().limbo.back().copied();
@@ -152,7 +154,7 @@ impl Space {
                 Ok(count * PAGE)
             }
             Err(error) => {
-                // Some of them may be without space.
+                // Some of these pages may be without space now.
                 state.released.add(first, count);
                 Err(error)
             }
@@ -160,7 +162,7 @@ impl Space {
     }
 }
 
-impl State {
+impl FreeSpace {
     fn start_releasing(
         &mut self,
         choose: impl FnOnce(&mut Runs) -> Option<Range<u64>>,

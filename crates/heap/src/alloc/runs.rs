@@ -1,6 +1,6 @@
 //! Runs of adjacent pages, found by their first page and by their length.
 //!
-//! What holds always: runs neither overlap nor touch, and both orders have the same.
+//! Invariants: runs neither overlap nor touch, and both orders hold the same runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,17 +14,17 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// How many pages there are.
+    /// Number of pages in the set.
     pub(super) const fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// The pages of the longest run.
+    /// Number of pages of the longest run.
     pub(super) fn longest(&self) -> u64 {
         self.by_len.last().map_or(0, |&(len, _)| len)
     }
 
-    /// The pages of the run that ends where `end` begins.
+    /// Number of pages of the run that ends before `end`.
     pub(super) fn before(&self, end: u64) -> u64 {
         match self.by_page.range(..end).next_back() {
             Some((&page, &len)) if page + len == end => len,
@@ -32,7 +32,7 @@ impl Runs {
         }
     }
 
-    /// Adds pages, of which none is in it.
+    /// Adds pages, none of which is in the set.
     pub(super) fn add(&mut self, mut page: u64, mut len: u64) {
         self.pages += len;
         let before = self.before(page);
@@ -47,14 +47,14 @@ impl Runs {
         self.insert(page, len);
     }
 
-    /// Takes `pages` out of the shortest run that has as many: its first.
+    /// Takes the first `pages` pages of the shortest run that is long enough.
     pub(super) fn take(&mut self, pages: u64) -> Option<u64> {
         let &(len, page) = self.by_len.range((pages, 0)..).next()?;
         self.cut(page, len, page..page + pages);
         Some(page)
     }
 
-    /// Takes the longest run out, or its first `most` pages, if it has at least `least`.
+    /// Takes out the longest run, or its first `most` pages, if it has at least `least`.
     pub(super) fn take_longest(&mut self, least: u64, most: u64) -> Option<Range<u64>> {
         let &(len, page) = self.by_len.last().filter(|&&(len, _)| len >= least)?;
         let taken = page..page + len.min(most);
@@ -62,7 +62,7 @@ impl Runs {
         Some(taken)
     }
 
-    /// Takes out what of `range` is in it.
+    /// Takes out the pages that are in `range`.
     pub(super) fn take_within(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
         let first = self.by_page.range(..range.start).next_back();
         let others = self.by_page.range(range.start..range.end.max(range.start));
@@ -79,7 +79,7 @@ impl Runs {
         taken
     }
 
-    /// Takes a part of a run out.
+    /// Takes a part of a run out of the set.
     fn cut(&mut self, page: u64, len: u64, part: Range<u64>) {
         self.remove(page, len);
         self.pages -= part.end - part.start;

@@ -1,14 +1,14 @@
-//! What is free, for all sessions: derived when the pool is opened, never durable itself.
+//! The free space that all sessions share: derived from the page table when the pool is opened, never durable itself.
 //!
-//! What holds always: a slot or page is in exactly one place: taken (by its durable bit or
-//! word, or by an unfinished transaction), cached by the session that owns its page, in a session's stock,
-//! free here, or in limbo. In limbo is what a committed transaction freed and the engine's log may still
-//! refer to: here, or in the stock of the session that freed it. A free page may be without space in the file: it is
-//! *released*, and gets space again before it is taken (see `release`).
+//! Invariant: a slot or page is in exactly one state: taken (by its durable bit or word, or by an unfinished
+//! transaction), cached by the session that owns its page, in a session's stock, free here, or in limbo. *Limbo* holds
+//! what a committed transaction has freed while the engine's log may still refer to it: here, or in the stock of the
+//! session that freed it. A free page may be without space in the file: it is *released*, and gets space again before
+//! it is taken (see `release`).
 //!
-//! Sessions come here seldom, since there is one lock for all: for several pages at a time, and with many frees
-//! together (see `stock`). Transactions of different sessions may commit at the same time, and what they freed comes
-//! in any order of tickets: limbo is a queue all the same, in which something may wait for what is before it.
+//! All sessions share one lock, so they come here seldom: for several pages at a time, and with batches of frees (see
+//! `stock`). Transactions of different sessions may commit at the same time, so frees arrive in any order of tickets;
+//! limbo is a queue all the same, in which an entry may have to wait for those before it.
 
 use super::layout::{Class, ENTRY, Layout, Use, taken};
 use super::runs::Runs;
@@ -23,14 +23,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Something that was freed.
+/// A slot or run that was freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
     /// A slot of a page.
     Slot {
         /// The page.
         page: u64,
-        /// Which slot.
+        /// The slot's number.
         slot: u32,
         /// The page's class.
         class: Class,
@@ -39,15 +39,15 @@ pub enum Freed {
     },
     /// A run of pages.
     Run {
-        /// The first.
+        /// The first page.
         page: u64,
-        /// How many.
+        /// Number of pages.
         pages: u64,
     },
 }
 
 impl Freed {
-    /// How much it is.
+    /// Its size in bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             Freed::Slot { class, .. } => class.slot_bytes(),
@@ -56,61 +56,62 @@ impl Freed {
     }
 }
 
-/// Pages of a pool from which on it is large: 16 MiB.
+/// Pages from which on a pool is large: 16 MiB.
 const LARGE: u64 = 1 << 12;
-/// Free pages that a session takes then, if there are `PLENTY` in one place.
+/// Free pages that a session takes at once in a large pool, if at least `PLENTY` are free in one place.
 const RUN: u64 = 8;
 const PLENTY: u64 = 64;
-/// Entries in a line of the page table: those of a session's pages are in lines of their own, if that can be.
+/// Entries in a line of the page table: if possible, those of a session's pages have lines of their own.
 const LINE_ENTRIES: u64 = LINE / ENTRY;
-/// Free slots for which a session takes pages that are partly used.
+/// Free slots up to which a session of a large pool takes partly used pages at once.
 const SLOTS: u32 = 16;
 
-/// The state of a page of slots, as far as it is known here.
+/// The volatile state of a page of slots.
 #[derive(Clone, Copy)]
 pub(super) struct PageState {
-    /// Slots that nobody has and no session caches.
+    /// Slots that are neither taken nor cached by a session.
     pub(super) free: u128,
     pub(super) class: Class,
     pub(super) purpose: Purpose,
-    /// A session caches some of its slots.
+    /// Whether a session owns the page, and may cache slots of it.
     pub(super) owned: bool,
-    /// It is in the list of pages with free slots.
+    /// Whether the page is in the list of pages with free slots.
     listed: bool,
-    /// It is being emptied: nothing is taken from it.
+    /// Whether the page is being emptied, so that no slot is taken from it.
     pub(super) sparse: bool,
 }
 
 impl PageState {
-    /// Bytes of its free slots.
+    /// Bytes of the free slots.
     fn free_bytes(&self) -> u64 {
         u64::from(self.free.count_ones()) * self.class.slot_bytes()
     }
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    /// Pages of the memory as it is now.
+pub(super) struct FreeSpace {
+    /// Pages of the memory at its present size.
     pub(super) pages: u64,
     pub(super) states: Vec<Option<PageState>>,
     /// Free pages that have space in the file.
     pub(super) runs: Runs,
-    /// Free pages that may have none.
+    /// Free pages that may have no space in the file.
     pub(super) released: Runs,
-    /// Free pages that are being released.
+    /// Number of free pages that are being released.
     pub(super) releasing: u64,
-    /// Pages have been secured since the last release.
+    /// Whether pages have been secured since the last release.
     pub(super) secured: bool,
     partial: BTreeMap<(u8, usize), Vec<u64>>,
     pub(super) limbo: VecDeque<Retired>,
     pub(super) limbo_bytes: u64,
-    /// Bytes of the slots that are free in `states`.
+    /// Bytes of all free slots in `states`.
     pub(super) free_slots: u64,
     /// Pages that are being emptied.
     pub(super) sparse: Vec<u64>,
-    /// Bytes of free slots when it was last seen that pages cannot be emptied for them.
+    /// Bytes of free slots at the last attempt to find pages worth emptying that failed, or at the end of the last
+    /// emptying.
     pub(super) scattered: u64,
-    /// Why the memory could not grow when that was tried last, though its limit was not reached.
+    /// Why the memory could not grow at the last attempt, though its limit was not reached.
     pub(super) refusal: Option<(io::ErrorKind, String)>,
 }
 
@@ -118,8 +119,8 @@ pub(super) struct State {
 pub struct Space {
     pub(super) layout: Layout,
     pub(super) stocks: Stocks,
-    /// Apart from what every access reads and hardly anybody writes.
-    state: Apart<Mutex<State>>,
+    /// Apart from the fields that every access reads and that are hardly ever written.
+    state: Apart<Mutex<FreeSpace>>,
     /// See [`is_large`](Space::is_large).
     large: AtomicBool,
 }
@@ -131,11 +132,11 @@ pub struct Usage {
     pub free_page_bytes: u64,
     /// Bytes of free slots in partly used pages.
     pub free_slot_bytes: u64,
-    /// Bytes freed that the log may still refer to.
+    /// Bytes freed to which the log may still refer.
     pub limbo_bytes: u64,
     /// Bytes in the largest run of free pages.
     pub largest_free_run: u64,
-    /// Bytes of the free pages that were given back to the file system, at least.
+    /// Bytes of free pages that were given back to the file system, at least.
     pub released_bytes: u64,
 }
 
@@ -143,10 +144,10 @@ impl Space {
     /// Derives the free space from the page table.
     ///
     /// # Errors
-    /// `Corrupt` where the table says what cannot be.
+    /// `Corrupt` if the table is inconsistent.
     pub fn scan<M: Memory + ?Sized>(memory: &M, layout: Layout) -> Result<Self> {
         let pages = layout.pages_in(memory.len());
-        let mut state = State { pages, ..State::default() };
+        let mut state = FreeSpace { pages, ..FreeSpace::default() };
         let mut page = 0;
         while page < pages {
             let at = layout.entry(page);
@@ -179,24 +180,24 @@ impl Space {
         &self.layout
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FreeSpace> {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is so large that sessions take several pages at a time, free ones and partly used ones, and keep
-    /// more of what they free.
+    /// Whether the pool is so large that sessions take several pages at a time, free ones and partly used ones, and
+    /// keep more of what they free.
     pub fn is_large(&self) -> bool {
         self.large.load(Ordering::Relaxed)
     }
 
-    /// Takes a free page, growing the memory if it must and can; in a large pool some more behind it.
+    /// Takes a free page, growing the memory if it must and can; in a large pool also some pages after it.
     pub fn take_pages(&self, memory: &dyn Memory) -> Option<Range<u64>> {
         if self.is_large() {
             let mut state = self.state();
             if state.runs.longest() >= PLENTY
                 && let Some(first) = state.runs.take(RUN)
             {
-                // The next ones begin with a line.
+                // So that the next pages' entries begin with a line.
                 let (last, all) = ((first + RUN) / LINE_ENTRIES * LINE_ENTRIES, first + RUN);
                 state.add_pages(last..all);
                 return Some(first..last);
@@ -224,7 +225,7 @@ impl Space {
             if state.releasing == 0 {
                 return None;
             }
-            // What another thread is giving back is free, and can be had in a moment.
+            // Pages that another thread is releasing will be available in a moment.
             drop(state);
             memory.pause(turn);
             turn += 1;
@@ -242,9 +243,9 @@ impl Space {
         Some((run.start, run.end - run.start))
     }
 
-    fn grow(&self, state: &mut State, memory: &dyn Memory, pages: u64) {
+    fn grow(&self, state: &mut FreeSpace, memory: &dyn Memory, pages: u64) {
         let most = self.layout.pages_in(memory.limit());
-        // The last run may be part of the answer.
+        // The free pages at the memory's end count, too.
         let needed = pages.saturating_sub(state.runs.before(state.pages));
         if needed > most.saturating_sub(state.pages) {
             return;
@@ -268,14 +269,14 @@ impl Space {
         }
     }
 
-    /// Why the memory could not grow when that was tried last: a full disk, rather than a full pool.
+    /// Why the memory could not grow at the last attempt: tells a full disk from a full pool.
     pub fn refusal(&self) -> Option<io::Error> {
         self.state().refusal.clone().map(|(kind, text)| io::Error::new(kind, text))
     }
 
     /// Takes free slots of this class and purpose into `found`, which is empty: those that came back to the page that
-    /// the session `owns`, or pages with free slots, which it owns then. Before that, ends its ownership of all of
-    /// `disowned`, where it has no slots left.
+    /// the session `owns`, or pages with free slots, which it owns from then on. Before that, ends its ownership of
+    /// all `disowned` pages, of which it has no slots left.
     pub fn take_slots(
         &self,
         (class, purpose): (Class, Purpose),
@@ -301,17 +302,17 @@ impl Space {
         }
     }
 
-    /// Notes that a session has made a page of slots out of a free page, and owns it.
+    /// Records that a session has made a page of slots out of a free page, and owns it.
     pub fn own(&self, page: u64, class: Class, purpose: Purpose) {
         self.state().adopt(page, class, purpose, 0, true);
     }
 
-    /// Ends a session's ownership of a page; `free` are its slots that the session still had.
+    /// Ends a session's ownership of a page; `free` are the slots that the session had left.
     pub fn disown(&self, page: u64, free: u128) {
         self.state().disown(page, free);
     }
 
-    /// Ends a session's ownership of pages, of which it has no slots left.
+    /// Ends a session's ownership of pages of which it has no slots left.
     pub fn disown_all(&self, pages: &mut Vec<u64>) {
         if pages.is_empty() {
             return;
@@ -320,12 +321,12 @@ impl Space {
         pages.drain(..).for_each(|page| state.disown(page, 0));
     }
 
-    /// Gives back what no log refers to: an unfinished transaction had it.
+    /// Gives back an allocation of an unfinished transaction, to which no log refers.
     pub fn give_back(&self, freed: Freed) {
         self.state().give_back(freed);
     }
 
-    /// Makes an owned page that its transaction did not commit a free page again.
+    /// Turns an owned page back into a free one when its transaction has not committed.
     pub fn unmake(&self, page: u64) {
         let mut state = self.state();
         state.take_slots(page);
@@ -335,7 +336,7 @@ impl Space {
         }
     }
 
-    /// Keeps what committed transactions freed until its ticket can be reclaimed; does so with all that can. Returns
+    /// Keeps what committed transactions have freed until its ticket is reclaimable, and frees all that is. Returns
     /// the bytes still in limbo here.
     pub fn retire(&self, retired: &mut Vec<Retired>, reclaimable: Ticket) -> u64 {
         let mut state = self.state();
@@ -350,7 +351,7 @@ impl Space {
         state.limbo_bytes
     }
 
-    /// Reclaims what can be, of all sessions; the bytes that are still in limbo.
+    /// Reclaims whatever is reclaimable, of all sessions. Returns the bytes still in limbo.
     pub fn reclaim(&self, reclaimable: Ticket) -> u64 {
         self.collect_limbo();
         let mut state = self.state();
@@ -358,7 +359,7 @@ impl Space {
         state.limbo_bytes
     }
 
-    /// Whether something that was freed is not free yet, but for what sessions have in their stocks.
+    /// Whether anything is in limbo here; the sessions' stocks do not count.
     pub fn has_limbo(&self) -> bool {
         !self.state().limbo.is_empty()
     }
@@ -400,8 +401,8 @@ pub fn read_taken<M: Memory + ?Sized>(
     Ok(taken)
 }
 
-impl State {
-    /// A page with free slots of this class and purpose, and those slots.
+impl FreeSpace {
+    /// Takes the free slots of a page of this class and purpose; returns both.
     fn take_partial(&mut self, class: Class, purpose: Purpose) -> Option<(u64, u128)> {
         loop {
             let page = self.partial.get_mut(&(purpose as u8, class.number()))?.pop()?;
@@ -428,14 +429,14 @@ impl State {
         self.settle(page);
     }
 
-    /// Adds free pages.
+    /// Adds pages to the free ones.
     pub(super) fn add_pages(&mut self, pages: Range<u64>) {
         if !pages.is_empty() {
             self.runs.add(pages.start, pages.end - pages.start);
         }
     }
 
-    /// Adds to what is in limbo.
+    /// Adds to limbo.
     pub(super) fn bury(&mut self, retired: &[Retired]) {
         self.limbo_bytes += retired.iter().map(|(_, freed)| freed.bytes()).sum::<u64>();
         self.limbo.extend(retired);
@@ -452,7 +453,7 @@ impl State {
         self.settle(page);
     }
 
-    /// Slots of a page are free.
+    /// Marks slots of a page as free.
     fn free_slots(&mut self, page: u64, slots: u128) {
         if let Some(Some(found)) = self.states.get_mut(page as usize) {
             let before = found.free_bytes();
@@ -468,7 +469,7 @@ impl State {
         std::mem::take(&mut found.free)
     }
 
-    /// Puts an unowned page where it belongs: into the list, or back among the free pages.
+    /// Puts an unowned page into the list of pages with free slots or, if it is empty, among the free pages.
     pub(super) fn settle(&mut self, page: u64) {
         let Some(Some(found)) = self.states.get_mut(page as usize) else { return };
         if found.owned || found.free == 0 {
@@ -505,14 +506,14 @@ impl State {
         }
     }
 
-    /// Remembers why there is no more space.
+    /// Remembers why the memory could not grow.
     pub(super) fn refuse(&mut self, error: &io::Error) {
         self.refusal = Some((error.kind(), error.to_string()));
     }
 }
 
-/// Pages that a memory of so many grows by: what is not used yet takes space all the same. A sixteenth, so that
-/// there are eleven steps to twice as many.
+/// Pages by which a memory of `pages` pages grows: unused ones take space all the same. A sixteenth, so that it
+/// doubles in eleven steps.
 pub(super) fn step(pages: u64) -> u64 {
     (pages / 16).clamp(256, 65_536)
 }

@@ -1,8 +1,7 @@
-//! Pages of slots that are mostly free: what of them is to be emptied, so that they are free as a whole.
+//! Chooses pages of slots that are mostly free, to be emptied so that they become free pages.
 //!
-//! Who owns the objects in them moves these; here it is only chosen which pages are worth it. What holds
-//! always: nothing is taken from a page that is being emptied, and what is in all of those of a class has room
-//! in the class's other pages.
+//! The owners of the objects in them move these; here the pages are only chosen. Invariant: no slot is taken from a
+//! page that is being emptied, and the objects in all such pages of a class fit into the class's other pages.
 
 use super::layout::Class;
 use super::space::Space;
@@ -11,9 +10,9 @@ use perdura_memory::PAGE;
 use std::collections::HashMap;
 
 impl Space {
-    /// Chooses the pages that are to be emptied, and returns how many: none if that is fewer than `least`, or
-    /// if it has been done and not [ended](Self::stop_emptying). What could not be emptied the last time is
-    /// not tried again before as many more slots are free.
+    /// Chooses the pages to be emptied, and returns how many: none if that is fewer than `least`, or if an emptying is
+    /// under way ([ended](Self::stop_emptying) by a call). After an emptying, nothing is tried before `least` further
+    /// pages' worth of slots is free.
     pub fn start_emptying(&self, least: u64) -> u64 {
         let mut state = self.state();
         if !state.sparse.is_empty() {
@@ -34,7 +33,7 @@ impl Space {
         let mut chosen = Vec::new();
         for ((_, class), mut pages) in classes {
             let Some(class) = Class::from_number(class as u64) else { continue };
-            // The emptiest first: the least is moved for each.
+            // The emptiest first, since fewest objects are moved for each.
             pages.sort_unstable_by_key(|&(free, page)| (std::cmp::Reverse(free), page));
             let mut room: u64 = pages.iter().map(|&(free, _)| u64::from(free)).sum();
             let mut moved = 0;
@@ -60,7 +59,8 @@ impl Space {
         state.sparse.len() as u64
     }
 
-    /// What is left in the pages stays, and is filled up again. Returns how many are empty.
+    /// Ends the emptying: the pages' remaining objects stay, and their free slots are used again. Returns how many
+    /// pages are empty.
     pub fn stop_emptying(&self) -> u64 {
         let mut state = self.state();
         let (pages, mut left) = (std::mem::take(&mut state.sparse), 0);

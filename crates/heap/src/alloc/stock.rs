@@ -1,9 +1,9 @@
-//! What a session keeps of the free space, beside the slots in its caches: what its transactions have freed, which is
-//! in limbo, a few free pages, and pages that it has used up, to which slots may come back. It takes from it and adds to it without waiting for other sessions, which have
-//! stocks of their own; where space is short they take it from there.
+//! A session's stock: the free space that it keeps in addition to the slots in its caches. That is what its
+//! transactions have freed and is still in limbo, a few free pages, and pages that it has used up, to which slots may
+//! come back. A session uses its stock without waiting for others; where space is short, other sessions take from it.
 //!
-//! What holds always: what is in a stock's limbo is not used, by anybody, before its ticket can be reclaimed. No one
-//! holds two locks of the allocator at a time but for the list of stocks and one stock, in this order.
+//! Invariants: what is in a stock's limbo is not used, by any session, before its ticket is reclaimable. A thread
+//! holds two locks of the allocator at a time only for the list of stocks and one stock, in this order.
 
 use super::space::{Freed, Space};
 use perdura_engine::Ticket;
@@ -12,23 +12,23 @@ use perdura_memory::lock::Apart;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Frees that a session gathers before it hands them over, in a small pool and in a large one. In a small one each
-/// is handed over at once, so that memory is used again as soon as it may be: crash tests run on these, and see there if
-/// it is too soon.
+/// Frees that a session gathers before it hands them over, in a small pool and in a large one. In a small one each is
+/// handed over at once, so that memory is reused as soon as possible: crash tests run on small pools, and find memory
+/// that is reused too soon.
 const BATCH: [usize; 2] = [1, 64];
 const BATCH_BYTES: u64 = 16 << 10;
-/// Pages without free slots that a session may own in a large pool, so as not to give each back by itself.
+/// Used-up pages that a session of a large pool keeps, so that it gives them back in batches.
 const USED_UP: usize = 16;
 
-/// Something that was freed, and by which transaction.
+/// A slot or run that was freed, and the ticket of the transaction that freed it.
 pub type Retired = (Ticket, Freed);
 
 /// A session's stock.
 #[derive(Debug, Default)]
-pub struct Stock(Apart<Mutex<Held>>);
+pub struct Stock(Apart<Mutex<StockContents>>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct StockContents {
     limbo: Vec<Retired>,
     limbo_bytes: u64,
     pages: Range<u64>,
@@ -36,11 +36,11 @@ struct Held {
 }
 
 impl Stock {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, StockContents> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a committed transaction freed. If much has come together, all of it is moved to `due`, an empty list.
+    /// Adds what a committed transaction has freed. If the batch is full, moves all of it to `due`, which is empty.
     pub fn retire(
         &self,
         space: &Space,
@@ -60,8 +60,8 @@ impl Stock {
         }
     }
 
-    /// Adds pages that the session owns and has used up, for which no transaction of it is open any more. If they
-    /// are to be disowned now, all of them are in `pages` then, and otherwise none.
+    /// Adds used-up pages of the session, whose transaction has ended. Returns in `pages` those to disown now: all of
+    /// them, or none.
     pub fn leave(&self, space: &Space, pages: &mut Vec<u64>) {
         let mut held = self.held();
         held.used_up.append(pages);
@@ -80,7 +80,7 @@ impl Stock {
         self.held().pages.next()
     }
 
-    /// Adds pages, where there are none.
+    /// Adds free pages to a stock that has none.
     pub fn put_pages(&self, pages: Range<u64>) {
         debug_assert!(self.held().pages.is_empty());
         self.held().pages = pages;
@@ -134,17 +134,17 @@ impl Space {
         stock
     }
 
-    /// Ends a session's stock: what it has is handed over.
+    /// Ends a session's stock: its contents go to the shared space.
     pub fn end_stock(&self, stock: &Arc<Stock>) {
         self.stocks.all().retain(|other| !Arc::ptr_eq(other, stock));
-        let Held { limbo, pages, mut used_up, .. } = std::mem::take(&mut *stock.held());
+        let StockContents { limbo, pages, mut used_up, .. } = std::mem::take(&mut *stock.held());
         self.disown_all(&mut used_up);
         let mut state = self.state();
         state.bury(&limbo);
         state.add_pages(pages);
     }
 
-    /// Takes what all sessions have in limbo: before it is looked for what can be reclaimed.
+    /// Moves all sessions' limbo to the shared one, before reclaiming.
     pub(super) fn collect_limbo(&self) {
         let limbo = self.stocks.take_limbo();
         if !limbo.is_empty() {
@@ -152,8 +152,8 @@ impl Space {
         }
     }
 
-    /// Takes the free pages that sessions keep, and the slots that came back to those they have used up: where there
-    /// is nothing else.
+    /// Takes back the free pages in all stocks, and the slots that came back to used-up pages: when no other space is
+    /// left.
     pub fn collect_pages(&self) {
         let (pages, mut used_up) = self.stocks.take_pages();
         self.disown_all(&mut used_up);
@@ -161,7 +161,7 @@ impl Space {
         pages.into_iter().for_each(|pages| state.add_pages(pages));
     }
 
-    /// Bytes in limbo, and of free pages, that sessions keep.
+    /// Bytes in limbo and bytes of free pages in the stocks.
     pub(super) fn stocked(&self) -> (u64, u64) {
         let (pages, limbo) = self.stocks.sums();
         (limbo, pages * PAGE)

@@ -1,21 +1,20 @@
-//! Walks everything that is allocated, and names what cannot be: for checks, and for counting.
+//! Walks all allocations and reports inconsistencies: for checks, and for counting.
 
 use super::layout::{Layout, Use};
 use super::space::read_taken;
 use perdura_engine::Error;
 use perdura_memory::{Memory, PAGE};
 
-/// Something allocated: its offset and usable bytes.
+/// An allocated block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block {
-    /// Where it begins.
+    /// Its offset.
     pub at: u64,
     /// Usable bytes.
     pub bytes: u64,
 }
 
-/// Lists every allocation as the page table has it, and everything in them that
-/// cannot be. Nothing else may be running.
+/// Lists every allocation according to the page table, and every inconsistency found. Nothing else may be running.
 pub fn walk<M: Memory + ?Sized>(memory: &M, layout: &Layout) -> (Vec<Block>, Vec<Error>) {
     let (mut blocks, mut problems) = (Vec::new(), Vec::new());
     let pages = layout.pages_in(memory.len());

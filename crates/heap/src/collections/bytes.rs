@@ -1,7 +1,8 @@
-//! A byte string in a block of its own: a word with its length, then the bytes; a long one in several
-//! blocks, its pieces (`pieces.rs`).
+//! A byte string in a block of its own: a word with its length, then the bytes. A long one is in several blocks, its
+//! pieces (`pieces.rs`).
 //!
-//! The first word is `0xB1 << 56 | purpose << 48 | length`, or begins with `0xB2` if there are pieces. Short
+//! The first word is `0xB1 << 56 | purpose << 48 | length`, or begins with `0xB2` if there are pieces. Short strings
+//! are overwritten in place; long ones are replaced by new blocks, whose bytes need no log.
 //! strings are overwritten in place; long ones are replaced by new blocks, whose bytes need no log.
 
 use super::pieces::{self, NewPieces};
@@ -10,18 +11,18 @@ use super::{Visit, compact, kind};
 use crate::{Error, Fresh, Purpose, Result, Tx};
 
 const TAG: u64 = 0xB1;
-/// Of a string in pieces.
+/// The tag of a string in pieces.
 const IN_PIECES: u64 = 0xB2;
 /// Offset of the bytes in the block.
 const DATA: u64 = 8;
 /// Longest byte string, in bytes.
 pub const MAX_LEN: u64 = (1 << 40) - 1;
-/// Up to so many bytes, logging them is cheaper than the metadata of a new block.
+/// Up to this many bytes, logging them is cheaper than the metadata of a new block.
 const IN_PLACE: u64 = 1024;
-/// Bytes that a long string gets for what may be appended.
+/// Spare bytes that a long string gets for appending.
 const MORE: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// Lengths up to here are in one block, and believed; longer ones are compared with the blocks' sizes first.
+/// Lengths up to here fit into one block, and are believed; longer ones are compared with the blocks' sizes first.
 const TRUSTED: u64 = PAGE - DATA;
 /// Bytes moved at a time: whole words.
 const CHUNK: usize = 1 << 20;
@@ -49,20 +50,20 @@ pub struct Blob {
 }
 
 #[derive(Clone, Copy)]
-struct Head {
+struct BlobHead {
     purpose: Purpose,
     len: u64,
     in_pieces: bool,
 }
 
-/// The blocks of a string that is being made.
+/// The blocks of a string under construction.
 enum NewBlob {
     Block(Fresh),
     Pieces(NewPieces),
 }
 
 impl NewBlob {
-    /// Fresh blocks for `room` bytes, of which `len` are to be filled.
+    /// Fresh blocks with room for `room` bytes, `len` of which are to be filled.
     fn with_room<T: Tx + ?Sized>(
         tx: &mut T,
         purpose: Purpose,
@@ -78,7 +79,7 @@ impl NewBlob {
         } else {
             NewBlob::Block(tx.allocate(purpose, DATA + room)?)
         };
-        tx.write_fresh(new.first(), 0, &Head { purpose, len, in_pieces }.word().to_le_bytes())?;
+        tx.write_fresh(new.first(), 0, &BlobHead { purpose, len, in_pieces }.word().to_le_bytes())?;
         Ok(new)
     }
 
@@ -93,7 +94,7 @@ impl NewBlob {
         Blob { at: self.first().at() }
     }
 
-    /// Writes bytes of it, from a word's edge on.
+    /// Writes bytes of the string from `from` on, a multiple of a word.
     fn write<T: Tx + ?Sized>(&self, tx: &mut T, from: u64, bytes: &[u8]) -> Result<()> {
         match self {
             NewBlob::Block(_) if bytes.is_empty() => Ok(()),
@@ -102,11 +103,11 @@ impl NewBlob {
         }
     }
 
-    /// Fills it with the bytes of `old`, then `more`.
+    /// Fills it with the bytes of `old`, followed by `more`.
     fn fill<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
-        (old, head): (Blob, Head),
+        (old, head): (Blob, BlobHead),
         more: &[u8],
     ) -> Result<()> {
         let (kept, len) = (head.len, head.len + more.len() as u64);
@@ -126,7 +127,7 @@ impl NewBlob {
     }
 }
 
-impl Head {
+impl BlobHead {
     const fn word(self) -> u64 {
         let tag = if self.in_pieces { IN_PIECES } else { TAG };
         tag << 56 | (self.purpose as u64) << 48 | self.len
@@ -155,11 +156,11 @@ impl Blob {
         Ok(new.blob())
     }
 
-    /// Writes bytes into what it has room for.
+    /// Overwrites bytes within the string's room.
     fn write_old<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        head: Head,
+        head: BlobHead,
         from: u64,
         bytes: &[u8],
     ) -> Result<()> {
@@ -218,7 +219,7 @@ impl Blob {
         Ok(bytes)
     }
 
-    /// Fills `to` from the first byte on; that there are so many is known.
+    /// Fills `to` from the first byte on; the string is known to be long enough.
     pub(super) fn copy_out<T: Tx + ?Sized>(self, tx: &mut T, to: &mut [u8]) -> Result<()> {
         let head = self.head(tx)?;
         self.read_at(tx, head, 0, to)
@@ -228,7 +229,7 @@ impl Blob {
     fn read_at<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        head: Head,
+        head: BlobHead,
         from: u64,
         to: &mut [u8],
     ) -> Result<()> {
@@ -243,7 +244,7 @@ impl Blob {
     fn extend<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        head: Head,
+        head: BlobHead,
         from: u64,
         len: u64,
         to: &mut Vec<u8>,
@@ -266,8 +267,8 @@ impl Blob {
         self.write_old(tx, head, from, bytes)
     }
 
-    /// Replaces all bytes: in place if they are few, fit, and leave no more than half of the
-    /// block unused; otherwise in new blocks, and the old are freed.
+    /// Replaces all bytes: in place if they are few, fit, and use at least half of the block; otherwise in new blocks,
+    /// and the old ones are freed.
     ///
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
@@ -276,7 +277,7 @@ impl Blob {
         let len = bytes.len() as u64;
         if len <= IN_PLACE && !old.in_pieces && self.suits(tx, old.len, len)? {
             if len != old.len {
-                tx.write_word(self.at, Head { len, ..old }.word())?;
+                tx.write_word(self.at, BlobHead { len, ..old }.word())?;
             }
             tx.write_bytes(self.at + DATA, bytes)?;
             return Ok(self);
@@ -286,7 +287,7 @@ impl Blob {
         Ok(new)
     }
 
-    /// Whether the block is a good one for `len` bytes.
+    /// Whether the block suits `len` bytes.
     fn suits<T: Tx + ?Sized>(self, tx: &mut T, old: u64, len: u64) -> Result<bool> {
         if old.next_multiple_of(8) == len.next_multiple_of(8) {
             return Ok(true);
@@ -295,15 +296,15 @@ impl Blob {
         Ok(DATA + len <= size && (size <= 64 || (DATA + len) * 2 >= size))
     }
 
-    /// Appends `bytes`, in place if there is room; otherwise there is made room for twice the length
-    /// (1 MiB more, from there on), in a new block, or of a string in pieces in more of them.
+    /// Appends `bytes`: in place if there is room. Otherwise the room is doubled (or, from 1 MiB on, grows by 1 MiB):
+    /// a string in one block moves to a new one, a string in pieces gets more pieces.
     ///
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
     pub fn append<T: Tx + ?Sized>(self, tx: &mut T, bytes: &[u8]) -> Result<Self> {
         let old = self.head(tx)?;
         let len = old.len.saturating_add(bytes.len() as u64);
-        let new = Head { len, ..old };
+        let new = BlobHead { len, ..old };
         if old.in_pieces {
             self.append_pieces(tx, new, old.len, bytes)?;
             return Ok(self);
@@ -322,7 +323,7 @@ impl Blob {
     fn append_pieces<T: Tx + ?Sized>(
         self,
         tx: &mut T,
-        new: Head,
+        new: BlobHead,
         old: u64,
         bytes: &[u8],
     ) -> Result<()> {
@@ -340,14 +341,14 @@ impl Blob {
         pieces::create(tx, new.purpose, wanted, Some(last))?.write(tx, 0, more)
     }
 
-    /// Makes it `len` bytes long: cut, or filled up with zeros.
+    /// Makes it `len` bytes long: truncated, or extended with zeros.
     ///
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
     pub fn resize<T: Tx + ?Sized>(self, tx: &mut T, len: u64) -> Result<Self> {
         let old = self.head(tx)?;
         if len <= old.len {
-            tx.write_word(self.at, Head { len, ..old }.word())?;
+            tx.write_word(self.at, BlobHead { len, ..old }.word())?;
             return Ok(self);
         }
         if len > MAX_LEN {
@@ -361,7 +362,7 @@ impl Blob {
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob.
     pub fn free<T: Tx + ?Sized>(self, tx: &mut T) -> Result<()> {
-        // What is smaller is no first piece; most are, and need not be looked into.
+        // A smaller block is no first piece; most are smaller, and need not be read.
         if tx.usable(self.at)? < pieces::SMALLEST {
             return tx.free(self.at);
         }
@@ -369,11 +370,11 @@ impl Blob {
         self.free_as(tx, head)
     }
 
-    fn free_as<T: Tx + ?Sized>(self, tx: &mut T, head: Head) -> Result<()> {
+    fn free_as<T: Tx + ?Sized>(self, tx: &mut T, head: BlobHead) -> Result<()> {
         if head.in_pieces { pieces::free(tx, self.at) } else { tx.free(self.at) }
     }
 
-    /// Moves what of it lies in pages that are to be emptied. The handle that takes the place of this one.
+    /// Moves the parts of it that lie in pages to be emptied. Returns the handle that replaces this one.
     ///
     /// # Errors
     /// As [`move_block`](super::compact::move_block).
@@ -386,7 +387,7 @@ impl Blob {
         Ok(Blob { at })
     }
 
-    /// Whether it holds just `bytes`. Allocates nothing.
+    /// Whether it equals `bytes`. Allocates nothing.
     ///
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob.
@@ -421,7 +422,7 @@ impl Blob {
         if head.len > room { Err(self.too_long()) } else { Ok(()) }
     }
 
-    fn head<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Head> {
+    fn head<T: Tx + ?Sized>(self, tx: &mut T) -> Result<BlobHead> {
         let word = tx.read_word(self.at)?;
         let len = word & MAX_LEN;
         let purpose = Purpose::ALL.get((word >> 48 & 0xFF) as usize);
@@ -439,7 +440,7 @@ impl Blob {
                 return Err(self.too_long());
             }
         }
-        Ok(Head { purpose, len, in_pieces })
+        Ok(BlobHead { purpose, len, in_pieces })
     }
 
     const fn too_long(self) -> Error {
@@ -450,7 +451,7 @@ impl Blob {
 const EXPECTED: Expected =
     Expected { kind: kind::BLOB, name: || "byte string".to_owned(), pool: 0 };
 
-/// Whether a word can be a byte string's first.
+/// Whether a word can be the first of a byte string.
 pub(super) const fn is_head(word: u64) -> bool {
     matches!(word >> 56, TAG | IN_PIECES)
         && (word >> 48 & 0xFF) < Purpose::ALL.len() as u64

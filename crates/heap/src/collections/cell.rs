@@ -4,7 +4,7 @@ use super::Vector;
 use crate::{Error, Persist, Ptr, Result, Tx, TxExt};
 use std::fmt;
 
-/// A value of its own: a counter, a format's version, what leads to a program's own structures. In the pool it is a
+/// A single value: a counter, a format's version, an entry point to a program's own structures. In the pool it is a
 /// [`Vector`] with one element.
 ///
 /// ```
@@ -69,7 +69,7 @@ impl<T: Persist> Cell<T> {
         self.0.at()
     }
 
-    /// Where the value lies: to read or write parts of it.
+    /// The address of the value, to read or write parts of it.
     ///
     /// # Errors
     /// `Corrupt` if the cell is damaged.

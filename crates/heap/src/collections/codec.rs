@@ -3,8 +3,8 @@
 //! - Every [`Persist`] type of up to 256 bytes: its bytes, filled up with zeros to a word.
 //! - [`Bytes<W>`](super::Bytes): a byte string in `W` words: up to `8 W - 1` bytes inline, longer
 //!   ones in a [`Blob`](super::Blob), with their first `8 (W - 1)` bytes kept inline to compare by.
-//! - [`Pair<A, B>`](Pair): the one after the other, ordered by the first, then by the second.
-//! - [`Total`]: an `f64` that is ordered.
+//! - [`Pair<A, B>`](Pair): `A`, then `B`; ordered by `A`, then by `B`.
+//! - [`Total`]: an `f64` with a total order.
 
 use super::form::{self, Form};
 use crate::persist::{TypeName, size};
@@ -12,11 +12,10 @@ use crate::{Error, Persist, Purpose, Result, Tx};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-/// What collections store.
+/// A type that collections store.
 ///
-/// A [`Ref`](Item::Ref) is what one passes in: the value itself for plain data, a slice for
-/// byte strings. A [`Probe`](Item::Probe) is a `Ref` made ready to be compared with many
-/// stored items.
+/// A [`Ref`](Item::Ref) is the form of arguments: the value itself for plain data, a slice for byte strings. A
+/// [`Probe`](Item::Probe) is a `Ref` prepared for comparison with many stored items.
 ///
 /// ```
 /// use perdura::collections::{HashMap, Item};
@@ -33,7 +32,7 @@ use std::marker::PhantomData;
 /// # }).unwrap();
 /// ```
 pub trait Item: 'static {
-    /// What it looks like in the pool.
+    /// Its form in the pool.
     const FORM: Form;
     /// The name of its type.
     const TYPE: TypeName;
@@ -47,19 +46,19 @@ pub trait Item: 'static {
     /// The owned form, borrowed.
     fn borrow(owned: &Self::Owned) -> Self::Ref<'_>;
 
-    /// Takes it into a hash; the same function as that of the stored words.
+    /// Hashes it, with the same result as the stored words.
     fn hash(item: Self::Ref<'_>, hash: u64) -> u64;
 
-    /// Prepares it. `hash` tells long byte strings apart; 0 in ordered collections.
+    /// Prepares it for comparison. `hash` tells long byte strings apart; 0 in ordered collections.
     fn probe(item: Self::Ref<'_>, hash: u64) -> Self::Probe<'_>;
 
-    /// Prepares it to be stored, and never compared: parts that only help to compare are left
-    /// out, and thus need not be written when it is replaced.
+    /// Prepares it to be stored, and never compared: parts that only help to compare are omitted, so that they need
+    /// not be written when it is replaced.
     fn probe_value(item: Self::Ref<'_>) -> Self::Probe<'_> {
         Self::probe(item, 0)
     }
 
-    /// Whether the item at `at` is this one.
+    /// Whether the item at `at` equals this one.
     ///
     /// # Errors
     /// `Corrupt` where it is damaged.
@@ -120,8 +119,8 @@ pub trait OrderedItem: Item {
     /// `Corrupt` where it is damaged.
     fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: Self::Probe<'_>) -> Result<Ordering>;
 
-    /// Stores at `at` a separator: an item that is greater than `left`, and not greater than
-    /// `right`; a short one if there is.
+    /// Stores at `at` a separator: an item that is greater than `left`, and not greater than `right`; if possible a
+    /// short one.
     ///
     /// # Errors
     /// As [`Tx::allocate`].

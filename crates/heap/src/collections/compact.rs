@@ -1,10 +1,10 @@
-//! Moving blocks out of pages that are to be emptied ([`Pool::compact`](crate::Pool::compact)), by those who know
-//! what points to them.
+//! Moving blocks out of pages that are to be emptied ([`Pool::compact`](crate::Pool::compact)), by code that knows the
+//! pointers to them.
 
 use crate::{Error, Purpose, Result, Tx};
 
-/// Moves the block at `at` if its page is to be emptied; returns where it is now. What pointed to it is the
-/// caller's to change, and what lies in it must not depend on where it is.
+/// Moves the block at `at` if its page is to be emptied. Returns where it is now. The caller updates the pointers to
+/// it; its contents must not depend on its place.
 ///
 /// # Errors
 /// `Misuse` if nothing is allocated there; as [`Tx::allocate`].
@@ -15,7 +15,7 @@ pub fn move_block<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<u64> {
     let Some(extent) = tx.extent(at)?.filter(|extent| extent.at == at) else {
         return Err(Error::Misuse { what: "no object begins", at });
     };
-    // Pages that are one object do not record it.
+    // Pages that are one object do not record their purpose.
     let purpose = extent.purpose.unwrap_or(Purpose::General);
     let mut bytes = vec![0; extent.bytes as usize];
     tx.read_bytes(at, &mut bytes)?;

@@ -1,6 +1,6 @@
-//! What stored items look like, as far as one must know to move, hash and free them without
-//! knowing their types. Every collection's header begins with a word, its tag, that holds the forms of
-//! its items, so that a pool can be checked by a program that has never heard of them.
+//! The form of stored items: enough to move, hash and free them without knowing their types. The first word of every
+//! collection's header, its tag, holds the forms of its items, so that a pool can be checked by a program that does
+//! not know the types.
 
 use super::Visit;
 use super::bytes::Blob;
@@ -9,23 +9,23 @@ use crate::{Error, Result, Tx};
 /// Most words that one item may have.
 pub const MAX_WORDS: usize = 40;
 
-/// The shape of a stored item: so many words, of which the last few may be a byte string
+/// The shape of a stored item: a number of words, the last few of which may be a byte string
 /// ([`Bytes`](super::Bytes)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Words in all.
+    /// Number of words.
     pub words: usize,
-    /// Words at the end that are a byte string; 0 if none is.
+    /// How many of the last words are a byte string; 0 if there is none.
     pub string: usize,
 }
 
-/// The low byte of a byte string's last word, when that word is a pointer.
+/// The low byte of a byte string's last word if that word is a pointer.
 pub(super) const POINTER: u64 = 0xFF;
 
-/// The bits of a pointing last word that are not the pointer.
+/// The bits of a pointing last word other than the pointer.
 pub(super) const NOT_POINTER: u64 = !(((1 << 45) - 1) << 8);
 
-/// The blob that a byte string's last word points to, if it does.
+/// The blob that a byte string's last word points to, if it is a pointer.
 pub(super) const fn blob_in(last: u64) -> Option<Blob> {
     if last & 0xFF == POINTER { Some(Blob::new((last >> 8 & ((1 << 45) - 1)) << 3)) } else { None }
 }
@@ -36,7 +36,7 @@ impl Form {
         Form { words, string: 0 }
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the item takes.
     pub const fn bytes(self) -> u64 {
         self.words as u64 * 8
     }
@@ -47,7 +47,7 @@ impl Form {
         (self.words as u64) << 4 | self.string as u64
     }
 
-    /// From [`pack`](Form::pack); `None` if it is no form.
+    /// Decodes [`pack`](Form::pack); `None` if the bits are no form.
     pub(super) const fn unpack(bits: u64) -> Option<Self> {
         let form = Form { words: (bits >> 4 & 0x3F) as usize, string: (bits & 15) as usize };
         let whole = form.words <= MAX_WORDS && form.string <= form.words && form.string != 1;
@@ -70,7 +70,7 @@ impl Form {
         }
     }
 
-    /// Moves what the item at `at` owns out of pages that are to be emptied.
+    /// Moves the blocks that the item at `at` owns out of pages that are to be emptied.
     pub(super) fn compact<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
         if self.string == 0 {
             return Ok(());
@@ -103,7 +103,7 @@ impl Form {
         }
     }
 
-    /// The hash of the item at `at`: what [`Item::hash`](super::Item::hash) says of it.
+    /// The hash of the item at `at`, equal to [`Item::hash`](super::Item::hash).
     pub(super) fn hash<T: Tx + ?Sized>(self, tx: &mut T, at: u64, seed: u64) -> Result<u64> {
         let plain = self.words - self.string;
         let mut hash = seed;
@@ -118,7 +118,7 @@ impl Form {
     }
 }
 
-/// Takes one more word into a hash.
+/// Adds a word to a hash.
 #[inline]
 pub(crate) const fn mix(hash: u64, word: u64) -> u64 {
     let x = (hash ^ word ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -126,14 +126,14 @@ pub(crate) const fn mix(hash: u64, word: u64) -> u64 {
     x ^ (x >> 29)
 }
 
-/// Takes bytes into a hash.
+/// Adds bytes to a hash.
 #[inline]
 pub(super) fn hash_bytes(hash: u64, bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, hash)
 }
 
-/// Writes a word if it differs from what is there: what need not be written need not be logged.
-/// Slots that were used before often differ little.
+/// Writes a word if it differs from the stored one: an unwritten word needs no log. The words of a slot that was used
+/// before are often the same.
 #[inline]
 pub(super) fn update_word<T: Tx + ?Sized>(tx: &mut T, at: u64, word: u64) -> Result<()> {
     if tx.read_word(at)? == word { Ok(()) } else { tx.write_word(at, word) }

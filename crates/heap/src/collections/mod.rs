@@ -1,14 +1,14 @@
 //! Collections that live in the pool.
 //!
-//! A collection is a block, its header, and what hangs from it. In a program it is a *handle*:
-//! a copyable value around the header's offset, good in every process that opens the pool. Its
-//! operations take the transaction they run in.
+//! A collection is a block, its header, and everything the header leads to. In a program it is a *handle*: a copyable
+//! value around the header's offset, valid in every process that opens the pool. Its operations take the transaction
+//! that they run in.
 //!
-//! What is read from the pool may be damaged: a wrong tag, length or pointer is
-//! [`Error::Corrupt`](crate::Error::Corrupt), and every walk is bounded. A mistake of the program is
-//! another error: a handle of the wrong type is [`Error::WrongType`](crate::Error::WrongType), noticed by
-//! the header's first word, which says what the collection is and what its items are; a handle of another
-//! pool, of what is gone, or a cursor that is stale is [`Error::Misuse`](crate::Error::Misuse).
+//! Data read from the pool may be damaged: a wrong tag, length or pointer is
+//! [`Error::Corrupt`](crate::Error::Corrupt), and every walk is bounded. A mistake of the program is another error: a
+//! handle of the wrong type is [`Error::WrongType`](crate::Error::WrongType), detected by the header's first word,
+//! which has the kind of the collection and the types of its items; a handle of another pool or of a freed collection,
+//! or a stale cursor, is [`Error::Misuse`](crate::Error::Misuse).
 //!
 //! ```
 //! use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total};
@@ -73,5 +73,5 @@ pub mod kind {
     pub const VECTOR: u32 = 4;
 }
 
-/// Told of each block that a collection owns, with the block's offset; an error stops the walk.
+/// Called with the offset of each block that a collection owns; an error stops the walk.
 pub type Visit<'a> = dyn FnMut(u64) -> crate::Result<()> + 'a;

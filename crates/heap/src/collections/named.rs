@@ -26,7 +26,7 @@ use crate::{Persist, Result, Tx};
 /// # }).unwrap();
 /// ```
 pub trait Collection: Copy {
-    /// What a root to one says.
+    /// The kind in a root to it.
     const KIND: u32;
 
     /// A new, empty one.
@@ -44,7 +44,7 @@ pub trait Collection: Copy {
     /// The offset of its header.
     fn at(self) -> u64;
 
-    /// Frees about `budget` entries and blocks; `true` when all are freed, the collection itself too.
+    /// Frees about `budget` entries and blocks. Returns `true` when all are freed, including the collection itself.
     ///
     /// # Errors
     /// `Corrupt` if it is damaged; `ReadOnly`, `TooLarge`.

@@ -1,11 +1,11 @@
 //! The pieces of a long byte string.
 //!
-//! A piece is a block: whole pages, or a slot for the rest. The first begins with the string's head and the
-//! offset of the next piece, the others with that offset; 0 ends the chain. So a string needs no free pages
-//! that are neighbours, and wastes less than a slot.
+//! A piece is a block: whole pages, or a slot for the remainder. The first begins with the string's head and the
+//! offset of the next piece, the others with that offset; 0 ends the chain. So a string needs no adjacent free pages,
+//! and wastes less than a slot.
 //!
-//! What always holds: a piece's bytes begin at a word's edge and are whole words, and so are what all pieces
-//! before one have room for.
+//! Invariant: a piece's bytes begin at a multiple of a word and are whole words, and so is the total room of the
+//! pieces before any one.
 
 use super::compact;
 use crate::{Error, Fresh, Purpose, Result, Tx};
@@ -16,20 +16,20 @@ const PAGE: u64 = 4096;
 const LINK: u64 = 8;
 /// Bytes in the smallest first piece.
 pub(super) const SMALLEST: u64 = PAGE / 2;
-/// From this many bytes on the rest is not worth a piece of its own.
+/// From this remainder on, no piece of its own is made for it.
 const LARGE: u64 = 32 * PAGE;
 
-/// Told of the place of some bytes: an offset, and which of them begin there.
+/// Called with the address of some bytes, and their range in the string.
 type Each<'a, T> = dyn FnMut(&mut T, u64, Range<usize>) -> Result<()> + 'a;
 
 /// One piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Where its block is.
+    /// The address of its block.
     pub(super) at: u64,
-    /// Where the offset of the next one is.
+    /// The address of the next one's offset.
     pub(super) link: u64,
-    /// Bytes of the string that it has room for.
+    /// Bytes of the string that fit into it.
     pub(super) room: u64,
 }
 
@@ -52,12 +52,12 @@ impl Piece {
         }
     }
 
-    /// The next one, of which there must be one.
+    /// The next piece; an error if there is none.
     fn needed<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Self> {
         self.next(tx)?.ok_or(Error::corrupt("a byte string that lacks a piece", self.at))
     }
 
-    /// Where its bytes begin.
+    /// The address of its bytes.
     const fn data(self) -> u64 {
         self.link + LINK
     }
@@ -66,17 +66,17 @@ impl Piece {
 /// Pieces that the running transaction has made.
 pub(super) struct NewPieces {
     blocks: Vec<Fresh>,
-    /// Bytes in front of the first one's link.
+    /// Bytes before the first one's link.
     head: u64,
 }
 
 impl NewPieces {
-    /// The block of the first.
+    /// The block of the first piece.
     pub(super) fn first(&self) -> Fresh {
         self.blocks[0]
     }
 
-    /// Writes bytes of theirs from `from` on, a word's edge; there is room for these.
+    /// Writes bytes of the string from `from` on, a multiple of a word; there is room for them.
     pub(super) fn write<T: Tx + ?Sized>(&self, tx: &mut T, from: u64, bytes: &[u8]) -> Result<()> {
         let (mut skip, mut left, mut data) = (from, bytes, self.head + LINK);
         for block in &self.blocks {
@@ -97,8 +97,8 @@ impl NewPieces {
     }
 }
 
-/// Makes pieces for `room` bytes, the first of which is that of a string, if there is none `before`;
-/// their links are written, and what is to come in front of the first one's link is not.
+/// Creates pieces for `room` bytes; without `before`, the first of them is the first of a string. Writes their links,
+/// but not what precedes the first one's link.
 pub(super) fn create<T: Tx + ?Sized>(
     tx: &mut T,
     purpose: Purpose,
@@ -124,8 +124,8 @@ pub(super) fn create<T: Tx + ?Sized>(
     Ok(NewPieces { blocks, head })
 }
 
-/// What to ask the allocator for, of so many bytes: whole pages only, or half of one, where a slot can take
-/// the rest.
+/// The size to ask the allocator for, out of `bytes`: whole pages only, or half of one, where a slot can take the
+/// remainder.
 const fn ask(bytes: u64) -> u64 {
     let unit = if bytes > PAGE { PAGE } else { SMALLEST };
     let (first, rest) = (bytes / unit * unit, bytes % unit);
@@ -134,16 +134,16 @@ const fn ask(bytes: u64) -> u64 {
     if apart { first } else { bytes }
 }
 
-/// Whether a string is better in pieces than in one block.
+/// Whether a string should be in pieces rather than in one block.
 pub(super) const fn are_better(room: u64) -> bool {
     let bytes = room + 2 * LINK;
     room + LINK > PAGE || bytes < PAGE && room + LINK > SMALLEST && ask(bytes) < bytes
 }
 
-/// The last piece that is looked at, and the room in all of these: as many as have `enough`.
+/// The last piece visited, and the total room up to it: visits as many as have `enough`.
 ///
 /// # Errors
-/// `Corrupt` where they go in circles.
+/// `Corrupt` if they form a cycle.
 pub(super) fn walk<T: Tx + ?Sized>(
     tx: &mut T,
     at: u64,
@@ -153,7 +153,7 @@ pub(super) fn walk<T: Tx + ?Sized>(
     let mut piece = Piece::first(tx, at)?;
     let mut room = piece.room;
     each(piece.at)?;
-    // The place that is compared with moves on after twice as many steps each time.
+    // The reference position of the cycle check moves on after twice as many steps each time.
     let (mut seen, mut steps, mut most) = (piece.at, 0u64, 1u64);
     while room < enough {
         let Some(next) = piece.next(tx)? else { break };
@@ -171,8 +171,8 @@ pub(super) fn walk<T: Tx + ?Sized>(
     Ok((piece, room))
 }
 
-/// Calls `each` with the places of the bytes from `from` on, `len` of them: an offset, and which of them
-/// begin there. That there are so many is known.
+/// Calls `each` with the addresses of the `len` bytes from `from` on: an offset, and the range of bytes that begin
+/// there. The string is known to have them.
 pub(super) fn places<T: Tx + ?Sized>(
     tx: &mut T,
     at: u64,
@@ -213,13 +213,13 @@ pub(super) fn free<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
     let mut piece = Some(Piece::first(tx, at)?);
     while let Some(this) = piece {
         piece = this.next(tx)?;
-        // A second time, where they go in circles, is an error.
+        // In a cycle, freeing a piece for the second time is an error.
         tx.free(this.at).map_err(Error::in_pool)?;
     }
     Ok(())
 }
 
-/// Moves the pieces that lie in pages that are to be emptied. Where the string is now.
+/// Moves the pieces that lie in pages that are to be emptied. Returns where the string is now.
 pub(super) fn compact<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<u64> {
     let at = compact::move_block(tx, at)?;
     let (mut piece, mut seen) = (Piece::first(tx, at)?, at);

@@ -5,8 +5,8 @@ use super::{Blob, Visit, hash_map, kind, ordered_map, vector};
 use crate::tx::Root;
 use crate::{Error, Result, Tx};
 
-/// Checks the collection that a root points to, and reports every block that it owns; `false`
-/// if the kind is none of [`kind`], and nothing was checked.
+/// Checks the collection that a root points to, and reports every block that it owns. Returns `false`, without a
+/// check, if its kind is none of [`kind`].
 ///
 /// # Errors
 /// `Corrupt` if it is damaged; what `visit` returns.
@@ -27,8 +27,8 @@ pub fn check_root<T: Tx + ?Sized>(tx: &mut T, root: Root, visit: &mut Visit<'_>)
     Ok(true)
 }
 
-/// Frees about `budget` entries and blocks of the collection that a root points to; `true` when
-/// everything is freed.
+/// Frees about `budget` entries and blocks of the collection that a root points to. Returns `true` when everything is
+/// freed.
 ///
 /// # Errors
 /// `Invalid` if the kind is none of [`kind`]; `Corrupt` if it is damaged; `ReadOnly`,

@@ -1,13 +1,13 @@
-//! An array in the pool that grows without moving: segments that double up to 1 MiB, and are of
-//! that size from there on.
+//! An array in the pool that grows without moving: segments double in size up to 1 MiB, and keep that size from there
+//! on.
 //!
-//! Its owner's header is one line, whose last four words are ours: the first three segments,
-//! and a block `more` with the pointers of the next thirteen. The last of `more`'s words leads
-//! to a directory of 512 pages of 512 pointers each, for the segments of 1 MiB. An array is thus
-//! small when it has few elements, and never needs a large contiguous run.
+//! Its owner's header is one line, the last four words of which belong to the array: the first three segments, and a
+//! block `more` with the pointers of the next thirteen. The last word of `more` leads to a directory of 512 pages of
+//! 512 pointers each, for the segments of 1 MiB. An array is thus small when it has few elements, and never needs a
+//! large contiguous run.
 //!
-//! Elements are not initialised. One segment more than needed may be kept, so that a length that
-//! swings around a segment's edge does not allocate and free all the time.
+//! Elements are not initialised. One segment more than needed may be kept, so that a length that varies around a
+//! segment's edge does not allocate and free repeatedly.
 
 use super::Visit;
 use crate::{Error, Fresh, Purpose, Result, Tx};
@@ -49,7 +49,7 @@ impl Segments {
         self.pitch
     }
 
-    /// The elements left of `len` when the last `count` segments are gone.
+    /// The elements of `len` that are left without the last `count` segments.
     pub(super) const fn without_last(self, len: u64, count: u64) -> u64 {
         let (segment, first) = self.locate(len);
         let used = if len == first { segment } else { segment + 1 };
@@ -67,12 +67,12 @@ impl Segments {
         }
     }
 
-    /// Most elements that there can be.
+    /// The greatest number of elements.
     pub(super) const fn capacity(self) -> u64 {
         (FANOUT * FANOUT + 2) << self.large
     }
 
-    /// Segments that are not large.
+    /// Number of segments smaller than 1 MiB.
     const fn small(self) -> u64 {
         (self.large - self.base + 2) as u64
     }
@@ -102,7 +102,7 @@ impl Segments {
         }
     }
 
-    /// Where the pointer to a segment is; 0 if the directory does not reach so far.
+    /// The address of the pointer to a segment; 0 if the directory does not reach so far.
     #[inline]
     fn slot<T: Tx + ?Sized>(self, tx: &mut T, segment: u64) -> Result<u64> {
         if segment < INLINE {
@@ -127,10 +127,10 @@ impl Segments {
         Ok((large / FANOUT, large % FANOUT))
     }
 
-    /// Where an element is.
+    /// The address of an element.
     ///
     /// # Errors
-    /// `Corrupt` where there is no segment for it.
+    /// `Corrupt` if it has no segment.
     #[inline]
     pub(super) fn address<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<u64> {
         let (segment, first) = self.locate(index);
@@ -142,12 +142,12 @@ impl Segments {
         Ok(at + (index - first) * self.pitch)
     }
 
-    /// Sees to it that there is room for an element; those before it have theirs.
+    /// Ensures that there is room for an element; all elements before it have theirs.
     pub(super) fn reserve<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<()> {
         self.reserve_by(tx, index, |tx, len| tx.allocate(Purpose::General, len).map(Some)).map(drop)
     }
 
-    /// As [`reserve`](Self::reserve), but false if there is no room at once, in one place.
+    /// As [`reserve`](Self::reserve), but returns false if there is no room at once, in one place.
     pub(super) fn reserve_now<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<bool> {
         self.reserve_by(tx, index, |tx, len| tx.allocate_now(Purpose::General, len))
     }
@@ -175,7 +175,7 @@ impl Segments {
         Ok(true)
     }
 
-    /// Makes the directory reach a segment, and returns where its pointer is.
+    /// Extends the directory to a segment. Returns the address of the segment's pointer.
     fn extend_directory<T: Tx + ?Sized>(self, tx: &mut T, segment: u64) -> Result<u64> {
         let more = pointed_or_new(tx, self.header + MORE, MORE_WORDS)?;
         if segment < self.small() {
@@ -187,7 +187,7 @@ impl Segments {
         Ok(page + entry * 8)
     }
 
-    /// Frees what is no longer needed now that the array has `len` elements and had one more.
+    /// Frees what is no longer needed when the array shrinks to `len` elements from one more.
     pub(super) fn shrunk<T: Tx + ?Sized>(self, tx: &mut T, len: u64) -> Result<()> {
         let (segment, first) = self.locate(len);
         if len != first {
@@ -196,7 +196,7 @@ impl Segments {
         self.free_segment(tx, segment + 1)
     }
 
-    /// Frees every segment that `len` elements do not need, of an array that had `old_len`.
+    /// Frees every segment that `len` elements do not need; the array had `old_len`.
     pub(super) fn free_from<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -215,7 +215,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Frees a segment, and what of the directory only it needed.
+    /// Frees a segment, and the parts of the directory that only it needed.
     fn free_segment<T: Tx + ?Sized>(self, tx: &mut T, segment: u64) -> Result<()> {
         let slot = self.slot(tx, segment)?;
         if slot == 0 {
@@ -286,7 +286,7 @@ impl Segments {
     }
 }
 
-/// What the word at `slot` points to; a new block of `words` zeros if it is null.
+/// The target of the pointer at `slot`; if that is null, a new block of `words` zeros.
 fn pointed_or_new<T: Tx + ?Sized>(tx: &mut T, slot: u64, words: u64) -> Result<u64> {
     let at = tx.read_word(slot).map_err(Error::in_pool)?;
     if at != 0 {
@@ -298,7 +298,7 @@ fn pointed_or_new<T: Tx + ?Sized>(tx: &mut T, slot: u64, words: u64) -> Result<u
     Ok(new.at())
 }
 
-/// Frees what the word at `slot` points to, and makes it null.
+/// Frees the target of the pointer at `slot`, and sets the pointer to null.
 fn free_pointed<T: Tx + ?Sized>(tx: &mut T, slot: u64) -> Result<()> {
     let at = tx.read_word(slot).map_err(Error::in_pool)?;
     if at == 0 {

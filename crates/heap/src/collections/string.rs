@@ -7,7 +7,7 @@ use crate::persist::TypeName;
 use crate::{Error, Purpose, Result, Tx};
 use std::cmp::Ordering;
 
-/// A byte string of any length, in `W` words (2 to 15): up to `8 W - 1` bytes are inline.
+/// A byte string of any length, in `W` words (2 to 15); up to `8 W - 1` bytes are inline.
 ///
 /// The words hold the first bytes, big-endian, so that comparing words compares strings. The
 /// last word's low byte is the length of an inline string, or `0xFF`: then the word is
@@ -30,7 +30,7 @@ pub struct Bytes<const W: usize = 2>;
 #[derive(Clone, Copy)]
 pub struct BytesProbe<'a, const W: usize> {
     bytes: &'a [u8],
-    /// As they are stored; of a long string's last word, all but the pointer.
+    /// The words as stored; of a long string's last word, all but the pointer.
     words: [u64; W],
 }
 
@@ -83,15 +83,15 @@ pub(super) fn with_string<T: Tx + ?Sized, R>(
     Ok(with(&buffer[..len]))
 }
 
-/// What a byte string is stored as.
+/// What a byte string is used as.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
-    /// A key with this hash; 0 in ordered collections.
+    /// A key with this hash (0 in ordered collections).
     Key(u64),
     Value,
 }
 
-/// Stores a byte string in `words` words at `at`, where none is: as [`Bytes`] of so many words does.
+/// Stores a byte string in `words` words at `at`, where none is, like [`Bytes`] of this many words.
 pub(super) fn store_string<T: Tx + ?Sized>(
     tx: &mut T,
     at: u64,
@@ -210,7 +210,7 @@ const fn pointing(blob: Blob) -> u64 {
     blob.at() >> 3 << 8
 }
 
-/// Writes those of `words` that differ from what is there.
+/// Writes the `words` that differ from the stored ones.
 fn update_words<T: Tx + ?Sized>(tx: &mut T, at: u64, words: &[u64]) -> Result<()> {
     for (index, word) in words.iter().enumerate() {
         form::update_word(tx, at + index as u64 * 8, *word)?;

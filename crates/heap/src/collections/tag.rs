@@ -1,5 +1,5 @@
-//! The first word of a collection's header: what it is, and what its items are. And what an error says
-//! where that is not what the program takes it for: the program's mistake, if it can be one.
+//! The first word of a collection's header: its kind and its items' types. And the error when it is not what the
+//! program expects: the program's mistake, if it can be one.
 
 use super::form::Form;
 use super::kind;
@@ -21,7 +21,7 @@ pub(super) struct Tag {
 const TYPES: u64 = (1 << 24) - 1;
 
 impl Tag {
-    /// That of a collection of such items.
+    /// The hash of a collection of such items.
     pub(super) const fn of(kind: u32, forms: (Form, Form), types: &[TypeName], flags: u64) -> Self {
         let (mut hash, mut index) = (0, 0);
         while index < types.len() {
@@ -39,7 +39,7 @@ impl Tag {
         check(parts) << 52 | parts
     }
 
-    /// From a [`word`](Tag::word); `None` if it is none.
+    /// Decodes a [`word`](Tag::word); `None` if it is no tag.
     pub(super) const fn from_word(word: u64) -> Option<Self> {
         let (Some(key), Some(value)) =
             (Form::unpack(word >> 10 & 0x3FF), Form::unpack(word & 0x3FF))
@@ -51,14 +51,14 @@ impl Tag {
         if tag.word() == word { Some(tag) } else { None }
     }
 
-    /// The tag of the header at `at`, whose owner in the pool says that one is there.
+    /// The tag of the header at `at`; its owner in the pool says that there is one.
     pub(super) fn read<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Tag> {
         let word = tx.read_word(at).map_err(Error::in_pool)?;
         Tag::from_word(word).ok_or(Error::corrupt("a collection's tag", at))
     }
 }
 
-/// A 12-bit CRC of 52 bits: it notices any one or two bits that changed, and is not 0 for 0.
+/// A 12-bit CRC of 52 bits: it detects any one or two changed bits, and is not 0 for 0.
 const fn check(parts: u64) -> u64 {
     let (mut crc, mut bit) = (0xFFF, 52);
     while bit > 0 {
@@ -72,17 +72,17 @@ const fn check(parts: u64) -> u64 {
     crc
 }
 
-/// Frees a header, whose tag is void from now on: a handle that is left finds none.
+/// Frees a header, and voids its tag, so that a remaining handle is detected.
 pub(super) fn end<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
     tx.write_word(at, 0)?;
     tx.free(at)
 }
 
-/// What a program takes for a collection.
+/// What a program expects of a collection.
 pub(super) struct Expected {
     pub(super) kind: u32,
     pub(super) name: fn() -> String,
-    /// The identifier of the pool that the handle is of; 0 if that is not known.
+    /// The identifier of the handle's pool; 0 if unknown.
     pub(super) pool: u64,
 }
 
@@ -93,8 +93,8 @@ impl Expected {
         pool != 0 && ![0, pool].contains(&tx.moment().pool)
     }
 
-    /// Why what is at `at` is not it. Only what a named root leads to is damaged for sure: whatever else is
-    /// there may have come there since, or before, if the handle is not of this pool.
+    /// The error for a header at `at` that is not as expected. Only if a named root leads to it is it certainly
+    /// damaged; anything else may have been put there since, or was there before if the handle is not of this pool.
     #[cold]
     pub(super) fn missing<T: Tx + ?Sized>(&self, tx: &mut T, at: u64) -> Error {
         self.why(tx, at).unwrap_or_else(|error| error)
@@ -114,7 +114,7 @@ impl Expected {
         if Tag::from_word(word).is_some() || super::bytes::is_head(word) {
             return Ok(Error::WrongType { expected: (self.name)(), at });
         }
-        let owned = |named: &roots::Named| named.root.at == at && named.root.kind == self.kind;
+        let owned = |named: &roots::NamedRoot| named.root.at == at && named.root.kind == self.kind;
         if roots::all(tx)?.iter().any(owned) {
             return Ok(Error::corrupt("a collection's tag", at));
         }

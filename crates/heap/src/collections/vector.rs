@@ -18,8 +18,8 @@ const HEADER: usize = 64;
 
 /// A growable array of `T`: a handle to it.
 ///
-/// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
-/// another collection, or of one of other elements, and with `Misuse` if none is there.
+/// In addition to the errors listed for each operation, all fail with `WrongType` if the header is that of another
+/// collection, or of one of other elements, and with `Misuse` if there is no header.
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -37,7 +37,7 @@ const HEADER: usize = 64;
 /// ```
 pub struct Vector<T> {
     at: u64,
-    /// The identifier of the pool that it was made in; 0 if that is not known.
+    /// The identifier of the pool that the handle was made in; 0 if unknown.
     pool: u64,
     of: PhantomData<fn() -> T>,
 }
@@ -69,10 +69,10 @@ impl<T: Persist> Vector<T> {
         Vector { at, pool: 0, of: PhantomData }
     }
 
-    /// The vector whose header is at `at`, if that is one of these elements.
+    /// The vector whose header is at `at`, after a check of its types.
     ///
     /// # Errors
-    /// `WrongType` if it is another collection; `Misuse` if none is there.
+    /// `WrongType` if it is another collection; `Misuse` if there is none.
     pub fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<Self> {
         let vector = Vector { pool: tx.moment().pool, ..Self::new(at) };
         vector.len(tx).map(|_| vector)
@@ -120,8 +120,8 @@ impl<T: Persist> Vector<T> {
         Ok(self.len(tx)? == 0)
     }
 
-    /// Where the element `index` is, if there is one: to read and write parts of it. It stays
-    /// there until the vector is shorter.
+    /// The address of the element `index`, if there is one, to read and write parts of it. It is valid until the
+    /// vector becomes shorter.
     ///
     /// # Errors
     /// `Corrupt` if the vector is damaged.
@@ -239,7 +239,7 @@ impl<T: Persist> Vector<T> {
         }))
     }
 
-    /// Calls `each` with every element, in order; an error of its ends the walk.
+    /// Calls `each` with every element, in order; an error that it returns ends the walk.
     ///
     /// # Errors
     /// What `each` returns; `Corrupt` if the vector is damaged.
@@ -265,8 +265,8 @@ impl<T: Persist> Vector<T> {
         Ok(())
     }
 
-    /// Frees up to about `budget` blocks; `true` when all are freed, the vector itself too. In
-    /// between it is a shorter vector.
+    /// Frees up to about `budget` blocks. Returns `true` when all are freed, including the vector itself. In between
+    /// it is a shorter vector.
     ///
     /// # Errors
     /// `Corrupt` if it is damaged; `ReadOnly`, `TooLarge`.
@@ -302,7 +302,7 @@ pub(super) fn create_untyped<X: Tx + ?Sized>(tx: &mut X, tag: u64, pitch: u64) -
     Ok(header.at())
 }
 
-/// [`Vector::push`], of an element's bytes, as many as it has.
+/// [`Vector::push`], of an element's bytes.
 pub(super) fn push_untyped<X: Tx + ?Sized>(tx: &mut X, at: u64, bytes: &[u8]) -> Result<()> {
     let (segments, len) = open(tx, at)?;
     segments.reserve(tx, len)?;
@@ -311,7 +311,7 @@ pub(super) fn push_untyped<X: Tx + ?Sized>(tx: &mut X, at: u64, bytes: &[u8]) ->
     tx.write_word(at + LEN, len + 1)
 }
 
-/// The segments and the length of the vector at `at`, whatever its elements are.
+/// The segments and the length of the vector at `at`, whatever its elements.
 pub(super) fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<(Segments, u64)> {
     let found = Tag::read(tx, at)?;
     let known = found == Tag { types: found.types, ..tag(&[]) };
@@ -327,7 +327,7 @@ pub(super) fn open<X: Tx + ?Sized>(tx: &mut X, at: u64) -> Result<(Segments, u64
     Ok((segments, len))
 }
 
-/// [`Vector::destroy_some`], whatever the elements are.
+/// [`Vector::destroy_some`], whatever the elements.
 pub(super) fn destroy_some<X: Tx + ?Sized>(tx: &mut X, at: u64, budget: u64) -> Result<bool> {
     let (segments, len) = open(tx, at)?;
     let kept = segments.without_last(len, budget.max(1));
@@ -339,7 +339,7 @@ pub(super) fn destroy_some<X: Tx + ?Sized>(tx: &mut X, at: u64, budget: u64) -> 
     Ok(kept == 0)
 }
 
-/// [`Vector::check`], whatever the elements are.
+/// [`Vector::check`], whatever the elements.
 pub(super) fn check<X: Tx + ?Sized>(tx: &mut X, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     let (segments, len) = open(tx, at)?;
     visit(at)?;

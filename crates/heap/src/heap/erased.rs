@@ -1,7 +1,6 @@
-//! Heaps, sessions and transactions whose memory and engine are known only when the program runs.
-//! Code on them is compiled once, and not again for each memory and engine; each access costs it
-//! a virtual call or two. For all that is not timed natively: pools of any engine, simulated
-//! machines, tests.
+//! Heaps, sessions and transactions whose memory and engine are known only at run time. Code that uses them is
+//! compiled once, and not for each memory and engine; each access costs a virtual call or two. For everything that is
+//! not timed natively: pools of any engine, simulated machines, tests.
 
 use super::{Heap, HeapSession};
 use crate::alloc::Space;
@@ -37,11 +36,11 @@ pub trait AnyHeap: Sync {
     /// See [`Engine::CRASH_CONSISTENT`].
     fn is_crash_consistent(&self) -> bool;
 
-    /// As [`Engine::tend`].
+    /// As [`Engine::flush_due`].
     ///
     /// # Errors
-    /// As [`Engine::tend`].
-    fn tend(&self) -> Result<()>;
+    /// As [`Engine::flush_due`].
+    fn flush_due(&self) -> Result<()>;
 
     /// As [`Engine::tune`].
     fn tune(&self, tuning: &Tuning);
@@ -103,8 +102,8 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
         E::CRASH_CONSISTENT
     }
 
-    fn tend(&self) -> Result<()> {
-        self.engine.tend()
+    fn flush_due(&self) -> Result<()> {
+        self.engine.flush_due()
     }
 
     fn tune(&self, tuning: &Tuning) {
@@ -133,16 +132,16 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
 }
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
-    /// The session with its memory and engine forgotten.
+    /// The session with its type erased.
     pub fn erased(self) -> AnySession {
         AnySession(Box::new(self))
     }
 }
 
-/// The body of a transaction whose result is kept elsewhere.
+/// The body of a transaction, which keeps its own result.
 type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 
-/// What a session does, without types of its own.
+/// A session's operations, without type parameters of their own.
 trait Erased: Send {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
@@ -315,7 +314,7 @@ impl AnySession {
     }
 }
 
-/// What `body` returned when `run` has run it, and the commit's ticket.
+/// The result of `body`, which `run` has run, and the commit's ticket.
 fn with_result<R>(
     mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
     run: impl FnOnce(&mut Body<'_>) -> Result<Ticket>,
@@ -328,12 +327,12 @@ fn with_result<R>(
     Ok((result.expect("a committed body has returned"), ticket))
 }
 
-/// A transaction on some memory with some engine, as a type that has a size: for code that is
-/// generic over transactions, and is to be compiled for this one only.
+/// A transaction on some memory with some engine, as a sized type: for code that is generic over transactions, and
+/// should be compiled only for this one.
 pub struct AnyTx<'t>(&'t mut (dyn Tx + 't));
 
 impl<'t> AnyTx<'t> {
-    /// `tx`, whatever it is.
+    /// Wraps `tx`.
     pub fn new(tx: &'t mut (dyn Tx + 't)) -> Self {
         AnyTx(tx)
     }

@@ -1,4 +1,4 @@
-//! The parts of a transaction one by one, for callers that cannot pass a closure. The caller,
+//! A transaction's steps as separate calls, for callers that cannot pass a closure. The caller,
 //! [`Handle`](crate::Handle), keeps track of whether one is running.
 
 use super::{HeapSession, HeapTx, Running};
@@ -9,7 +9,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// Begins a transaction; none is running.
     pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
         self.place.begin(self.watched)?;
-        // The caller cannot be run again.
+        // The caller cannot be re-run.
         self.session.begin_unfailing(mode);
         Ok(())
     }
@@ -42,10 +42,10 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         Ok(ticket)
     }
 
-    /// Nothing, if the calling thread may commit the running transaction.
+    /// Checks that the calling thread may commit the running transaction.
     ///
     /// # Errors
-    /// `Nested` if it is inside of another one on the pool, for which the commit would wait.
+    /// `Nested` if the thread is inside another transaction on the pool, for which the commit would wait.
     pub(crate) fn check_alone(&self) -> Result<()> {
         self.place.check_others(self.watched)
     }
@@ -54,7 +54,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<Ticket> {
-        // Whatever becomes of the commit, the transaction is over.
+        // Whether or not the commit succeeds, the transaction is over.
         self.place.end();
         self.commit_by(commit)
     }

@@ -1,4 +1,4 @@
-//! That an engine which is not crash-sync-safe on a memory is refused before anything is written.
+//! Tests that an engine that is not crash-sync-safe on a memory is refused before anything is written.
 
 use super::{Format, Heap, Opening};
 use crate::error::OpenError;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 const FORMAT: Format =
     Format { limit: 4 << 20, log: None, id: 1, requires: None, checksums: false };
 
-/// Would be redo logging that cannot fence. It is never asked for anything.
-struct Unsafe;
+/// Redo logging on a memory that cannot fence. No method of it is ever called.
+struct UnfencedEngine;
 
-impl Engine<Reference> for Unsafe {
+impl Engine<Reference> for UnfencedEngine {
     const NAME: &'static str = "unsafe";
     type Session = <RedoEngine<Reference> as Engine<Reference>>::Session;
 
@@ -50,7 +50,7 @@ impl Engine<Reference> for Unsafe {
 #[test]
 fn an_unsafe_engine_is_refused_before_anything_is_written() {
     let memory = Arc::new(Reference::new(FORMAT.limit, Domain::Transient));
-    let refused = |made: Result<Heap<Reference, Unsafe>, OpenError>| match made {
+    let refused = |made: Result<Heap<Reference, UnfencedEngine>, OpenError>| match made {
         Err(OpenError::Contents(error @ Error::NotSafe { .. })) => {
             assert!(error.to_string().contains("it cannot fence"), "{error}");
         }

@@ -1,6 +1,6 @@
 //! When the space of free pages goes back to the file system.
 //!
-//! What holds always: it does not where something vouches for what is in free pages, that is, in a pool with
+//! Invariant: space is not given back if checksums include the contents of free pages, that is, in a pool with
 //! checksums of all pages, and with an engine that has checksums of lines.
 
 use super::Heap;
@@ -8,10 +8,10 @@ use perdura_engine::{Engine, Result};
 use perdura_memory::{Memory, PAGE};
 use std::sync::atomic::Ordering;
 
-/// Free bytes that are left to the pool, for what it needs next, and the share of its space that they may be.
+/// Free bytes left to the pool as a reserve, and the share of its space that they may be.
 const SPARE: u64 = 16 << 20;
 const SHARE: u64 = 4;
-/// Bytes in a run of pages that is worth a hole.
+/// Bytes of the smallest run of pages that is worth a hole.
 const HOLE: u64 = 64 << 10;
 
 impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
@@ -20,9 +20,9 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         !superblock.checksums && E::beside_log(superblock.limit) == 0
     }
 
-    /// Gives space back to the file system if more than a quarter of what the pool has, and more than 16 MiB,
-    /// is free: some of it, so that it should be called again, now and then. Once begun, it goes on until there
-    /// is none left in runs of 64 KiB, but for calls between which some was needed again. The bytes given back.
+    /// Gives a part of the free space back to the file system, if more than a quarter of the pool's space, and more
+    /// than 16 MiB, is free; to be called now and then. Once begun, it goes on until no run of 64 KiB is left,
+    /// skipping calls between which the program needed space again. Returns the bytes given back.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -34,7 +34,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let (free, limbo) = space.unreleased();
         let needed = space.has_secured();
         if begun.load(Ordering::Relaxed) {
-            // A program that fills the pool would need again what is given back.
+            // A program that fills the pool would soon need the space again.
             if needed {
                 return Ok(0);
             }
@@ -47,7 +47,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         }
         let mut released = self.release_run()?;
         if released == 0 && limbo > 0 {
-            // A little that is in limbo may keep many pages from being free.
+            // A few bytes in limbo may keep many pages from being free.
             self.checkpoint()?;
             released = self.release_run()?;
         }
@@ -57,8 +57,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         Ok(released)
     }
 
-    /// Gives back to the file system what is free in runs of 64 KiB. The bytes given back: none where the pool
-    /// has checksums of all pages, or its engine has some of lines, or the file system takes nothing back.
+    /// Gives all free runs of 64 KiB back to the file system. Returns the bytes given back: 0 if the pool has
+    /// checksums of all pages, or its engine has checksums of lines, or the file system takes nothing back.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -76,16 +76,16 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         Ok(released)
     }
 
-    /// One run, or a part of it.
+    /// Releases one run, or a part of it.
     fn release_run(&self) -> Result<u64> {
         match self.shared.space.release(&*self.memory, HOLE / PAGE) {
             Ok(released) => Ok(released),
-            // What the file system does not take back is only not given back; but for a failure of the medium.
+            // If the file system refuses, the space is just not given back; but a failure of the medium is an error.
             Err(_) => Ok(self.memory.check_fence().map(|()| 0)?),
         }
     }
 
-    /// Gives one free page back that has been used, if there is one: for crash tests.
+    /// Gives back one free page that has been used, if there is one: for crash tests.
     ///
     /// # Errors
     /// `Io` when the memory fails.

@@ -1,10 +1,9 @@
 //! A transaction on a heap, as its body sees it.
 //!
-//! What always holds: a body writes to the pages, where objects are, and nowhere before them. The
-//! header, the log and the page table are the heap's own; the allocator writes the page table, and named
-//! roots their list's head.
+//! Invariant: a body writes only to the pages, where objects are. The header, the log and the page table before them
+//! belong to the heap; the allocator writes the page table, and the named roots write the head of their list.
 
-use super::Shared;
+use super::SharedState;
 use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
@@ -15,11 +14,11 @@ use perdura_engine::{Access, Error, Mode, Result, Session, Ticket};
 pub struct HeapTx<'a, S: Session> {
     session: &'a mut S,
     local: &'a mut Local,
-    shared: &'a Shared,
+    shared: &'a SharedState,
     reclaimable: &'a dyn Fn() -> Ticket,
     /// Where the pages begin.
     pages: u64,
-    /// A named root is being set.
+    /// Whether a named root is being set.
     naming: bool,
 }
 
@@ -27,14 +26,14 @@ impl<'a, S: Session> HeapTx<'a, S> {
     pub(super) fn new(
         session: &'a mut S,
         local: &'a mut Local,
-        shared: &'a Shared,
+        shared: &'a SharedState,
         reclaimable: &'a dyn Fn() -> Ticket,
     ) -> Self {
         let pages = shared.space.layout().pages;
         HeapTx { session, local, shared, reclaimable, pages, naming: false }
     }
 
-    /// A write before the pages.
+    /// A write to an offset before the pages.
     #[cold]
     fn write_before(&mut self, at: u64, value: u64) -> Result<()> {
         if self.naming && at == CATALOGUE {
@@ -104,7 +103,7 @@ impl<S: Session> Access for HeapTx<'_, S> {
 }
 
 impl<S: Session> HeapTx<'_, S> {
-    /// Takes what is free.
+    /// Takes free space.
     fn take(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Option<Fresh>> {
         if self.session.mode() == Mode::Read {
             return Err(Error::ReadOnly);
@@ -112,7 +111,7 @@ impl<S: Session> HeapTx<'_, S> {
         if len == 0 {
             return Err(Error::Invalid("an allocation of 0 bytes"));
         }
-        let Shared { space, memory, .. } = self.shared;
+        let SharedState { space, memory, .. } = self.shared;
         if len > memory.limit() {
             return Err(Error::Full { requested: len });
         }
@@ -120,14 +119,14 @@ impl<S: Session> HeapTx<'_, S> {
         self.local.allocate(&mut *self.session, space, &**memory, purpose, len, whole)
     }
 
-    /// Takes what is free, or can be had.
+    /// Takes free space, or makes some free.
     fn take_or_reclaim(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
         for attempt in 0..3 {
             if let Some(fresh) = self.take(purpose, len, whole)? {
                 return Ok(fresh);
             }
             let space = &self.shared.space;
-            // First what the log has let go meanwhile, then what it can be made to let go.
+            // First reclaims what the log has released meanwhile, then makes it release more.
             space.reclaim((self.reclaimable)());
             space.collect_pages();
             if attempt == 1 && space.has_limbo() {
@@ -138,7 +137,7 @@ impl<S: Session> HeapTx<'_, S> {
         let Some(source) = self.shared.space.refusal() else {
             return Err(Error::Full { requested: len });
         };
-        // A medium that failed is not helped by space.
+        // More space does not help if the medium failed.
         self.shared.memory.check_fence()?;
         Err(Error::NoSpace { requested: len, source })
     }
@@ -174,7 +173,7 @@ impl<S: Session> Tx for HeapTx<'_, S> {
         }
         self.local.savepoints.changed();
         if self.local.savepoints.may_undo(fresh.place) {
-            // What is stored past the log is not undone.
+            // Stores without a log cannot be undone.
             return self.session.write_bytes(fresh.at + from, bytes);
         }
         self.session.write_fresh(fresh.at + from, bytes)

@@ -1,7 +1,7 @@
 //! Values that a pool can hold: numbers, arrays, tuples, options, and a program's own structs and enums of them.
 //!
-//! What always holds: a value takes the same bytes in every program and on every machine, without padding, and bytes
-//! that are no value (the third variant of an enum that has two) are an error where they are read.
+//! Invariant: a value takes the same bytes in every program and on every machine, without padding, and bytes that are
+//! no valid value (the third variant of an enum that has two) are an error when they are read.
 //!
 //! Reading order: [`Persist`], [`name`](TypeName) (which type is which), `plain` (the types that need no derive),
 //! `record` (what derived code calls).
@@ -80,7 +80,7 @@ pub use record::{Itself, Member, Reader, Writer, largest, size};
     note = "derive it: `#[derive(Clone, Copy, perdura::Persist)]`; byte strings of any length are `perdura::collections::Bytes`"
 )]
 pub trait Persist: Copy + 'static {
-    /// A value's bytes: `[u8; N]`, or what is laid out as such.
+    /// A value's bytes: `[u8; N]`, or a type with that layout.
     type Bytes: Pod;
 
     /// The type's name.
@@ -89,6 +89,6 @@ pub trait Persist: Copy + 'static {
     /// The value's bytes, in little-endian order.
     fn to_stored(self) -> Self::Bytes;
 
-    /// The value that has these bytes; `None` if none has.
+    /// The value with these bytes; `None` if there is none.
     fn from_stored(bytes: &Self::Bytes) -> Option<Self>;
 }

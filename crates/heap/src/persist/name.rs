@@ -1,5 +1,5 @@
-//! Names of types that are the same in every program and on every machine, so that a collection made of
-//! some types is not taken for one of others of the same size.
+//! Names of types that are the same in every program and on every machine, so that a collection of some types is not
+//! taken for one of other types of the same size.
 //!
 //! A collection's header keeps 24 bits of a hash of its types' names
 //! ([`form`](crate::collections::form)): a mistake goes unnoticed once in 16 million times.
@@ -17,9 +17,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeName {
     text: &'static str,
-    /// What it is made of.
+    /// The types that it is made of.
     of: &'static [TypeName],
-    /// Of a record's fields, or an enum's variants; empty for other types.
+    /// The names of a record's fields, or of an enum's variants; empty for other types.
     names: &'static [&'static str],
     /// Elements of an array, or words.
     count: Option<usize>,
@@ -28,19 +28,18 @@ pub struct TypeName {
 }
 
 impl TypeName {
-    /// That of a program's own type: of the program's choice, and never changed while pools hold values
-    /// of the type. A type whose layout has changed is another one, and has another name:
-    /// `"bank.Account.2"`.
+    /// The name of a program's own type: chosen by the program, and never changed while pools hold values of the type.
+    /// A type whose layout has changed is another type, and needs another name: `"bank.Account.2"`.
     pub const fn new(text: &'static str) -> Self {
         TypeName::generic(text, &[])
     }
 
-    /// That of a generic type, with its parameters. A tuple is one without a name.
+    /// The name of a generic type, with its parameters. A tuple is one with an empty identifier.
     pub const fn generic(text: &'static str, of: &'static [TypeName]) -> Self {
         TypeName { text, of, names: &[], count: None, choice: false }
     }
 
-    /// That of a struct, or of a variant, with its fields' names and types.
+    /// The name of a struct or variant, with its fields' names and types.
     pub const fn record(
         text: &'static str,
         names: &'static [&'static str],
@@ -49,7 +48,7 @@ impl TypeName {
         TypeName { names, ..TypeName::generic(text, of) }
     }
 
-    /// That of an enum, with its variants' names and what they hold.
+    /// The name of an enum, with its variants' names and contents.
     pub const fn choice(
         text: &'static str,
         names: &'static [&'static str],
@@ -58,7 +57,7 @@ impl TypeName {
         TypeName { names, choice: true, ..TypeName::generic(text, of) }
     }
 
-    /// That of a type with a number for a parameter.
+    /// The name of a type with a number as a parameter.
     pub(crate) const fn counted(text: &'static str, count: usize) -> Self {
         TypeName { count: Some(count), ..TypeName::new(text) }
     }
@@ -67,7 +66,7 @@ impl TypeName {
         TypeName { count: Some(count), ..TypeName::generic("", of) }
     }
 
-    /// A hash of the name, taken into another.
+    /// Adds a hash of the name to another hash.
     pub(crate) const fn hash(&self, seed: u64) -> u64 {
         let mut hash = mix(hash_text(self.text, seed), self.of.len() as u64);
         let mut index = 0;
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
     use crate::{Persist, Ptr};
 
-    /// Pools hold hashes of these: they must stay as they are.
+    /// Pools hold hashes of these names, which must therefore stay the same.
     #[test]
     fn names_stay_as_they_are() {
         let names = [

@@ -1,4 +1,4 @@
-//! Types that are kept as they are.
+//! Types that are stored as they are.
 
 use super::{Persist, TypeName};
 use crate::Ptr;
@@ -102,7 +102,7 @@ impl<T: Persist, const N: usize> Persist for [T; N] {
 
     #[inline]
     fn from_stored(bytes: &Self::Bytes) -> Option<Self> {
-        // The first item stands in for those that follow until each of them is read.
+        // The first item is a placeholder for the others until each of them is read.
         let Some(first) = bytes.first() else {
             return Some([(); N].map(|()| unreachable!("an array without items")));
         };
@@ -114,7 +114,7 @@ impl<T: Persist, const N: usize> Persist for [T; N] {
     }
 }
 
-/// A byte that says whether a value follows, and its bytes.
+/// A byte that says whether there is a value, and the value's bytes.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, packed)]
 pub struct Maybe<B>(u8, B);

@@ -1,4 +1,4 @@
-//! What derived code calls, and pointers to fields.
+//! Functions that derived code calls, and pointers to fields.
 
 use super::{Persist, TypeName};
 use crate::Ptr;
@@ -10,7 +10,7 @@ pub const fn size<T: Persist>() -> usize {
     size_of::<T::Bytes>()
 }
 
-/// The largest of these sizes; 0 of none.
+/// The largest of these sizes; 0 if there are none.
 pub const fn largest(sizes: &[usize]) -> usize {
     let (mut most, mut index) = (0, 0);
     while index < sizes.len() {
@@ -22,7 +22,7 @@ pub const fn largest(sizes: &[usize]) -> usize {
     most
 }
 
-/// Stands for a type in its own name.
+/// A placeholder for a type in its own name.
 #[derive(Clone, Copy)]
 pub struct Itself;
 
@@ -39,13 +39,13 @@ impl Persist for Itself {
     }
 }
 
-/// Writes fields, one after the other.
+/// Writes fields one after the other.
 pub struct Writer<'a> {
     rest: &'a mut [u8],
 }
 
 impl<'a> Writer<'a> {
-    /// Writes to `bytes`, from its beginning on.
+    /// Writes to `bytes`, from the start.
     #[inline(always)]
     pub fn new(bytes: &'a mut [u8]) -> Self {
         Writer { rest: bytes }
@@ -54,7 +54,7 @@ impl<'a> Writer<'a> {
     /// Writes one.
     ///
     /// # Panics
-    /// If there is no room left: derived code has made it.
+    /// If there is no room left: derived code has reserved enough.
     #[inline(always)]
     pub fn put<T: Persist>(&mut self, value: T) {
         let (to, rest) = std::mem::take(&mut self.rest).split_at_mut(size::<T>());
@@ -63,13 +63,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads fields, one after the other.
+/// Reads fields one after the other.
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, from its beginning on.
+    /// Reads `bytes`, from the start.
     #[inline(always)]
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A field `F` of a struct `S`: where it lies in one. `#[persist(fields)]` makes them; see [`Persist`].
+/// A field `F` of a struct `S`: its offset in the struct. `#[persist(fields)]` makes them; see [`Persist`].
 ///
 /// ```
 /// use perdura::{Persist, Ptr};
@@ -104,13 +104,13 @@ pub struct Member<S, F> {
 }
 
 impl<S, F> Member<S, F> {
-    /// The field that begins `offset` bytes after the struct does.
+    /// The field that begins `offset` bytes after the struct's start.
     #[doc(hidden)]
     pub const fn at(offset: u64) -> Self {
         Member { offset, of: PhantomData }
     }
 
-    /// Bytes of the struct before it.
+    /// Its offset in the struct.
     pub const fn offset(self) -> u64 {
         self.offset
     }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(Order::from_stored(&[2, 0, 0, 0, 0, 0, 0, 2, 0]), None);
     }
 
-    /// Pools hold hashes of these: they must stay as they are.
+    /// Pools hold hashes of these names, which must therefore stay the same.
     #[test]
     fn names_are_made_of_the_definition() {
         assert_eq!(Renamed::TYPE_NAME, crate::persist::TypeName::new("test.Named"));

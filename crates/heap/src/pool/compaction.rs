@@ -1,15 +1,15 @@
-//! Emptying pages of which most is free.
+//! Emptying pages that are mostly free.
 //!
-//! What always holds: the pool only says which pages are to be emptied. Who knows what points to an object in
-//! them moves it, in transactions as all others.
+//! Invariant: the pool only chooses the pages to be emptied. Code that knows the pointers to an object in them moves
+//! it, in ordinary transactions.
 
-use super::{Handle, Inner, Pool};
+use super::{EngineHeap, Handle, Pool};
 use perdura_engine::Result;
 
 impl Pool {
-    /// Begins to empty pages of which most is free, if that makes at least `least` free pages. Moving what is in
-    /// them is for programs that know what points to it: see [`Tx::is_sparse`](crate::Tx::is_sparse). `None` if
-    /// it is not worth it, or if one is under way.
+    /// Begins to empty pages that are mostly free, if that makes at least `least` pages free. Moving the objects in
+    /// them is left to programs that know the pointers to them: see [`Tx::is_sparse`](crate::Tx::is_sparse). `None` if
+    /// it is not worth it, or if a compaction is under way.
     pub fn compact(&self, least: u64) -> Option<Compaction> {
         let pages = each!(&self.inner.inner, heap => heap.space().start_emptying(least));
         (pages > 0).then(|| Compaction { pool: self.clone(), pages })
@@ -17,7 +17,7 @@ impl Pool {
 }
 
 impl Handle {
-    /// The pool that it is of.
+    /// The pool that is compacted.
     pub const fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -54,15 +54,15 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// How many they are.
+    /// Number of pages being emptied.
     pub const fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Ends it; returns how many of the pages are free now.
+    /// Ends it. Returns how many of the pages are free now.
     ///
     /// # Errors
-    /// As [`Pool::checkpoint`], without which what was moved is not free.
+    /// As [`Pool::checkpoint`], without which the old places of moved objects are not free.
     pub fn finish(self) -> Result<u64> {
         self.pool.checkpoint()?;
         Ok(each!(&self.pool.inner.inner, heap => heap.space().stop_emptying()))

@@ -1,6 +1,6 @@
-//! Commits that are awaited: a thread waits for them in place of the tasks.
+//! Awaited commits: a thread waits for them instead of the tasks.
 //!
-//! What always holds: every [`Durable`] that was handed out is resolved, at the latest when the pool is closed.
+//! Invariant: every [`Durable`] that was handed out is resolved, at the latest when the pool is closed.
 
 use crate::heap::AnySession;
 use perdura_engine::{Error, Result, Ticket};
@@ -28,11 +28,11 @@ impl Future for Durable {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let mut outcome = lock(&self.0.outcome);
-        match std::mem::replace(&mut *outcome, Outcome::Taken) {
-            Outcome::Known(result) => Poll::Ready(result),
-            Outcome::Taken => panic!("a future was polled after it had resolved"),
-            Outcome::Open(_) => {
-                *outcome = Outcome::Open(Some(context.waker().clone()));
+        match std::mem::replace(&mut *outcome, CommitOutcome::Taken) {
+            CommitOutcome::Known(result) => Poll::Ready(result),
+            CommitOutcome::Taken => panic!("a future was polled after it had resolved"),
+            CommitOutcome::Open(_) => {
+                *outcome = CommitOutcome::Open(Some(context.waker().clone()));
                 Poll::Pending
             }
         }
@@ -45,56 +45,56 @@ impl fmt::Debug for Durable {
     }
 }
 
-/// What is known of a commit.
-enum Outcome {
-    /// Nothing yet; the task to wake.
+/// The state of an awaited commit.
+enum CommitOutcome {
+    /// Still waiting; the task to wake.
     Open(Option<Waker>),
     Known(Result<()>),
-    /// The future has returned it.
+    /// The future has returned the result.
     Taken,
 }
 
 struct Promise {
     ticket: Ticket,
-    outcome: Mutex<Outcome>,
+    outcome: Mutex<CommitOutcome>,
 }
 
 impl Promise {
     fn new(ticket: Ticket) -> Arc<Self> {
-        Arc::new(Promise { ticket, outcome: Mutex::new(Outcome::Open(None)) })
+        Arc::new(Promise { ticket, outcome: Mutex::new(CommitOutcome::Open(None)) })
     }
 
     fn resolve(&self, result: Result<()>) {
-        let before = std::mem::replace(&mut *lock(&self.outcome), Outcome::Known(result));
-        if let Outcome::Open(Some(waker)) = before {
+        let before = std::mem::replace(&mut *lock(&self.outcome), CommitOutcome::Known(result));
+        if let CommitOutcome::Open(Some(waker)) = before {
             waker.wake();
         }
     }
 }
 
-/// What the thread is to wait for, in the order in which it was asked.
+/// The tickets to wait for, in the order of the requests.
 #[derive(Default)]
-struct Asked {
+struct WaitRequests {
     promises: Vec<Arc<Promise>>,
     stop: bool,
 }
 
 #[derive(Default)]
-struct Queue {
-    asked: Mutex<Asked>,
+struct WaitQueue {
+    asked: Mutex<WaitRequests>,
     changed: Condvar,
 }
 
-/// The thread; it ends before this has been dropped.
+/// The thread; it has ended when this is dropped.
 pub(super) struct Waiter {
-    queue: Arc<Queue>,
+    queue: Arc<WaitQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Waiter {
     /// Starts it, with a session of its own.
     pub(super) fn start(mut session: AnySession) -> Result<Self> {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(WaitQueue::default());
         let own = queue.clone();
         let wait = move || {
             while let Some(promises) = own.next() {
@@ -119,8 +119,8 @@ impl Waiter {
     }
 }
 
-impl Queue {
-    /// What to wait for next; `None` at the end.
+impl WaitQueue {
+    /// The next ticket to wait for; `None` at the end.
     fn next(&self) -> Option<Vec<Arc<Promise>>> {
         let mut asked = lock(&self.asked);
         while asked.promises.is_empty() {
@@ -143,7 +143,7 @@ impl Drop for Waiter {
     }
 }
 
-/// Nothing that is done under these locks can leave things half done.
+/// No operation under these locks can leave their data inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

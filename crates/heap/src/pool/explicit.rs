@@ -1,24 +1,24 @@
 //! Transactions that are begun and ended by calls, for callers that cannot pass a closure: another language, an
 //! interpreter, a protocol.
 //!
-//! What always holds: a handle has at most one transaction open. One in which something failed
-//! can only be rolled back, whether its owner looked at the failure or not.
+//! Invariant: a handle has at most one transaction open. One in which an operation failed can only be rolled back,
+//! even if the caller ignored the failure.
 
 use super::Handle;
 use crate::tx::Tx;
 use perdura_engine::{Error, Mode, Result, Ticket};
 
-/// The transaction that is open.
-pub(super) struct Open {
+/// The open transaction.
+pub(super) struct OpenTransaction {
     mode: Mode,
-    /// Something in it has failed.
+    /// Whether an operation in it has failed.
     failed: bool,
 }
 
 impl Handle {
-    /// Begins a transaction; waits for those that must end first. It must be ended by
-    /// [`commit`](Self::commit) or [`abort`](Self::abort), and is rolled back when the handle is
-    /// dropped before. While it is open, others wait.
+    /// Begins a transaction, after waiting for those that must end first. It must be ended by [`commit`](Self::commit)
+    /// or [`abort`](Self::abort), and is rolled back if the handle is dropped before. While it is open, other
+    /// transactions wait.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -35,45 +35,43 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` when one is open already; `Nested` if the calling thread is inside of one on another
-    /// handle of the pool.
+    /// `Invalid` when one is open already; `Nested` if the calling thread is inside one on another handle of the pool.
     pub fn begin(&mut self, mode: Mode) -> Result<()> {
         self.check_closed()?;
         self.session.begin(mode)?;
-        self.open = Some(Open { mode, failed: false });
+        self.open = Some(OpenTransaction { mode, failed: false });
         Ok(())
     }
 
-    /// What the open transaction may do; `None` when none is open.
+    /// The open transaction's mode; `None` when none is open.
     pub fn open(&self) -> Option<Mode> {
         self.open.as_ref().map(|open| open.mode)
     }
 
-    /// Runs `body` inside the open transaction. If `body` fails, the transaction stays open, but
-    /// can only be rolled back; if it panics, it is.
+    /// Runs `body` inside the open transaction. If `body` fails, the transaction stays open, but can only be rolled
+    /// back; if `body` panics, it is rolled back.
     ///
     /// # Errors
-    /// What `body` returned; `Invalid` when no transaction is open, `Aborted` when an earlier
-    /// call in it has failed.
+    /// The error of `body`; `Invalid` when no transaction is open, `Aborted` when an earlier call in it has failed.
     pub fn within<R>(&mut self, body: impl FnOnce(&mut dyn Tx) -> Result<R>) -> Result<R> {
         let open = self.open.take().ok_or(NONE_OPEN)?;
         if open.failed {
             self.open = Some(open);
             return Err(failed());
         }
-        // A panic leaves no transaction open: the session has rolled it back.
+        // After a panic no transaction is open: the session has rolled it back.
         let result = self.session.within(body);
-        self.open = Some(Open { failed: result.is_err(), ..open });
+        self.open = Some(OpenTransaction { failed: result.is_err(), ..open });
         result
     }
 
-    /// As [`within`](Self::within), but an operation that fails does not keep the transaction from being committed.
+    /// As [`within`](Self::within), but a failed operation does not prevent the commit.
     pub(super) fn within_open<R>(
         &mut self,
         body: impl FnOnce(&mut dyn Tx) -> Result<R>,
     ) -> Result<R> {
         let open = self.open.take().ok_or(NONE_OPEN)?;
-        // A panic leaves no transaction open: the session has rolled it back.
+        // After a panic no transaction is open: the session has rolled it back.
         let result = self.session.within(body);
         self.open = Some(open);
         result
@@ -82,9 +80,8 @@ impl Handle {
     /// Commits the open transaction logically, with a ticket for the durable commit.
     ///
     /// # Errors
-    /// `Invalid` when none is open, `Aborted` when a call in it has failed, or why the commit
-    /// failed; it is rolled back then. `Nested`, and it stays open, if the calling thread is inside of
-    /// another transaction on the pool.
+    /// `Invalid` when none is open, `Aborted` when a call in it has failed, or why the commit failed; it is rolled
+    /// back then. `Nested`, and it stays open, if the calling thread is inside another transaction on the pool.
     pub fn commit(&mut self) -> Result<Ticket> {
         self.end_open()?;
         self.session.commit()
@@ -93,14 +90,13 @@ impl Handle {
     /// As [`commit`](Self::commit), but returns when it is durable.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit); after `Io` the transaction may or may not be there when the
-    /// pool is opened again.
+    /// As [`commit`](Self::commit); after `Io` the transaction may or may not be there when the pool is opened again.
     pub fn commit_awaited(&mut self) -> Result<Ticket> {
         self.end_open()?;
         self.session.commit_awaited()
     }
 
-    /// To be called before a commit. A transaction that has failed is rolled back here.
+    /// Called before a commit. A transaction that has failed is rolled back here.
     fn end_open(&mut self) -> Result<()> {
         if self.open.is_some() {
             self.session.check_alone()?;
@@ -120,7 +116,7 @@ impl Handle {
         }
     }
 
-    /// Closures run between such transactions, not inside them.
+    /// Closures run between these transactions, not inside them.
     pub(super) fn check_closed(&self) -> Result<()> {
         match self.open {
             None => Ok(()),

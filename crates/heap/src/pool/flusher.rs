@@ -1,4 +1,4 @@
-//! The background flusher: under an engine whose commits may wait, it makes those durable that no session waits for.
+//! The background flusher: under an engine that lets commits wait, it flushes those that no session waits for.
 
 use perdura_engine::Engine;
 use perdura_memory::Mapped;
@@ -10,17 +10,17 @@ use std::time::Duration;
 /// How often it runs.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// The thread; it ends before this has been dropped.
+/// The thread; it has ended when this is dropped.
 pub(super) struct Flusher {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Flusher {
-    /// Starts it, if the engine needs one. If no thread can be started, commits that no session
-    /// waits for become durable with later ones, or when the pool is closed.
+    /// Starts it, if the engine needs one. If no thread can be started, commits that no session waits for become
+    /// durable with later ones, or when the pool is closed.
     pub(super) fn of<E: Engine<Mapped>>(engine: &Arc<E>) -> Option<Self> {
-        if !E::TENDED {
+        if !E::NEEDS_FLUSHER {
             return None;
         }
         let (stop, engine) = (Arc::new(AtomicBool::new(false)), engine.clone());
@@ -28,7 +28,7 @@ impl Flusher {
         let flush = move || {
             while !stopped.load(Ordering::Acquire) {
                 // A failure shows again when a session waits.
-                let _ = engine.tend();
+                let _ = engine.flush_due();
                 thread::park_timeout(EVERY);
             }
         };

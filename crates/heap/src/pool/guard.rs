@@ -1,4 +1,4 @@
-//! Transactions as values, for code that a closure does not fit.
+//! Transactions as values, for code that does not fit into a closure.
 
 use super::Handle;
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 
 /// A transaction that is open, and is rolled back unless it is committed: [`Handle::begin_write`], [`Handle::begin_read`].
 ///
-/// It can be used wherever a [`Tx`] can. Others wait while it is open, under the engines whose writers take turns. An
-/// operation costs some more than in a closure: the engine is found anew each time.
+/// It can be used wherever a [`Tx`] can. Other transactions wait while it is open, under engines whose writers take
+/// turns. Each operation costs a little more than in a closure, since the engine is looked up each time.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -36,12 +36,12 @@ pub struct Transaction<'h> {
     lane: u32,
     /// When the last operation ended.
     moment: Moment,
-    /// The thread that began it is inside of it, as far as deadlocks are looked for.
+    /// It stays on the thread that began it, which counts as inside it when deadlocks are looked for.
     not_send: PhantomData<*const ()>,
 }
 
 impl Handle {
-    /// Begins a transaction that is a value. Waits for those that must end first.
+    /// Begins a transaction as a value, after waiting for those that must end first.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -65,7 +65,7 @@ impl<'h> Transaction<'h> {
         Ok(Transaction { handle, mode, lane, moment, not_send: PhantomData })
     }
 
-    /// Commits, and returns when that is durable.
+    /// Commits, and returns when the commit is durable.
     ///
     /// # Errors
     /// Why it failed; it is rolled back then. After `Io` the transaction may or may not be there when the pool is

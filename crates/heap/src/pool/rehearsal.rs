@@ -1,4 +1,4 @@
-//! What a rehearsed opening tells of the real one.
+//! What a rehearsed opening determines for the real one.
 
 use crate::alloc::layout::{Use, taken};
 use crate::superblock::Superblock;
@@ -8,12 +8,12 @@ use std::ops::Range;
 /// A pool's file that can be opened.
 pub(super) struct Rehearsed {
     pub(super) superblock: Superblock,
-    /// What must have space in the file: all but free pages to which recovery stores nothing, and the part of
-    /// the page table for pages that there are not.
+    /// The ranges that must have space in the file: everything except free pages to which recovery stores nothing, and
+    /// the page table's entries for pages that do not exist.
     pub(super) needed: Vec<Range<u64>>,
 }
 
-/// The ranges that must have space, of a memory on which the opening was rehearsed, ascending.
+/// The ranges that must have space, ascending, of a memory on which the opening was rehearsed.
 pub(super) fn needed<M: Memory>(memory: &Noting<M>, superblock: &Superblock) -> Vec<Range<u64>> {
     let layout = superblock.layout;
     let pages = layout.pages_in(memory.len());
@@ -36,7 +36,7 @@ pub(super) fn needed<M: Memory>(memory: &Noting<M>, superblock: &Superblock) -> 
             Some(Use::Free) => (1, false),
             Some(Use::Slots(..)) => (1, taken(words) != 0),
             Some(Use::Run(run)) => (run.min(pages - page), true),
-            // It would have been refused.
+            // The real opening would have refused it.
             None => (1, true),
         };
         if used || memory.was_stored_to(layout.page(page) / PAGE) {
@@ -44,7 +44,7 @@ pub(super) fn needed<M: Memory>(memory: &Noting<M>, superblock: &Superblock) -> 
         }
         page += len;
     }
-    // What is behind the last whole page is not the allocator's.
+    // Bytes after the last whole page do not belong to the allocator.
     needed.add(layout.page(pages)..memory.len().max(layout.page(pages)));
     needed.0
 }
@@ -52,7 +52,7 @@ pub(super) fn needed<M: Memory>(memory: &Noting<M>, superblock: &Superblock) -> 
 struct Ranges(Vec<Range<u64>>);
 
 impl Ranges {
-    /// Adds a range behind all others.
+    /// Adds a range after all others.
     fn add(&mut self, range: Range<u64>) {
         match self.0.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,

@@ -1,5 +1,5 @@
-//! A transaction on a pool as if its free pages were scattered, and its blocks in pages that are to be
-//! emptied: so that strings lie in pieces, and blocks move, in a pool that has room.
+//! A transaction that pretends that the pool's free pages are scattered, and its blocks in pages that are to be
+//! emptied: strings lie in pieces, and blocks move, in a pool that has room.
 
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Mode, Result};
@@ -12,8 +12,7 @@ pub struct ScatteredTx<'a> {
 }
 
 impl<'a> ScatteredTx<'a> {
-    /// `tx`, of which no more than `largest` bytes are free in one place, and whose blocks are to be moved
-    /// if `moves`.
+    /// Wraps `tx`: at most `largest` bytes seem to be free in one place, and its blocks are to be moved if `moves`.
     pub fn new(tx: &'a mut dyn Tx, largest: u64, moves: bool) -> Self {
         ScatteredTx { tx, largest, moves }
     }

@@ -1,4 +1,4 @@
-//! A transaction that notes which words it writes: for counting lines on a real pool.
+//! A transaction that records which words it writes: for counting lines on a real pool.
 
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Mode, Result};
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 /// The words that one transaction wrote in a line, a bit each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Words {
-    /// Those that go through the log.
+    /// Words written through the log.
     pub written: u8,
-    /// Those of fresh blocks.
+    /// Words of fresh blocks.
     pub fresh: u8,
 }
 
-/// What a transaction wrote itself, by the offsets of lines. The allocator's part is not seen.
+/// What a transaction wrote itself, by the offsets of lines. The allocator's writes are not seen.
 #[derive(Clone, Debug, Default)]
 pub struct Writes(pub BTreeMap<u64, Words>);
 
@@ -26,14 +26,14 @@ impl Writes {
     }
 }
 
-/// A transaction that notes what is written.
+/// A transaction that records its writes.
 pub struct TracedTx<'a> {
     tx: &'a mut dyn Tx,
     writes: &'a mut Writes,
 }
 
 impl<'a> TracedTx<'a> {
-    /// `tx`, of which `writes` is to be told.
+    /// Wraps `tx`, and records in `writes`.
     pub fn new(tx: &'a mut dyn Tx, writes: &'a mut Writes) -> Self {
         TracedTx { tx, writes }
     }

@@ -1,5 +1,5 @@
-//! What programs are written with: collections by name, iterators, errors of their own, transactions as values,
-//! commits that are awaited.
+//! The interface of programs: collections by name, iterators, error types of their own, transactions as values,
+//! awaited commits.
 
 use super::traps::{on_every_engine, options};
 use perdura::collections::{Bytes, Cell, HashMap, OrderedMap, Vector};
@@ -86,7 +86,7 @@ fn iterators_give_each_entry_once() -> Result<()> {
                 part,
                 all.iter().copied().filter(|(key, _)| (3..=10).contains(key)).collect::<Vec<_>>()
             );
-            // From both ends, which meet in the middle.
+            // From both ends, until they meet.
             let (mut ends, mut met) = (map.iter(tx, ..)?, Vec::new());
             while let Some(first) = ends.next().transpose()? {
                 met.push(first);
@@ -145,7 +145,7 @@ fn a_transaction_that_is_a_value_is_rolled_back_unless_it_commits() {
         let mut tx = session.begin_write().unwrap();
         let words = tx.open_or_create::<Words>("words").unwrap();
         words.insert(&mut tx, b"one", 1).unwrap();
-        // What fails in it fails alone.
+        // A failed operation does not fail the transaction.
         assert!(tx.allocate_refused());
         let ticket = tx.submit().unwrap();
         session.wait(ticket).unwrap();
@@ -223,7 +223,7 @@ fn commits_are_awaited() {
             tasks.map(|task| task.join().unwrap()).into_iter().max()
         });
         assert_eq!(last, Some(60));
-        // One that is never polled does no harm.
+        // A future that is never polled does no harm.
         let (_, ticket) = pool.session().unwrap().submit(|_| Ok(())).unwrap();
         drop(pool.durable(ticket));
     });

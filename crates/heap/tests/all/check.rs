@@ -1,5 +1,5 @@
-//! Planted damages and garbage: `check` names them, opening refuses or recovers, nothing panics,
-//! nothing refused is written to.
+//! Planted damage and garbage: `check` reports it, opening refuses or recovers, nothing panics, nothing is written to
+//! a refused pool.
 
 use perdura::check::check;
 use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Vector, kind};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE: usize = 4096;
 
-/// A closed pool with one of each collection, and where they are.
+/// A closed pool with one of each collection, and their offsets.
 fn sample(folder: &Path) -> (PathBuf, Vec<u64>) {
     let path = folder.join("sample.pool");
     let pool = Options::new().size(4 << 20).create(&path).unwrap();

@@ -5,7 +5,7 @@ use perdura::collections::{Bytes, HashMap, OrderedMap, Pair, Total, Vector};
 use perdura::testing::TestHeap;
 use perdura::{Error, Result};
 
-/// Runs a check on seeds of proptest's choice, and sees to it that nothing is left.
+/// Runs a check with seeds chosen by proptest, and asserts that no block is left.
 fn on_test_heap(cases: u32, check: impl Fn(&mut Run<'_>, u64) -> Result<()>) {
     let config =
         proptest::test_runner::Config { cases, failure_persistence: None, ..Default::default() };

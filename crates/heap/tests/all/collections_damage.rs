@@ -1,4 +1,4 @@
-//! Collections in a damaged pool: errors, no panics, no walks without end.
+//! Collections in a damaged pool: errors, no panics, no endless walks.
 
 use perdura::collections::model::Rng;
 use perdura::collections::{
@@ -82,7 +82,7 @@ impl All {
     }
 }
 
-/// Damage: a few words that are random, or that some other place holds.
+/// Damage: a few words become random, or copies of other words.
 fn damage(heap: &mut TestHeap, rng: &mut Rng) {
     let blocks = heap.live_blocks();
     let any = |rng: &mut Rng| {

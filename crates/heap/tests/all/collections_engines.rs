@@ -10,14 +10,14 @@ use perdura_memory::{AnyMemory, Domain, Reference};
 use std::sync::Arc;
 
 const LIMIT: u64 = 4 << 20;
-/// A power cut comes after one transaction in this many.
+/// One transaction in this many is followed by a power cut.
 const CUTS: u64 = 16;
 
 fn format() -> Format {
     Format { limit: LIMIT, log: Some(256 << 10), id: 1, requires: None, checksums: false }
 }
 
-/// Every model check, on transactions that `run` runs. Each begins and ends with an empty heap.
+/// Every model check, with transactions run by `run`. Each begins and ends with an empty heap.
 fn every_check(run: &mut Run<'_>, seed: u64) -> Result<()> {
     let small = |rng: &mut Rng| rng.below(200);
     let string = |rng: &mut Rng| rng.bytes(60);
@@ -35,7 +35,7 @@ fn every_check(run: &mut Run<'_>, seed: u64) -> Result<()> {
     model::check_blob(run, seed, 80)
 }
 
-/// On plain memory, with all of it free again at the end.
+/// On plain memory; at the end all of it is free again.
 fn in_plain_memory(engine: Family, seed: u64) {
     let heap = engine.in_ram(format());
     let free = |heap: &dyn AnyHeap| {
@@ -50,7 +50,7 @@ fn in_plain_memory(engine: Family, seed: u64) {
     assert_eq!(free(&*heap), before, "{}, seed {seed}: something is left", engine.name);
 }
 
-/// A heap whose power is cut now and then, between transactions.
+/// A heap whose power is sometimes cut between transactions.
 struct Unreliable {
     engine: Family,
     memory: Arc<Reference>,
@@ -73,7 +73,7 @@ impl Unreliable {
         heap.session()?.transaction(|tx| body(tx))
     }
 
-    /// What was acknowledged must be there afterwards, and nothing else.
+    /// Afterwards exactly the acknowledged transactions must be there.
     fn cut(&mut self) {
         let cut = match self.rng.below(3) {
             0 => Cut::None,
@@ -81,7 +81,7 @@ impl Unreliable {
             _ => Cut::Seed(self.rng.next()),
         };
         let after = Arc::new(self.memory.after_power_cut(cut));
-        // What the heap does when it ends is not to be cut.
+        // The end of the heap itself is not cut.
         drop(self.heap.take());
         self.memory = after;
         let opened = self.engine.open(&AnyMemory::new(self.memory.clone()));

@@ -1,11 +1,11 @@
-//! What operations cost in lines: the figures of docs/collections.md.
+//! The cost of operations in lines: the figures of docs/collections.md.
 
 use perdura::Tx;
 use perdura::collections::model::Rng;
 use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Pair, Total, Vector};
 use perdura::testing::TestHeap;
 
-/// Ignores what an operation returns.
+/// Discards an operation's result.
 fn done<R>(_: R) {}
 
 /// Means over many operations.
@@ -48,7 +48,7 @@ const OPS: u64 = 10_000;
 /// An operation on a key, given by its number.
 type Operation<'a> = &'a dyn Fn(&mut TestHeap, u64);
 
-/// What a map needs to get, update, insert and remove a key; `set` is given a key and a value.
+/// The lines for getting, updating, inserting and removing a key of a map; `set` is given a key and a value.
 fn map_costs(
     name: &str,
     heap: &mut TestHeap,
@@ -72,7 +72,7 @@ fn map_costs(
     all
 }
 
-/// Words to be keys.
+/// Words used as keys.
 fn words() -> impl Fn(u64) -> u64 {
     let mut rng = Rng(7);
     let keys: Vec<u64> = (0..N + OPS).map(|_| rng.next()).collect();

@@ -1,6 +1,6 @@
-//! Creations that are cut short, and pools that many open, make and look at, at once.
+//! Interrupted creations, and pools that many processes open, create and inspect at the same time.
 //!
-//! The kills are of real processes: this program, run again with what it is to do in its environment.
+//! The kills are of real processes: this program, run again with its task in the environment.
 
 use perdura::check::check;
 use perdura::{Domain, EngineKind, MapError, OpenError, Options, Purpose, Root, TxExt};
@@ -34,7 +34,7 @@ fn child(task: &str, path: &Path) -> Child {
         .unwrap()
 }
 
-/// Only a child has something to do here.
+/// Does something only in a child process.
 #[test]
 fn what_a_child_does() {
     let (Ok(task), Ok(path)) = (std::env::var(TASK), std::env::var(PATH)) else { return };
@@ -44,7 +44,7 @@ fn what_a_child_does() {
             check(Path::new(&path), &|_, _, _| Ok(false)).unwrap();
         },
         "open" => {
-            // Keeps what it got, so that the others find it taken.
+            // Keeps the pool open, so that the others find it in use.
             let opened = Options::new().open(&path);
             let pool = match opened {
                 Ok(pool) => pool,
@@ -69,7 +69,7 @@ fn put(path: &Path, value: u64) {
         .unwrap();
 }
 
-/// Wherever a creation is killed, the next one works, and leaves no litter.
+/// Wherever a creation is killed, the next one works, and leaves no stray files.
 #[test]
 fn a_creation_killed_anywhere_is_made_good() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn a_creation_that_fails_leaves_nothing() {
     assert!(matches!(weaker.open_or_create(&path), Err(OpenError::Weaker { .. })));
     assert!(options().size(1).open_or_create(&path).is_err());
     assert_eq!(names(folder.path()), BTreeSet::new());
-    // What is there already is never replaced, whatever it is.
+    // An existing file is never replaced, whatever it is.
     fs::write(&path, b"precious").unwrap();
     assert!(options().open_or_create(&path).is_err() && options().create(&path).is_err());
     assert_eq!(fs::read(&path).unwrap(), b"precious");
@@ -142,7 +142,7 @@ fn one_of_many_openers_has_the_pool() {
             let opened: Vec<_> = std::thread::scope(|scope| {
                 let open = || {
                     barrier.wait();
-                    // In the first round it is made, too.
+                    // In the first round it is created, too.
                     options().engine(engine).open_or_create(&path)
                 };
                 let openers: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
@@ -153,7 +153,7 @@ fn one_of_many_openers_has_the_pool() {
             for error in opened.iter().filter_map(|opened| opened.as_ref().err()) {
                 assert!(matches!(error, OpenError::Map(MapError::Locked(_))), "{error}");
             }
-            // Left without being closed, so that the next round has to recover it.
+            // Left without being closed, so that the next round must recover it.
             opened.into_iter().filter_map(Result::ok).for_each(std::mem::forget);
             let left = fs::read(&path).unwrap();
             fs::remove_file(&path).unwrap();
@@ -182,7 +182,7 @@ fn one_of_many_processes_has_the_pool_while_others_look() {
     }
 }
 
-/// A look that goes on beside an opening hinders it as little as one that is over.
+/// An inspection hinders an opening at the same time as little as a finished one.
 #[test]
 fn pools_open_beside_checks() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ fn pools_open_beside_checks() {
         let looker = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let report = check(&path, &|_, _, _| Ok(false)).unwrap();
-                // It may be disturbed, but says so then.
+                // The inspection may be disturbed, but then reports that.
                 let told = report.notes.iter().any(|note| note.contains("another process"));
                 assert!(report.is_whole() || told, "{:?}", report.problems);
             }

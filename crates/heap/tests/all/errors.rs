@@ -1,8 +1,8 @@
-//! What the library says when something is full or damaged: provoked for real, and held to the
-//! words of docs/errors.md.
+//! The library's errors when something is full or damaged, each caused for real, and compared with the words of
+//! docs/errors.md.
 //!
-//! A full disk is a small file system of this program's own, in a namespace of its own; where the
-//! system does not permit that, what needs it is skipped, and says so.
+//! A full disk is a small file system of this program's own, in its own namespace; where the system does not permit
+//! that, the tests that need it are skipped, and say so.
 
 use perdura::collections::{HashMap, OrderedMap};
 use perdura::superblock::Superblock;
@@ -11,10 +11,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The texts that people are told of, of which each is provoked here.
+/// The documented texts, each of which is provoked here.
 const TABLE: &str = include_str!("../../../../docs/errors.md");
 
-/// The text must have these words, and the table must have them, too.
+/// Asserts that the text has these words, and that the table has them, too.
 #[track_caller]
 fn says(error: &impl ToString, words: &[&str]) {
     let text = error.to_string();
@@ -35,7 +35,7 @@ fn refused(path: &Path) -> OpenError {
     error
 }
 
-/// Allocates until there is no more.
+/// Allocates until nothing is left.
 fn fill(pool: &Pool, bytes: u64) -> (u64, Error) {
     let mut handle = pool.session().unwrap();
     for count in 0.. {
@@ -103,7 +103,7 @@ fn a_full_disk() {
     }
 }
 
-/// Only the child of the test above has something to do here.
+/// Does something only in the child of the test above.
 #[test]
 fn on_a_small_disk() {
     let Some(disk) = std::env::var_os("PERDURA_TEST_SMALL_DISK").map(PathBuf::from) else { return };
@@ -117,7 +117,7 @@ fn on_a_small_disk() {
         says(&error, &["the pool cannot grow to", "No space left on device"]);
         says(&error, &["free space on its file system, or raise the quota"]);
         assert!(count > 10 && pool.cannot_grow().is_some());
-        // What needs no room goes on; and with space, all does.
+        // Operations that need no room go on; and with space, all do.
         let mut handle = pool.session().unwrap();
         handle.transaction(|tx| tx.set_root("none", perdura::Root { at: 0, kind: 1 })).unwrap();
         fs::remove_file(&filler).unwrap();
@@ -126,7 +126,7 @@ fn on_a_small_disk() {
         drop(handle);
         pool.close().unwrap();
 
-        // No room to make a pool, nor for the holes of one that was copied sparsely.
+        // No room to create a pool, nor for the holes of a sparse copy.
         let sparse = disk.join("sparse");
         let bytes = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
@@ -148,8 +148,8 @@ fn on_a_small_disk() {
     println!("small disk: done");
 }
 
-/// A sync that fails: of a file system in a file, on another file system that is full. That takes
-/// the rights of an administrator, and a loop device; without them it is skipped.
+/// A sync that fails: of a file system in a file, on another file system that is full. It takes administrator's rights
+/// and a loop device; without them it is skipped.
 #[test]
 fn a_failed_sync() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn a_failed_sync() {
     }
 }
 
-/// Only the child of the test above has something to do here.
+/// Does something only in the child of the test above.
 #[test]
 fn on_a_failing_disk() {
     let Some(folder) = std::env::var_os("PERDURA_TEST_FAILING_DISK").map(PathBuf::from) else {
@@ -196,7 +196,7 @@ fn on_a_failing_disk() {
         &error,
         &["nothing more can be made durable through this mapping: repair the cause, then open"],
     );
-    // For good, though there is room again.
+    // The failure is permanent, though there is room again.
     drop(filler);
     fs::remove_file(folder.join("small/filler")).unwrap();
     says(&store().unwrap_err(), &["writing to the pool's medium failed"]);
@@ -204,12 +204,12 @@ fn on_a_failing_disk() {
     println!("failing disk: {error}\nfailing disk: done");
 }
 
-/// A limit on the size of files is an error, and not the signal that ends a process.
+/// A limit on the size of files is an error, and not a signal that ends the process.
 #[test]
 fn a_limit_on_files() {
     let folder = tempfile::tempdir().unwrap();
     let limited = || {
-        // In blocks of 512 or 1024 bytes, as the shell has it.
+        // The shell's unit is 512 or 1024 bytes.
         let script = "ulimit -f 8192 && exec \"$0\" --exact errors::under_a_limit --nocapture";
         Command::new("sh")
             .args(["-c", script])
@@ -221,14 +221,14 @@ fn a_limit_on_files() {
     let output = limited();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("under a limit: done"), "{output:?}");
-    // A pool that is longer than the limit is not opened where it would be written to.
+    // A pool longer than the limit is not opened for writing.
     let path = folder.path().join("long");
     drop(perdura_memory::Mapped::create(&path, 20 << 20, Default::default()).unwrap());
     let output = limited();
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Only the child of the test above has something to do here.
+/// Does something only in the child of the test above.
 #[test]
 fn under_a_limit() {
     let Some(folder) = std::env::var_os("PERDURA_TEST_UNDER_A_LIMIT").map(PathBuf::from) else {
@@ -250,7 +250,7 @@ fn under_a_limit() {
     println!("under a limit: done");
 }
 
-/// The program's mistakes: none of them is called damage, or a full pool.
+/// Mistakes of the program: none of them is reported as damage, or as a full pool.
 #[test]
 fn mistakes_of_the_program() {
     fn mistake(body: impl FnMut(&mut dyn Tx) -> perdura::Result<()>, words: &[&str]) {
@@ -356,7 +356,7 @@ fn mistakes_of_the_program() {
     says(&wrote, &["a read-only transaction tried to write; use `transaction` for it"]);
 }
 
-/// Each kind of damage, by what it is answered with.
+/// Each kind of damage, and the error for it.
 #[test]
 fn a_damaged_pool() {
     type Damage = fn(&mut Vec<u8>);

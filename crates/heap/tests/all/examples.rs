@@ -1,9 +1,9 @@
-//! Every type that programs meet has an example in its documentation.
+//! Every public type has an example in its documentation.
 
 use std::fs;
 use std::path::Path;
 
-/// What is in a pool, and how collections store: for tools and for this project's other crates.
+/// Modules for tools and for this project's other crates.
 const INSIDE: [&str; 8] = [
     "alloc",
     "collections/form.rs",
@@ -15,7 +15,7 @@ const INSIDE: [&str; 8] = [
     "testing",
 ];
 
-/// Types whose example is another's.
+/// Types that are shown in another one's example.
 const SHOWN_ELSEWHERE: [(&str, &str); 14] = [
     ("AnyHeap", "Heap"),
     ("AnySession", "Heap"),
@@ -66,7 +66,7 @@ fn look(folder: &Path, source: &Path, without: &mut Vec<String>) {
                     documentation.clear();
                 }
                 None if line.starts_with("///") => documentation += line,
-                // Attributes stand between.
+                // Skips attributes.
                 None if line.is_empty() || line.starts_with("}") => documentation.clear(),
                 None => {}
             }

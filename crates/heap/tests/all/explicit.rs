@@ -1,4 +1,4 @@
-//! Transactions begun and ended by calls of their own, and which allocation an offset lies in.
+//! Transactions begun and ended by calls, and `extent`.
 
 use perdura::{
     EngineKind, Error, Extent, Handle, Mode, Options, Pool, Purpose, Root, TxExt, check,
@@ -12,7 +12,7 @@ fn on_every_engine(test: impl Fn(&Pool)) {
         let pool = Options::new().size(8 << 20).engine(engine).create(&path).unwrap();
         test(&pool);
         pool.close().unwrap();
-        // What the tests' roots own is not said: nothing is counted as leaked.
+        // The blocks that the tests' roots own are unknown: nothing is counted as leaked.
         let report = check::check(&path, &|_, _, _| Ok(false)).unwrap();
         assert!(report.is_whole(), "{engine}: {:?}", report.problems);
     }

@@ -1,4 +1,4 @@
-//! Engines with their types forgotten: what is tried on all of them is compiled once.
+//! Engines with their types erased: tests of all engines are compiled once.
 
 use perdura::{AnyHeap, Engine, Format, Heap, OpenError, Opening, Recovery};
 use perdura_engine::{Result, on_each_engine};
@@ -48,14 +48,14 @@ impl Family {
         all
     }
 
-    /// All engines that are whole after a crash.
+    /// All crash-consistent engines.
     pub(crate) fn crash_consistent() -> Vec<Self> {
         let mut all = Vec::new();
         on_each_engine!(crash_consistent add::<AnyMemory>(&mut all));
         all
     }
 
-    /// A new heap in so many bytes of plain memory.
+    /// A new heap in `bytes` bytes of plain memory.
     pub(crate) fn in_ram(&self, format: Format) -> Box<dyn AnyHeap> {
         let memory = AnyMemory::new(Arc::new(Ram::new(format.limit)));
         self.create(&memory, format).expect("a heap")
@@ -66,7 +66,7 @@ impl Family {
         (self.create)(Arc::new(memory.clone()), format)
     }
 
-    /// The heap that is there.
+    /// Opens the heap in a memory.
     pub(crate) fn open(&self, memory: &AnyMemory) -> Opened {
         (self.open)(Arc::new(memory.clone()))
     }

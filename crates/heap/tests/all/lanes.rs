@@ -1,5 +1,5 @@
-//! Lanes: what tells sessions apart that are open at the same time, and the counts of large maps, which have a
-//! part for each.
+//! Lanes, which tell apart sessions that are open at the same time, and the counts of large maps, which have a part
+//! for each lane.
 
 use crate::family::Family;
 use perdura::collections::model::Rng;
@@ -44,12 +44,12 @@ fn sessions_that_are_open_together_have_lanes_of_their_own() {
     }
 }
 
-/// Inserts and removes random keys of its own; returns what it has left there.
+/// Inserts and removes random keys of its own. Returns the number of entries left.
 fn toggle(heap: &dyn AnyHeap, map: Map, seed: u64) -> u64 {
     let (mut session, mut rng) = (heap.session().unwrap(), Rng(seed));
     let mut left = 0u64;
     for step in 0..3000 {
-        // Grows, and shrinks again, to less than is kept in lanes.
+        // Grows, and shrinks again, to less than the lanes hold.
         let inserts = if step < 1800 { 9 } else { 1 };
         let key = rng.below(2000) * 2 + seed;
         let inserted = rng.below(10) < inserts;
@@ -114,7 +114,7 @@ fn drain(heap: &mut TestHeap, map: Map, keys: std::ops::Range<u64>) {
     }
 }
 
-/// The map is whole, has this many entries, and owns every block.
+/// Checks that the map is intact, has this many entries, and owns every block.
 fn check(heap: &mut TestHeap, map: Map, entries: u64) {
     let mut blocks = Vec::new();
     let mut visit = |at| {
@@ -179,7 +179,7 @@ fn lanes_are_moved_with_their_map() {
     check(heap, map, 0);
 }
 
-/// Gives a large map the header that it had before there were lanes: one count, and a tag that says no more.
+/// Gives a large map the header that it had before lanes existed: one count, and no flag for lanes in the tag.
 fn make_old(heap: &mut TestHeap, map: Map) {
     heap.run(&mut |tx| {
         let (entries, lanes) = (map.len(tx)?, tx.read_word(map.at() + 24)?);
@@ -216,7 +216,7 @@ fn an_older_program_takes_a_map_with_lanes_for_another_type() {
     let map = large(heap);
     let laned = heap.peek(map.at());
     make_old(heap, map);
-    // It compares the tag with the one that it knows.
+    // A program without lanes compares the tag with the one it knows.
     assert_ne!(heap.peek(map.at()), laned);
     fill(heap, map, 5000..5200);
     assert_eq!(heap.peek(map.at()), laned);

@@ -1,4 +1,4 @@
-//! Byte strings in pieces, and blocks that move out of pages.
+//! Byte strings in pieces, and blocks moved out of pages.
 
 use perdura::collections::model::{self, Rng, Run};
 use perdura::collections::{Blob, Bytes, HashMap};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 
-/// The collections against std's, where no two free pages are neighbours.
+/// The collections against std's, with no two adjacent free pages.
 #[test]
 fn strings_are_right_in_pieces() {
     for seed in 0..20 {
@@ -50,7 +50,7 @@ fn values_waste_little() {
     }
 }
 
-/// What is read may be damaged: no walk is endless, and nothing is believed that cannot be.
+/// Data that is read may be damaged: no walk is endless, and nothing impossible is believed.
 #[test]
 fn damaged_pieces_are_errors() {
     let mut heap = TestHeap::new();
@@ -121,10 +121,10 @@ fn a_map_stays_the_same_while_its_blocks_move() {
             break;
         }
     }
-    // Only now: what is freed is not taken again before.
+    // Only now, so that freed blocks are not reused before.
     heap.commit();
     let after = blocks(&mut heap);
-    // The header, and the buckets.
+    // The header, and the buckets, stay.
     let stay = before.intersection(&after).count();
     assert!(after.len() == before.len() && stay < 20, "{stay} of {} stay", before.len());
     for index in 0..300 {
@@ -135,7 +135,7 @@ fn a_map_stays_the_same_while_its_blocks_move() {
     assert_eq!(heap.live(), 0);
 }
 
-/// Pages of which every second slot is free become free pages.
+/// Pages with every second slot free become free pages.
 #[test]
 fn sparse_pages_are_emptied() {
     let memory = Arc::new(AnyMemory::new(Arc::new(Ram::new(8 << 20))));
@@ -170,7 +170,7 @@ fn sparse_pages_are_emptied() {
     assert!(emptied * 10 >= chosen * 9, "{emptied} of {chosen} pages are empty");
     assert!(heap.space().usage().free_page_bytes >= emptied * PAGE);
     assert!(five(&mut session).is_ok());
-    // What was moved is what it was.
+    // The moved blocks have their contents.
     session
         .read(|tx| {
             for &at in &now {
@@ -184,7 +184,7 @@ fn sparse_pages_are_emptied() {
     assert_eq!(heap.space().start_emptying(64), 0, "what is left is not worth it");
 }
 
-/// A map in a pool whose free pages are all apart goes on without larger tables.
+/// A map in a pool without adjacent free pages goes on without larger tables.
 #[test]
 fn a_map_grows_where_no_two_pages_are_neighbours() {
     let folder = tempfile::tempdir().unwrap();

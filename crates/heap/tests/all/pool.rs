@@ -116,7 +116,7 @@ fn pools_grow_on_demand() {
     assert!(matches!(Options::new().size(1 << 40).open(&path), Err(OpenError::Limit(_))));
 }
 
-/// What an engine keeps beside its log is not taken from the log.
+/// The areas that an engine keeps beside its log do not reduce the log.
 #[test]
 fn the_log_is_as_large_as_asked_for() {
     let folder = tempfile::tempdir().unwrap();

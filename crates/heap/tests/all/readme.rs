@@ -1,4 +1,4 @@
-//! The program in the README is the example, and works.
+//! The program in the README equals the example, and works.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn the_program_is_the_example() {
     assert_eq!(program, example);
 }
 
-/// What an example prints, in this folder.
+/// The output of an example, run in this folder.
 fn run(name: &str, arguments: &[&str], folder: &Path) -> String {
     // Examples are built next to the tests.
     let tests = std::env::current_exe().unwrap();

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 /// Bytes of an object.
 const OBJECT: u64 = 100_000;
-/// A little log, so that most of the file is pages.
+/// A small log, so that most of the file is pages.
 const LOG: u64 = 1 << 20;
 
 fn bytes() -> u64 {
@@ -36,8 +36,8 @@ fn occupied(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
 }
 
-/// Adds objects to a list of so many, until there are `bytes` of them, each filled with its number. The first
-/// error, if one comes before.
+/// Adds objects to a list, until there are `bytes` of them, each filled with its number. Stops at the first error, and
+/// returns it.
 fn more(pool: &Pool, first: u64, bytes: u64) -> Result<(), Error> {
     let mut handle = pool.session()?;
     for number in first..bytes / OBJECT {
@@ -61,7 +61,7 @@ fn list(tx: &mut dyn Tx) -> Result<Vec<u64>, Error> {
     Ok(all)
 }
 
-/// How many objects there are; each must be whole.
+/// Counts the objects; each must be intact.
 fn count(pool: &Pool) -> u64 {
     let mut handle = pool.session().unwrap();
     let objects = handle.read(|tx| {
@@ -91,7 +91,7 @@ fn thin(pool: &Pool, keep: usize) {
     }
 }
 
-/// Gives back what is free, as a server does it, some at a time.
+/// Gives back free space, some at a time, as a server does.
 fn release(pool: &Pool) -> u64 {
     std::iter::from_fn(|| Some(pool.release_some().unwrap())).take_while(|&bytes| bytes > 0).sum()
 }
@@ -126,7 +126,7 @@ fn freed_space_goes_back_and_comes_again() {
                 assert!(released > bytes() * 3 / 4, "{engine}: {released}");
                 assert!(occupied(&path) < full - bytes() * 3 / 4, "{engine}: {}", occupied(&path));
             }
-            // Once it is needed again, none is given back; and nothing is if there is little.
+            // No space is given back while it is needed, or if there is little.
             assert_eq!(release(&pool), 0);
             assert_eq!(count(&pool), 3);
             let after = occupied(&path);
@@ -165,7 +165,7 @@ fn with_checksums_of_all_pages_nothing_goes_back() {
     whole(&path);
 }
 
-/// On a block device the private copies go too, and what was there before is zero in both images.
+/// On a block device the private copies are given back, too, and the old contents are zero in both images.
 #[test]
 fn on_a_block_device_too() {
     const BYTES: u64 = 4 << 20;
@@ -182,7 +182,7 @@ fn on_a_block_device_too() {
         more(&pool, 0, BYTES).unwrap();
         let full = occupied(&path);
         thin(&pool, 1);
-        // For a little none does; a program may ask for it.
+        // Little free space is not released automatically, but on request.
         assert_eq!(release(&pool), 0);
         assert!(pool.release_all().unwrap() > BYTES * 3 / 4);
         assert!(occupied(&path) < full - BYTES * 3 / 4);
@@ -196,7 +196,7 @@ fn on_a_block_device_too() {
 
 const KILLED: &str = "PERDURA_TEST_RELEASE_KILLED";
 
-/// A process dies at any moment of releasing and filling: its pool is whole, and has all that it committed.
+/// A process dies at any moment of releasing and filling: its pool is intact, and has everything it committed.
 #[test]
 fn a_killed_process_leaves_a_sound_pool() {
     for (turn, engine) in
@@ -221,7 +221,7 @@ fn a_killed_process_leaves_a_sound_pool() {
             child.kill().unwrap();
             child.wait().unwrap();
             let pool = Options::new().open(&path).unwrap();
-            // It fills again as soon as it has released.
+            // It is filled again as soon as space has been released.
             assert!(count(&pool) >= 2);
             pool.close().unwrap();
             whole(&path);
@@ -229,7 +229,7 @@ fn a_killed_process_leaves_a_sound_pool() {
     }
 }
 
-/// Only the child of the test above has something to do here.
+/// Does something only in the child of the test above.
 #[test]
 fn one_that_is_killed() {
     let Some(path) = std::env::var_os(KILLED).map(PathBuf::from) else { return };
@@ -246,8 +246,8 @@ fn one_that_is_killed() {
 
 const DISK: &str = "PERDURA_TEST_RELEASE_DISK";
 
-/// Others take the space that a pool has given back: an error tells it, and nothing is lost, nor any signal sent.
-/// The disk is a file system in a file; that takes the rights of an administrator, and a loop device.
+/// Another program takes the space that a pool has given back: that is an error, nothing is lost, and no signal is
+/// sent. The disk is a file system in a file; that takes administrator's rights and a loop device.
 #[test]
 fn a_disk_that_others_have_filled() {
     let folder = tempfile::tempdir().unwrap();
@@ -278,7 +278,7 @@ fn a_disk_that_others_have_filled() {
     eprintln!("skipped: no file system of its own: {told}");
 }
 
-/// Only the child of the test above has something to do here.
+/// Does something only in the child of the test above.
 #[test]
 fn on_a_disk_for_two() {
     let Some(disk) = std::env::var_os(DISK).map(PathBuf::from) else { return };
@@ -297,7 +297,7 @@ fn on_a_disk_for_two() {
         assert!(pool.cannot_grow().is_some());
         thin(&pool, 3);
         assert_eq!(count(&pool), 3);
-        // What it has is enough to be opened, and to be read.
+        // The present space is enough for opening and reading.
         pool.close().unwrap();
         let pool = Options::new().domain(Some(domain)).open(&path).unwrap();
         assert_eq!(count(&pool), 3);

@@ -1,4 +1,4 @@
-//! What sessions keep of the free space: it is not used too early, and not lost to others.
+//! Free space in sessions' stocks: it is not reused too early, and not lost to other sessions.
 
 use crate::family::Family;
 use perdura::collections::model::Rng;
@@ -23,12 +23,12 @@ fn free_bytes(heap: &dyn AnyHeap) -> u64 {
     usage.free_page_bytes + usage.free_slot_bytes
 }
 
-/// The format of a large heap, with a few MiB to fill, and `left` more.
+/// The format of a large heap, with a few MiB to fill, and `left` bytes more.
 fn large(left: u64) -> Format {
     format((21 << 20) + left)
 }
 
-/// Leaves those of a large heap.
+/// Fills a large heap, except for these few MiB.
 fn take_most(heap: &dyn AnyHeap) {
     let taken =
         heap.session().unwrap().transaction(|tx| Ok(tx.allocate(Purpose::Key, 17 << 20)?.at()));
@@ -49,7 +49,7 @@ fn fill(session: &mut AnySession, len: u64) -> Vec<u64> {
     blocks
 }
 
-/// What an idle session has freed is there for another one in a full pool.
+/// In a full pool a session gets the space that an idle one has freed.
 fn others_get_it(engine: Family) {
     let heap = create_large(engine);
     let (mut idle, mut busy) = (heap.session().unwrap(), heap.session().unwrap());
@@ -84,8 +84,7 @@ fn another_session_gets_what_an_idle_one_has_freed() {
     }
 }
 
-/// Several sessions allocate, free and roll back. What a ticket has freed comes again only when that is
-/// reclaimable.
+/// Several sessions allocate, free and roll back. Freed space is reused only when its ticket is reclaimable.
 fn nothing_comes_too_early<E: Engine<AnyMemory>>() {
     let format = large(4 << 20);
     let memory = AnyMemory::new(Arc::new(Ram::new(format.limit)));
@@ -150,7 +149,7 @@ fn nothing_is_used_before_it_can_be_reclaimed() {
     on_each_engine!(rolling_back nothing_comes_too_early::<AnyMemory>());
 }
 
-/// In a large pool sessions take several pages at a time, which are free all the same.
+/// In a large pool sessions take several pages at a time, which still count as free.
 fn large_pools(engine: Family) {
     let heap = engine.in_ram(format(100 << 20));
     let (mut first, mut second) = (heap.session().unwrap(), heap.session().unwrap());
@@ -165,7 +164,7 @@ fn large_pools(engine: Family) {
     assert_eq!(free_bytes(&*heap), before - 3 * PAGE, "{}: kept pages are free", engine.name);
     assert!(a / PAGE / 4 != b / PAGE / 4 && c / PAGE / 4 != b / PAGE / 4, "{}", engine.name);
     assert_eq!(c, a + PAGE, "{}", engine.name);
-    // What the first keeps is there for the second, and the other way round, when there is nothing else.
+    // When nothing else is left, each session gets the pages that the other keeps.
     let mut blocks = fill(&mut second, PAGE);
     blocks.extend(fill(&mut first, PAGE));
     assert_eq!(heap.space().usage().free_page_bytes, 0, "{}", engine.name);
@@ -186,7 +185,7 @@ fn pages_that_sessions_keep_are_free() {
     large_pools(Family::of::<Volatile<_>>());
 }
 
-/// Slots that come back go to those that need them, in a large pool too, whichever session freed them.
+/// Slots that come back go to the sessions that need them, in a large pool too, whichever session freed them.
 fn churn(engine: Family, large: bool) {
     let heap = engine.in_ram(format(100 << 20));
     let mut sessions: Vec<_> = (0..3).map(|_| heap.session().unwrap()).collect();
@@ -234,7 +233,7 @@ fn slots_are_used_again() {
     }
 }
 
-/// What waits in a session's stock counts as in limbo, until a checkpoint frees it.
+/// Space that waits in a session's stock counts as in limbo, until a checkpoint frees it.
 #[test]
 fn a_checkpoint_is_for_what_all_sessions_freed() {
     let heap = create_large(Family::of::<RedoEngine<_>>());

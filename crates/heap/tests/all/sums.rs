@@ -1,5 +1,5 @@
-//! Checksums of pages: every engine keeps them, whatever its transactions do; and damage of each part
-//! of a pool is told.
+//! Checksums of pages: every engine maintains them, whatever its transactions do; and damage to each part of a pool is
+//! detected.
 
 use crate::family::Family;
 use perdura::collections::Bytes;
@@ -33,11 +33,11 @@ fn open(engine: Family, memory: &Arc<Ram>) -> Result<Box<dyn AnyHeap>, OpenError
     engine.open(&AnyMemory::new(memory.clone()))
 }
 
-/// Maps that grow and shrink, with aborts and parts that are undone, and objects of many pages: after
-/// each transaction, in place, and when the heap is opened again, each page has its sum.
+/// Maps that grow and shrink, with aborts and partial undo, and objects of many pages: after each transaction, in
+/// place, and when the heap is opened again, each page has its sum.
 fn sums_are_kept(engine: Family, checksums: bool) {
     if checksums && !engine.keeps_checksums {
-        return; // It keeps no sums of all pages.
+        return; // This engine keeps no sums of all pages.
     }
     let memory = Arc::new(Ram::new(LIMIT));
     let heap = engine.create(&AnyMemory::new(memory.clone()), format(checksums)).unwrap();
@@ -87,7 +87,7 @@ fn every_engine_keeps_the_sums_of_the_page_table() {
     }
 }
 
-/// A heap with a few objects, and where these are; closed, or left by a process that was killed.
+/// A heap with a few objects, and their offsets; closed, or left by a killed process.
 fn sample(engine: Family, closed: bool) -> (Arc<Ram>, [u64; 3]) {
     let memory = Arc::new(Ram::new(LIMIT));
     engine.create(&AnyMemory::new(memory.clone()), format(true)).unwrap().close().unwrap();
@@ -111,7 +111,7 @@ fn sample(engine: Family, closed: bool) -> (Arc<Ram>, [u64; 3]) {
     (memory, objects)
 }
 
-/// What the roots of the sample lead to, all of it read.
+/// Reads all data that the sample's roots lead to.
 fn contents(heap: &dyn AnyHeap) -> Result<Vec<Vec<u8>>> {
     heap.session()?.read(|tx| {
         (0..3)
@@ -125,17 +125,17 @@ fn contents(heap: &dyn AnyHeap) -> Result<Vec<Vec<u8>>> {
     })
 }
 
-/// Damaged objects are told by reads and by writes, with the page's offset; the others are served.
+/// Damaged objects are detected by reads and by writes, with the page's offset; the others are served.
 fn damage_is_noticed_when_read(engine: Family) {
     if !engine.keeps_checksums {
-        return; // It keeps no sums of all pages.
+        return; // This engine keeps no sums of all pages.
     }
     let (memory, [first, second, third]) = sample(engine, true);
     flip(&memory, second + 800);
     let heap = open(engine, &memory).unwrap();
     let mut session = heap.session().unwrap();
     let page = second - second % PAGE;
-    let is_told = |result: Result<()>| {
+    let is_detected = |result: Result<()>| {
         assert!(matches!(result, Err(Error::Corrupt { at, .. }) if at == page), "{}", engine.name);
     };
     for at in [first, third] {
@@ -143,11 +143,11 @@ fn damage_is_noticed_when_read(engine: Family) {
         session.read(|tx| tx.read_bytes(at, &mut bytes)).unwrap();
         assert_eq!(bytes, [1 + u8::from(at == third) * 2; 8]);
     }
-    is_told(session.read(|tx| tx.read_word(second).map(|_| ())));
-    is_told(session.read(|tx| tx.read_bytes(second + 16, &mut [0; 3])));
-    is_told(session.transaction(|tx| tx.write_word(second + 2400, 1)));
-    is_told(session.transaction(|tx| tx.write_bytes(second + 2400, &[3; 100])));
-    // And the sum itself.
+    is_detected(session.read(|tx| tx.read_word(second).map(|_| ())));
+    is_detected(session.read(|tx| tx.read_bytes(second + 16, &mut [0; 3])));
+    is_detected(session.transaction(|tx| tx.write_word(second + 2400, 1)));
+    is_detected(session.transaction(|tx| tx.write_bytes(second + 2400, &[3; 100])));
+    // Damage to the sum itself.
     let (memory, [first, ..]) = sample(engine, true);
     let superblock = Superblock::read(&*memory).unwrap();
     flip(&memory, superblock.places().of(first).unwrap());
@@ -162,10 +162,10 @@ fn damaged_objects_are_noticed_when_they_are_read() {
     }
 }
 
-/// One word of each part is damaged that is always covered: the heap is refused, or all is as it was.
+/// Damages one word of each part that always has a checksum: the heap is refused, or its contents are right.
 fn damage_of_the_rest(engine: Family, closed: bool) {
     if !engine.keeps_checksums {
-        return; // It keeps no sums of all pages.
+        return; // This engine keeps no sums of all pages.
     }
     let (memory, _) = sample(engine, closed);
     let wanted: Vec<Vec<u8>> = (1..4).map(|value| vec![value; 3000]).collect();
@@ -177,7 +177,7 @@ fn damage_of_the_rest(engine: Family, closed: bool) {
     let used = |at: &u64| memory.load(*at) != 0;
     let in_log = (log.start + PAGE..log.end).step_by(8).filter(used).step_by(7).take(100);
     let log = (log.start..log.start + 320).step_by(8);
-    let mut told = 0;
+    let mut detected = 0;
     for at in header.chain(roots).chain(table).chain(log).filter(used).chain(in_log) {
         let damaged = copy(&memory);
         flip(&damaged, at);
@@ -185,11 +185,11 @@ fn damage_of_the_rest(engine: Family, closed: bool) {
             .map_err(|error| error.to_string())
             .and_then(|heap| contents(&*heap).map_err(|error| error.to_string()));
         match read {
-            Err(_) => told += 1,
+            Err(_) => detected += 1,
             Ok(found) => assert_eq!(found, wanted, "{} closed {closed}, {at:#x}", engine.name),
         }
     }
-    assert!(told > 10, "{}: only {told} were told", engine.name);
+    assert!(detected > 10, "{}: only {detected} were detected", engine.name);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn header_log_page_table_and_roots_are_always_covered() {
     }
 }
 
-/// The newer copy of the header is lost of a pool that is in use: the older says that it was closed.
+/// A pool in use loses the newer copy of its header: the older says that it was closed.
 #[test]
 fn an_older_header_loses_nothing() {
     let (memory, _) = sample(REDO, false);
@@ -212,7 +212,7 @@ fn an_older_header_loses_nothing() {
     let heap = open(REDO, &memory).unwrap();
     assert_eq!(heap.recovery().replayed, 3);
     assert_eq!(contents(&*heap).unwrap()[2], vec![3; 3000]);
-    // A whole one, as it was before: a write that was lost.
+    // An intact older copy: a write that was lost.
     let (memory, _) = sample(REDO, false);
     let superblock = Superblock::read(&*memory).unwrap();
     let earlier = Superblock { sequence: superblock.sequence - 3, ..superblock };
@@ -227,7 +227,7 @@ fn superblock_sequence(memory: &Ram) -> u64 {
     [0, PAGE].map(|at| memory.load(at + 16)).into_iter().max().unwrap()
 }
 
-/// The newest checkpoint of the log is lost, after the pool was closed and while it is in use.
+/// The newest checkpoint of the log is lost, after the pool was closed or while it is in use.
 #[test]
 fn an_older_checkpoint_is_noticed() {
     let (memory, _) = sample(REDO, true);

@@ -1,5 +1,5 @@
-//! What a heap says of itself when it ends: a checkpoint that failed leaves no clean pool, a commit that
-//! has happened is not told to have failed, and what a transaction may not write it cannot.
+//! What a heap reports when it ends: after a failed checkpoint the pool is not clean, a commit that has happened is
+//! not reported as failed, and a transaction cannot write where it may not.
 
 use crate::family::Family;
 use perdura::superblock::{CATALOGUE, State, Superblock};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const LIMIT: u64 = 4 << 20;
 const REDO: Family = Family::of::<RedoEngine<AnyMemory>>();
 
-/// Fences can be made to panic.
+/// A switch that makes fences panic.
 #[derive(Default)]
 struct Panicking(AtomicBool);
 
@@ -42,7 +42,7 @@ impl Tried {
         Tried { memory, inner, panicking }
     }
 
-    /// What `run` returns while fences panic.
+    /// Returns the result of `run` while fences panic.
     fn panicking<R>(&self, run: impl FnOnce() -> R) -> std::thread::Result<R> {
         self.panicking.0.store(true, Ordering::Relaxed);
         let result = catch_unwind(AssertUnwindSafe(run));
@@ -63,7 +63,7 @@ fn name<T: Tx + ?Sized>(tx: &mut T, value: u64) -> perdura::Result<()> {
     tx.set_root("value", Root { at, kind: 1000 })
 }
 
-/// The named value of what is left of a pool, and the state that its header told.
+/// The named value of the pool that is left, and the state in its header.
 fn opened(engine: Family, image: &[u8], domain: Domain) -> (Option<u64>, State) {
     let memory = Tried::new(Reference::from_image(image, domain)).memory;
     let state = Superblock::read(&memory).unwrap().state;
@@ -75,7 +75,7 @@ fn opened(engine: Family, image: &[u8], domain: Domain) -> (Option<u64>, State) 
     (value.unwrap(), state)
 }
 
-/// A checkpoint panics, and the program goes on, ends the heap, or closes it: what was acknowledged is
+/// A checkpoint panics, and the program goes on, drops the heap, or closes it: the acknowledged transactions are
 /// there, and the pool is not marked as closed.
 fn a_panic_in_a_checkpoint(engine: Family, domain: Domain) {
     for close in [false, true] {
@@ -105,7 +105,7 @@ fn a_failed_checkpoint_leaves_no_clean_pool() {
     assert_eq!(Superblock::read(&memory.memory).unwrap().state, State::Open);
 }
 
-/// A header that says what is not so: the log is looked at all the same.
+/// A header that wrongly says closed: the log is read all the same.
 fn marked_clean(engine: Family) {
     let domain = Domain::Transient;
     let (memory, heap) = create(engine, domain);
@@ -126,7 +126,7 @@ fn recovery_does_not_take_the_headers_word() {
     }
 }
 
-/// What a transaction freed waits for a checkpoint, and that fails: the transaction has committed.
+/// A checkpoint that should free space after a transaction fails: the transaction has committed.
 fn a_checkpoint_after_a_commit(engine: Family) {
     let (memory, heap) = create(engine, Domain::Transient);
     let mut session = heap.session().unwrap();
@@ -145,7 +145,7 @@ fn a_checkpoint_after_a_commit(engine: Family) {
         name(tx, 8)
     });
     let seen = session.read(|tx| tx.root("value"));
-    // An engine that commits nothing any more says so, and nothing is to be seen.
+    // An engine that no longer commits says so, and no effect is visible.
     let happened = matches!(seen, Ok(Some(_)));
     assert_eq!(committed.is_ok(), happened, "{}: {committed:?}, {seen:?}", engine.name);
     assert!(
@@ -162,7 +162,7 @@ fn a_commit_that_has_happened_is_not_told_to_have_failed() {
     }
 }
 
-/// Every write before the pages is refused, whichever way it takes; the transaction may go on.
+/// Every write before the pages is refused, by whichever way; the transaction may go on.
 fn before_the_pages(engine: Family) {
     let (memory, heap) = create(engine, Domain::Transient);
     let superblock = heap.superblock();
@@ -215,7 +215,7 @@ fn a_transaction_writes_to_the_pages_only() {
     before_the_pages(Family::of::<Volatile<_>>());
 }
 
-/// A header whose count has no next one, though its check is right.
+/// A header whose sequence number is the last one, with a right check.
 #[test]
 fn a_header_that_counts_too_far_is_damage() {
     let (memory, heap) = create(REDO, Domain::Transient);

@@ -1,4 +1,4 @@
-//! Collections that are copied by a program that does not know their types are what they were.
+//! Collections copied by a program that does not know their types equal the originals.
 
 use perdura::collections::untyped::{create, describe, for_each, insert};
 use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Pair, Total, Vector, kind};
@@ -6,7 +6,7 @@ use perdura::testing::TestHeap;
 use perdura::{Purpose, Root};
 use std::collections::BTreeSet;
 
-/// Copies what a root leads to; where it is in the new heap.
+/// Copies a root's collection. Returns its offset in the new heap.
 fn copied(from: &mut TestHeap, root: Root, to: &mut TestHeap) -> u64 {
     let description = describe(from, root).expect("a whole one").expect("a collection");
     assert_eq!(description.kind(), root.kind);
@@ -20,7 +20,7 @@ fn copied(from: &mut TestHeap, root: Root, to: &mut TestHeap) -> u64 {
     at
 }
 
-/// All blocks are the collection's, each once.
+/// Asserts that all blocks are the collection's, each once.
 fn check(heap: &mut TestHeap, root: Root) {
     let mut seen = BTreeSet::new();
     let known = perdura::collections::check_root(heap, root, &mut |at| {
@@ -31,7 +31,7 @@ fn check(heap: &mut TestHeap, root: Root) {
     assert_eq!(seen, heap.live_blocks().into_iter().collect());
 }
 
-/// Short and long, with the same beginnings.
+/// Short and long ones, with the same beginnings.
 fn text(number: u64) -> Vec<u8> {
     let fill = if number.is_multiple_of(3) { 40 } else { number % 20 };
     [vec![b'k'; fill as usize], number.to_be_bytes().to_vec()].concat()
@@ -77,7 +77,7 @@ fn ordered_maps_are_what_they_were() {
     for count in [0u64, 1, 8, 9, 200, 5000] {
         let (mut old, mut new) = two();
         let map = OrderedMap::<Pair<Total, Bytes<3>>, u64, true>::create(&mut old).expect("room");
-        // In no order.
+        // In no particular order.
         for number in (0..count).map(|number| number * 7919 % count.max(1)) {
             let score = Total((number / 3) as f64 - 100.5);
             map.set(&mut old, (score, &text(number)), number).expect("room");
@@ -94,7 +94,7 @@ fn ordered_maps_are_what_they_were() {
             let found = copy.rank(&mut new, (entry.0.0, &entry.0.1)).expect("a rank");
             assert_eq!(found, (rank, true));
         }
-        // It goes on as any other.
+        // The copy can be used as any other.
         for number in 0..count {
             copy.set(&mut new, (Total(number as f64 * 0.7), b"new"), number).expect("room");
             if let Some((key, _)) = copy.nth(&mut new, number / 2).expect("an entry") {

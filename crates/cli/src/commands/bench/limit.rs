@@ -1,5 +1,5 @@
-//! `perdura bench limit`: what the hardware charges, and the engines' smallest transactions as
-//! multiples of one flushed line and a fence, and of what a bare redo log takes for the same.
+//! `perdura bench limit`: the hardware's cost, and the engines' smallest transactions as multiples of one flushed line
+//! and a fence, and of a bare redo log for the same stores.
 
 use crate::bench::knobs::Knobs;
 use crate::bench::options::{Common, Folder, Threads};
@@ -58,12 +58,12 @@ struct Limits {
 struct Smallest {
     name: String,
     line_and_fence_ns: Spread,
-    /// What a bare redo log takes for it.
+    /// The cost of a bare redo log for it.
     bare_log_ns: Spread,
     engines: Vec<EngineReport>,
 }
 
-/// What a transaction does.
+/// The work of a transaction.
 #[derive(Clone, Copy)]
 enum What {
     Add,
@@ -143,7 +143,7 @@ fn on_engines<W: Workload>(
     series::run(&case, common, &threads(), &Knobs::default(), stage)
 }
 
-/// What a bare redo log takes for a transaction, as often as the engines are measured.
+/// The cost of a bare redo log for a transaction, measured as often as the engines.
 fn bare_log(what: What, operations: u64, common: &Common, stage: &Stage) -> Outcome<Spread> {
     let seed = common.seed();
     series::with_area(&stage.site, common.domain.0, BARE_BYTES, |memory| {

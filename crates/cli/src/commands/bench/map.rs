@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     setting: Setting,
 }
 
-/// Which of the heap's maps.
+/// One of the heap's maps.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Hash,
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Ordered,
 }
 
-/// Bytes that a key takes at most, nodes that are half empty included.
+/// Most bytes that a key takes, half-empty nodes included.
 pub(super) const BYTES_PER_KEY: u64 = 64;
 
 pub(super) fn run(arguments: &Arguments, kind: Kind) -> Outcome {

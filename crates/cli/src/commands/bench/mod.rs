@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Limit(limit::Arguments),
     /// Against libpmemobj, embedded stores and Redis, on the same work in the same run
     Versus(versus::Arguments),
-    /// What a key takes of memory and disk, beside Redis
+    /// Memory and disk that a key takes, compared with Redis
     Space(space::Arguments),
     /// PMDK's crit-bit tree: keys inserted, removed or looked up, each once
     Ctree(pmembench::Arguments),

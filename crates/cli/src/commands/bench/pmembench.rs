@@ -37,7 +37,7 @@ pub(super) fn run<M: PmdkMap>(arguments: &Arguments) -> Outcome {
         What::Get => (Operation::Get, "get"),
     };
     let mut setting = arguments.setting.clone();
-    // The keys follow from the seed that is printed, too.
+    // The keys follow from the printed seed, too.
     let seed = setting.common.seed();
     setting.common.seed = Some(seed);
     let make = |_| MapBench::<M>::new(operation, *keys, seed);

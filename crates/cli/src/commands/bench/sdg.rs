@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { ops_per_tx, vertices, ops, .. } = arguments;
     let mut setting = arguments.setting.clone();
-    // The graph follows from the seed that is printed, too.
+    // The graph follows from the printed seed, too.
     let seed = setting.common.seed();
     setting.common.seed = Some(seed);
     let make = |_| sdg::workload(*vertices, *ops_per_tx as usize, seed);

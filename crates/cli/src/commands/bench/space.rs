@@ -1,8 +1,7 @@
-//! `perdura bench space`: what a key takes of memory and of the disk, beside Redis.
+//! `perdura bench space`: the memory and disk space of a key, compared with Redis.
 //!
-//! For each length of values both servers start anew with an empty database, get the same keys, and are measured
-//! when they are at rest. What a key takes is by how much that has grown, over the number of keys; what an empty
-//! server takes is told beside it.
+//! For each length of values both servers start anew with an empty database, get the same keys, and are measured when
+//! they are idle. A key's share is the growth over the number of keys; the size of an empty server is shown as well.
 
 use crate::bench::options::{Folder, require};
 use crate::bench::servers;
@@ -21,7 +20,7 @@ use perdura_baselines::server::Launch;
 use serde::Serialize;
 use std::fs;
 
-/// Bytes beside its value that a key surely does not take.
+/// Upper bound of a key's bytes, without its value.
 const BESIDE: u64 = 512;
 
 #[derive(Debug, clap::Args)]
@@ -45,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "auto")]
     domain: DomainChoice,
 
-    /// Bytes that our pool may grow to [default: 1G, or what is needed]
+    /// Bytes that our pool may grow to [default: 1G, or more if needed]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,
 
@@ -53,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     ours: bool,
 
-    /// What the values are made of
+    /// Contents of the values
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -73,7 +72,7 @@ struct Space {
     lengths: Vec<Length>,
 }
 
-/// All figures for values of one length.
+/// All figures for one length of values.
 #[derive(Serialize)]
 struct Length {
     value_bytes: u64,
@@ -82,7 +81,7 @@ struct Length {
     redis: Option<Taken>,
 }
 
-/// What one server takes.
+/// The sizes of one server.
 #[derive(Serialize)]
 struct Taken {
     name: String,
@@ -94,7 +93,7 @@ struct Taken {
     used_by_key: f64,
     resident_by_key: f64,
     on_disk_by_key: f64,
-    /// The same of Redis's files when the append-only file has been written anew, as a snapshot.
+    /// Redis's files after its append-only file has been rewritten as a snapshot.
     rewritten_by_key: Option<f64>,
 }
 
@@ -121,7 +120,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         bar.inc(1);
         Ok(())
     });
-    // Ctrl-C ends our children too: that they failed is no news then.
+    // Ctrl-C ends our children too: after it, their failure is no error.
     interrupt::check(&stage.progress)?;
     measured?;
     if arguments.json { print_json(&space) } else { print(space.text()) }
@@ -141,7 +140,7 @@ fn length(
     let mut redis = None;
     if !arguments.ours && unavailable.is_none() {
         let mut launch = Launch::redis();
-        // What it has appended is measured before it is written anew, which is ours to ask for.
+        // The appended bytes are measured before the rewrite, which we request.
         launch.arguments.extend(["--auto-aof-rewrite-percentage".into(), "0".into()]);
         match taken(&launch, true, (keys, bytes), arguments.seed, stage) {
             Ok(taken) => redis = Some(taken),
@@ -154,7 +153,7 @@ fn length(
     Ok(Length { value_bytes: bytes, keys, ours, redis })
 }
 
-/// Why there are no figures.
+/// Why the figures are missing.
 enum Trouble {
     Baseline(Error),
     Other(Failure),
@@ -258,7 +257,7 @@ impl Space {
         });
         let why = self.unavailable.iter().map(|why| format!("\n\n{why}"));
         format!(
-            "bytes a key of 16 bytes takes, beside what an empty server takes; values are random; seed {}\n\
+            "bytes for a key of 16 bytes, in addition to those of an empty server; values are random; seed {}\n\
              {}\n{}\n\nused: used_memory of INFO; resident: of the process; on disk: blocks that the files occupy, \
              of Redis\nits append-only file as it was written, and as BGREWRITEAOF leaves it (rewritten: a \
              snapshot)\n\n{}{}\n\nall answers were checked",

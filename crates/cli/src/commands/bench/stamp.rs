@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     setting: Setting,
 }
 
-/// How often threads want the same.
+/// How often threads conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Contention {
     Low,
@@ -68,7 +68,7 @@ pub(super) fn kmeans(arguments: &ContendedArguments) -> Outcome {
 
 pub(super) fn run(app: App, ops: Option<u64>, arguments: &Arguments) -> Outcome {
     let mut arguments = arguments.clone();
-    // The input follows from the seed that is printed, too.
+    // The input follows from the printed seed, too.
     let seed = arguments.setting.common.seed();
     arguments.setting.common.seed = Some(seed);
     let Arguments { input, entries, .. } = arguments;

@@ -45,7 +45,7 @@ fn run_on<R: Rooted>(arguments: &Arguments) -> Outcome {
     let warehouses = arguments.warehouses.unwrap_or(setting.threads.threads);
     let size = Size { warehouses, rows: arguments.scale };
     size.validate()?;
-    // The first rows follow from the seed that is printed, too.
+    // The first rows follow from the printed seed, too.
     let seed = setting.common.seed();
     setting.common.seed = Some(seed);
     let total = arguments.ops.saturating_add(setting.threads.warm_up.unwrap_or(arguments.ops / 10));

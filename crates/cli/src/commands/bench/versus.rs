@@ -96,7 +96,7 @@ struct Versus {
     place: String,
     seed: u64,
     repeat: u32,
-    /// Baselines that could not be run, and why.
+    /// Baselines that could not be run, with the reason.
     unavailable: Vec<String>,
     embedded: Option<Contest>,
     stores: Option<StoreContest>,
@@ -129,7 +129,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         ycsb: None,
     };
     let measured = measure(arguments, &mut versus, &stage);
-    // Ctrl-C ends our children too: that they failed is no news then.
+    // Ctrl-C ends our children too: after it, their failure is no error.
     interrupt::check(&stage.progress)?;
     measured?;
     if let (true, Some(why)) = (versus.is_empty(), versus.unavailable.first()) {
@@ -155,16 +155,16 @@ fn measure(arguments: &Arguments, versus: &mut Versus, stage: &Stage) -> Outcome
     Ok(())
 }
 
-/// Keeps the reason if a baseline is not installed, so that the other still gets its turn.
+/// Keeps the reason if a baseline is not installed, so that the others are still run.
 fn available<T>(
     result: perdura_baselines::Result<T>,
-    who: &str,
+    name: &str,
     versus: &mut Versus,
 ) -> Outcome<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error @ Error::Unavailable(_)) => {
-            let why = format!("{who}: {error}");
+            let why = format!("{name}: {error}");
             if !versus.unavailable.contains(&why) {
                 versus.unavailable.push(why);
             }

@@ -64,7 +64,7 @@ impl Arguments {
         options
     }
 
-    /// Bytes of all records, about; inserts at most double them.
+    /// Approximate bytes of all records; inserts at most double them.
     fn data_bytes(&self, options: &Options) -> u64 {
         let Shape { fields, .. } = options.shape;
         // The key and its entries; the names of fields, and the sorted set.

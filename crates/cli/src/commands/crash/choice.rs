@@ -1,4 +1,4 @@
-//! Which cases the options stand for.
+//! The cases that the options select.
 
 use super::Arguments;
 use crate::engines::nothing_to_test;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// Cuts of a run, where nothing else is asked for.
+/// Crash points of a run, unless given.
 const POINTS: u64 = 100;
 const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 
@@ -59,7 +59,7 @@ impl FromStr for ScheduleChoice {
     }
 }
 
-/// One operation that `--keep` keeps.
+/// One operation that `--keep` retains.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept(usize, usize);
 
@@ -88,7 +88,7 @@ impl fmt::Display for Kept {
     }
 }
 
-/// Those of `all` that are named; `all` stands for all.
+/// The members of `all` that are named; `all` selects all.
 pub(super) fn several<T: Copy, N: ToString>(
     chosen: &[String],
     what: &str,
@@ -114,13 +114,13 @@ pub(super) fn several<T: Copy, N: ToString>(
 
 /// All cases of one seed.
 pub(super) struct Cases {
-    /// Engines with structures.
+    /// Engines combined with structures.
     pub(super) runners: Vec<Box<dyn Runner>>,
     /// Which of these each case is for.
     pub(super) cases: Vec<(usize, Case)>,
-    /// So many of them, the first ones, are every combination with one of the policies.
+    /// Number of cases that are, in order, every combination with one of the policies.
     pub(super) round: usize,
-    /// Each case has as many operations as its seed says.
+    /// Whether the seed decides the number of operations of each case.
     pub(super) operations_drawn: bool,
 }
 
@@ -141,7 +141,7 @@ impl Cases {
         let structures = several(&arguments.workload, "workload", &SUBJECTS, name)?;
         let policies = policies(&arguments.policy)?;
         let mut runners = Vec::new();
-        // Engines in turn, then structures: all of them come early.
+        // Engines in turn, then structures: so that all of them come early.
         for structure in structures {
             for engine in &engines {
                 let runner = subjects::find(engine, structure);
@@ -162,7 +162,7 @@ impl Cases {
             };
             round.extend((0..runners.len()).map(|runner| (runner, case.clone())));
         }
-        // The policies take turns, until each combination has had every one.
+        // The policies take turns, until each combination has been run with each.
         let cases = (0..policies.len()).flat_map(|turn| {
             let policies = policies.iter().cycle().skip(turn);
             let with = |(case, policy): (&(usize, Case), &Policy)| {
@@ -175,7 +175,7 @@ impl Cases {
         Ok(Cases { runners, cases, round: round.len(), operations_drawn })
     }
 
-    /// Case number `index`: the same cases again and again, each time with another seed.
+    /// Case number `index`: the same cases repeatedly, each time with another seed.
     pub(super) fn number(&self, index: u64) -> (usize, Case) {
         let (runner, case) = &self.cases[(index % self.cases.len() as u64) as usize];
         let seed = case.seed.wrapping_add(index);
@@ -188,7 +188,7 @@ impl Cases {
 }
 
 impl Arguments {
-    /// What all cases have in common.
+    /// Common to all cases.
     pub(super) fn case(&self, machine: MachineConfig) -> Case {
         let keep: BTreeSet<_> = self.keep.iter().map(|Kept(core, op)| (*core, *op)).collect();
         Case {

@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 
 const REFRESH: Duration = Duration::from_millis(200);
 
-/// What all threads found.
+/// The findings of all threads.
 pub(super) struct Explored {
-    /// For each runner.
+    /// One for each runner.
     pub(super) reports: Vec<Report>,
     pub(super) failure: Option<(usize, Box<Found>)>,
     pub(super) seconds: f64,
-    /// The last seed that was used.
+    /// The last seed used.
     pub(super) last_seed: u64,
-    /// Somebody asked to end before all was done.
+    /// Whether the user asked to stop before all was done.
     pub(super) ended_early: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcom
         }));
     }
     if explored.ended_early {
-        // With the counts up to here, and the exit status of a program that was ended.
+        // With the counts so far, and the exit status of an interrupted program.
         show::report(arguments, &cases, &explored)?;
         return interrupt::check(&progress);
     }
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcom
     show::report(arguments, &cases, &explored)
 }
 
-/// Panics in what is tested are findings, and printed as such.
+/// Panics of the code under test are findings, and printed as such.
 pub(in crate::commands) fn quietly<R>(run: impl FnOnce() -> R) -> R {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -119,7 +119,7 @@ fn explore(
     })
 }
 
-/// The call site with this name, found by running without leaving anything out.
+/// Finds the call site with this name, in runs that leave nothing out.
 fn find_site(
     arguments: &Arguments,
     cases: &Cases,
@@ -153,7 +153,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `work`, showing how far it is where somebody looks, and ending it early on Ctrl-C.
+/// Runs `work`, showing progress on a terminal, and ending it early on Ctrl-C.
 fn with_bar(total: u64, watcher: &Watcher, progress: &Progress, work: impl FnOnce()) {
     let bar = if std::io::stderr().is_terminal() { bar(total) } else { ProgressBar::hidden() };
     let show = || {
@@ -165,7 +165,7 @@ fn with_bar(total: u64, watcher: &Watcher, progress: &Progress, work: impl FnOnc
     bar.finish_and_clear();
 }
 
-/// Runs `work`, telling the watcher when somebody asks to end, and calling `now_and_then`.
+/// Runs `work`, telling the watcher when the user asks to stop, and calling `now_and_then`.
 pub(super) fn stopping<R>(
     watcher: &Watcher,
     progress: &Progress,

@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Combinations of settings between those that neighbouring structures begin with: prime to their number.
+/// Step between the combinations of settings with which neighbouring structures begin: prime to their number.
 const STRIDE: usize = 7;
-/// A second: longer epochs end in no run.
+/// A second: no run has longer epochs.
 const LONGEST_EPOCH: u64 = 1_000_000;
 
 impl Arguments {
-    /// Every structure with every number of cores, in turn with each combination of the other settings.
+    /// Every structure with every number of cores, each with the next combination of the other settings.
     pub(super) fn mechanism_cases(&self) -> Outcome<Cases> {
         if self.omit.is_some() {
             return Err(Failure::new(
@@ -82,7 +82,7 @@ impl Arguments {
         })
     }
 
-    /// The engines that are named, or the one that each structure can do with.
+    /// The named engines, or the one that each structure works with.
     fn engines_under(&self) -> Outcome<Vec<Option<&'static str>>> {
         if self.engine == ["all"] {
             return Ok(vec![None]);
@@ -124,10 +124,10 @@ fn known(maker: &Maker, mutant: &str) -> Outcome {
     )))
 }
 
-/// The number of a mutant, and what became of it.
+/// The number of a mutant, and its outcome.
 type Tried = (usize, Result<TriedMutant, Box<Found>>);
 
-/// Tries what the mechanisms list as their mutants.
+/// Tries the mutants that the mechanisms list.
 pub(super) fn mutants(arguments: &Arguments, cases: &Cases, threads: usize) -> Outcome {
     if arguments.points.0.is_replay() || arguments.mutant.is_some() {
         return Err(Failure::new(
@@ -179,7 +179,7 @@ pub(super) fn mutants(arguments: &Arguments, cases: &Cases, threads: usize) -> O
         rows.push((all[index].0, ended.map_err(wrong)?));
     }
     show(arguments, &rows, all.len())?;
-    // Those that it came to by then are shown.
+    // The mutants tried so far are shown.
     interrupt::check(&progress)?;
     let missed = rows.iter().filter(|(_, tried)| tried.found.is_none()).count();
     if missed > 0 {
@@ -214,7 +214,7 @@ fn show(arguments: &Arguments, rows: &[(&str, TriedMutant)], all: usize) -> Outc
         let TriedMutant { mutant, images, found } = tried;
         let seed = found.as_ref().map_or_else(|| "-".to_owned(), |it| it.case.seed.to_string());
         let what = found.as_ref().map_or("NOT FOUND", |failure| &failure.what);
-        // One line in the table whatever the text holds.
+        // One line in the table, whatever line breaks the text contains.
         let text: String = what.chars().take(LONGEST).collect();
         let name = format!("{mechanism} {}: {}", mutant.name, mutant.what);
         [name, show_count(*images), seed, text.replace(['\n', '|'], " ")]

@@ -1,4 +1,4 @@
-//! `perdura crash`: cuts the power of a simulated machine everywhere, and checks what is left.
+//! `perdura crash`: cuts the power of a simulated machine at every event, and checks the images.
 
 mod choice;
 mod explore;
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     cores: Vec<usize>,
 
-    /// Whose turn it is: `clock`, or by chance, with so many accesses in a turn; default: 6, for
+    /// Which core runs next: `clock`, or a random one, with this many accesses in a turn; default: 6, for
     /// mechanisms both
     #[arg(long, value_name = "SCHEDULE")]
     schedule: Option<choice::ScheduleChoice>,
@@ -71,14 +71,14 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "ops", value_name = "NUMBER")]
     operations: Option<usize>,
 
-    /// Which transactions are waited for, 1/8 for one of eight by chance, and what goes on beside them:
+    /// Which transactions are waited for, 1/8 for a random one of eight, and what else happens:
     /// 1/8,checkpoints=8,reads=4 for a checkpoint after one operation of eight, and a transaction
-    /// that reads everything before one of four; where the engine has such settings, more:
-    /// 1/8,tends=4,lines=2,bytes=256,within=2000; default: drawn by the seed
+    /// that reads everything before one of four; also, for engines with these settings, background flushes (tends)
+    /// and tuning: 1/8,tends=4,lines=2,bytes=256,within=2000; default: drawn by the seed
     #[arg(long, value_name = "ANSWERS")]
     answers: Option<Answers>,
 
-    /// What a run begins with: closed (a pool with the structure in it), new (nothing), switched
+    /// The initial state of a run: closed (a pool with the structure in it), new (nothing), switched
     /// (a pool of another engine), switched-back (used by this one before that), or all; for mechanisms all
     /// is closed,new
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
@@ -89,12 +89,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "POINTS", default_value = "random")]
     points: PointsChoice,
 
-    /// Images of a cut that are checked, at most; default: 24, for mechanisms 3 (recovery whole, cut, and
+    /// Images of each crash point that are checked, at most; default: 24, for mechanisms 3 (recovery whole, cut, and
     /// cut twice)
     #[arg(long, value_name = "NUMBER")]
     each: Option<u64>,
 
-    /// At one of so many cuts the process dies, too, and another one opens the pool and goes on
+    /// At one of this many crash points the process dies, too, and another one opens the pool and goes on
     /// until its power is cut (transient, media); 0: none
     #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().deaths_every)]
     deaths_every: u64,
@@ -159,12 +159,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     explore::run(arguments, cases, threads)
 }
 
-/// Sessions that the log of a pool for tests has room for.
+/// Sessions for which the log of a test pool has room.
 const MOST_CORES: u64 = 4;
 const MOST_THREADS: u64 = 1024;
-/// More operations than this fill the pool.
+/// More operations than this would fill the pool.
 const MOST_OPERATIONS: u64 = 10_000;
-/// Images of a cut, and seeds: so many that nobody sees the end.
+/// Images of a crash point, and seeds: practically unlimited.
 const MOST: u64 = 1_000_000;
 
 fn within(option: &str, number: u64, most: u64) -> Outcome {
@@ -182,7 +182,7 @@ impl Arguments {
         Budget { images, deaths_every: self.deaths_every, ..usual }
     }
 
-    /// Every combination of what was chosen.
+    /// Every combination of the options.
     fn cases(&self) -> Outcome<Cases> {
         let mut machines = self.machines(&["tiny"])?;
         let (Some(machine), true) = (machines.pop(), machines.is_empty()) else {
@@ -197,26 +197,26 @@ impl Arguments {
         Cases::new(self, machine, &starts, &domains)
     }
 
-    /// The machines that are named, or those.
+    /// The machines that are named, or else the defaults.
     fn machines(&self, usual: &[&str]) -> Outcome<Vec<MachineConfig>> {
         let named = self.machine.iter().map(String::as_str);
         let names = if self.machine.is_empty() { usual.to_vec() } else { named.collect() };
         let load = |name: &str| {
             let loaded = perdura_machine::presets::load(name);
             let mut machine = loaded.map_err(|error| Failure::new(error.to_string()))?;
-            // What shows a failure again is a command: a file is named by its path.
+            // The command that repeats a failure names a file by its path.
             name.clone_into(&mut machine.name);
             Ok(machine)
         };
         names.into_iter().map(load).collect()
     }
 
-    /// The numbers of cores that are named, or those.
+    /// The numbers of cores that are named, or else the defaults.
     fn cores(&self, usual: &[usize]) -> Vec<usize> {
         if self.cores.is_empty() { usual.to_vec() } else { self.cores.clone() }
     }
 
-    /// Fails if a number is none that a case can have.
+    /// Fails if a number is impossible for a case.
     fn check_numbers(&self, cores: &[usize]) -> Outcome {
         for cores in cores {
             within("--cores", *cores as u64, MOST_CORES)?;

@@ -1,4 +1,4 @@
-//! `perdura crash --mutants`: who watches the watchman.
+//! `perdura crash --mutants`: tests the tester.
 
 use super::Arguments;
 use super::choice::Cases;
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
     let mut mutants = mutants.into_inner().unwrap_or_else(PoisonError::into_inner);
     mutants.sort_by(|left, right| left.site.cmp(&right.site));
     show(arguments, &met, &mutants)?;
-    // Those that it came to by then are shown.
+    // The mutants tried so far are shown.
     interrupt::check(&progress)?;
     let missed = mutants.iter().filter(|mutant| mutant.caught.is_none()).count();
     if missed > 0 {
@@ -105,7 +105,7 @@ fn show(arguments: &Arguments, met: &[Met], mutants: &[Mutant]) -> Outcome {
         let what = mutant.caught.as_ref().map_or("NOT CAUGHT", |failure| &failure.what);
         let images = show_count(mutant.images);
         let text: String = what.chars().take(LONGEST).collect();
-        // One line in the table whatever the text holds.
+        // One line in the table, whatever line breaks the text contains.
         [mutant.site.to_string(), images, text.replace(['\n', '|'], " ")]
     });
     output::print(output::table(["left out", "images before", "caught by"], rows))?;

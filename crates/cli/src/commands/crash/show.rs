@@ -1,4 +1,4 @@
-//! What `perdura crash` prints.
+//! The output of `perdura crash`.
 
 use super::Arguments;
 use super::choice::Cases;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// The failure made smaller, with a word on how on the standard error.
+/// Shrinks the failure, and reports how on the standard error.
 pub(super) fn shrunk(runner: &dyn Runner, failure: &Failure, progress: &Progress) -> Box<Failure> {
     let watcher = Watcher::default();
     let mut step = |runs: u64, size: Size| {
@@ -116,7 +116,7 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
     output::print(verdict(arguments, cases, explored, all.images))
 }
 
-/// What all of it comes to, and how to go on.
+/// The summary, and how to go on.
 fn verdict(arguments: &Arguments, cases: &Cases, explored: &Explored, images: u64) -> String {
     let mut verdict = format!("verdict: no failure in {} images", show_count(images));
     if explored.ended_early {
@@ -131,7 +131,7 @@ fn verdict(arguments: &Arguments, cases: &Cases, explored: &Explored, images: u6
     verdict
 }
 
-/// What is printed of engines, and of mechanisms.
+/// The output for engines, and for mechanisms.
 const ENGINES: [&str; 9] = [
     "",
     "images",

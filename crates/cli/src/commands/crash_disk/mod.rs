@@ -1,5 +1,5 @@
-//! `perdura crash-disk`: what a power cut may leave of a pool on a block device, from what a server
-//! really writes and syncs.
+//! `perdura crash-disk`: checks images that a power cut may leave of a pool on a block device, made from the writes
+//! and syncs of a real server.
 
 mod show;
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// Images of one run: more of them find less that is new.
+/// Images of one run: with more, few would be new.
 const IMAGES_OF_A_RUN: u64 = 1000;
 
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     lives: u16,
 
-    /// The first run's seed: images follow from it and from what the run recorded
+    /// The first run's seed: images follow from it and from the run's trace
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What was found of one engine.
+/// The result of one engine.
 #[derive(Debug)]
 struct EngineReport {
     engine: EngineKind,
@@ -73,9 +73,9 @@ struct EngineReport {
     runs: u64,
     records: u64,
     acknowledged: u64,
-    /// What servers lost that were killed, without any power cut.
+    /// What killed servers lost, without a power cut.
     lost: Vec<String>,
-    /// The first run in which something was found.
+    /// The first run with a failure.
     kept: Option<PathBuf>,
 }
 
@@ -172,7 +172,7 @@ fn test(
                 all.records += recorded.trace.len() as u64;
                 all.acknowledged += recorded.history.acknowledged();
                 if all.kept.is_some() {
-                    // Only the first run that fails is kept.
+                    // Only the first failing run is kept.
                     all.report.add(Report { found: Vec::new(), ..report });
                 } else {
                     all.report.add(report);
@@ -190,7 +190,7 @@ fn test(
     Ok(all)
 }
 
-/// Servers that lost something, after which it is known well enough.
+/// After this many servers with losses, no more are tried.
 const MOST_LOST: usize = 3;
 
 fn engines(names: &[String]) -> Outcome<Vec<EngineKind>> {
@@ -209,7 +209,7 @@ fn engines(names: &[String]) -> Outcome<Vec<EngineKind>> {
     Ok(engines)
 }
 
-/// A run in memory proves nothing about a device.
+/// A run in memory says nothing about a device.
 fn refuse_memory(arguments: &Arguments) -> Outcome {
     let dir = &arguments.dir;
     let probe = TempDir::new_in(dir).map_err(|error| Failure::at(dir, error))?;
@@ -225,12 +225,12 @@ fn refuse_memory(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Where images are made: in memory if that can be, since they are many.
+/// Where images are made: in memory if possible, since they are many.
 fn images_folder() -> Outcome<TempDir> {
     Ok(TempDir::new_in("/dev/shm").or_else(|_| TempDir::new())?)
 }
 
-/// Panics in what is tested are findings, and printed as such.
+/// Panics of the code under test are findings, and printed as such.
 fn quietly<R>(run: impl FnOnce() -> R) -> R {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

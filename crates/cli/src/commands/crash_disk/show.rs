@@ -1,4 +1,4 @@
-//! What `perdura crash-disk` prints.
+//! The output of `perdura crash-disk`.
 
 use super::{Arguments, EngineReport};
 use crate::failure::Outcome;
@@ -8,7 +8,7 @@ use perdura_disktest::{FailedImage, Report};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The command that shows a failure again.
+/// The command that repeats a failure.
 fn again(folder: &Path, found: &FailedImage) -> String {
     let folder = folder.display();
     format!("perdura crash-disk --replay {folder} --cut {} --image {}", found.cut, found.image.0)

@@ -190,10 +190,10 @@ pub(super) fn relative(run: &Run, baseline: &Run) -> f64 {
 /// What power cuts would have taken: lines, over all cuts.
 fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
     let rows = runs.iter().filter(|(engine, _)| engine.skips()).map(|(engine, run)| {
-        let Losses { cuts, covered, inconsistent, detected, uncorrected, refused } = run.losses;
-        let counts = [cuts, covered, inconsistent, detected, uncorrected, refused].map(show_count);
-        let [cuts, covered, inconsistent, detected, uncorrected, refused] = counts;
-        [engine.to_string(), cuts, covered, inconsistent, detected, uncorrected, refused]
+        let Losses { cuts, deferred, inconsistent, detected, uncorrected, refused } = run.losses;
+        let counts = [cuts, deferred, inconsistent, detected, uncorrected, refused].map(show_count);
+        let [cuts, deferred, inconsistent, detected, uncorrected, refused] = counts;
+        [engine.to_string(), cuts, deferred, inconsistent, detected, uncorrected, refused]
     });
     let header = [
         "engine",

@@ -242,7 +242,7 @@ fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
         let complaint = complaint_of(PROTOCOLS, old, new);
         assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");
     }
-    // What this program does not have may be named.
+    // Engines that this program does not have may be named.
     let later = PROTOCOLS.replace("\"in-order\"", "\"of-tomorrow\"");
     Experiment::parse("x", &later).expect("an experiment");
     let sets = "seed = 1\n[[run.setting]]\nname = \"a\"\nsets = { \"cores.ghz\" = 2.0 }";
@@ -267,7 +267,7 @@ fn settings_are_steps_on_an_axis() {
     }
 }
 
-/// Mutants of the experiments that are built in; the seed of each is its number (see fuzz/).
+/// Mutations of the built-in experiments; the seed of each is its number (see fuzz/).
 #[test]
 fn mutants_are_read_or_refused() {
     let words = [

@@ -1,6 +1,6 @@
 //! Runs the real program.
 
-// Each test file uses its part of it.
+// Each test file uses some of it.
 #![allow(dead_code)]
 
 use std::path::Path;
@@ -13,19 +13,19 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs it until it ends.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the program starts")
 }
 
-/// Runs it, and gives what it printed.
+/// Runs it. Returns its output.
 pub(crate) fn succeed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// Runs it, and gives its one line of complaint.
+/// Runs it. Returns its one line of error message.
 pub(crate) fn fail(arguments: &[&str]) -> String {
     let output = run(arguments);
     let complaint = text(&output.stderr);
@@ -39,7 +39,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A path as an argument.
+/// A path, as an argument.
 pub(crate) fn arg(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }

@@ -117,8 +117,8 @@ impl<M: Memory + 'static, E: Engine<M>> Engine<M> for Wrapped<E, M> {
         if bug() == NO_LIMBO { Ticket(u64::MAX) } else { self.inner.reclaimable() }
     }
 
-    fn tend(&self) -> Result<()> {
-        self.inner.tend()
+    fn flush_due(&self) -> Result<()> {
+        self.inner.flush_due()
     }
 
     fn tune(&self, tuning: &Tuning) {

@@ -180,8 +180,8 @@ where
         self.inner.reclaimable()
     }
 
-    fn tend(&self) -> Result<()> {
-        self.inner.tend()
+    fn flush_due(&self) -> Result<()> {
+        self.inner.flush_due()
     }
 
     fn tune(&self, tuning: &Tuning) {

@@ -1,14 +1,13 @@
-//! How many entries a map has. A small map keeps one count, in its header. That of a large one is a sum, so
-//! that sessions do not all write one word: a *base*, and a count for each *lane*, which the sessions of that lane
-//! change. Once a lane's count comes to 16, it is moved to the base, and only then it is looked whether there are too
-//! few buckets, or too many. So most insertions and removals write their lane's line, and nothing that those of
-//! other lanes read.
+//! Counts a map's entries. A small map keeps one count, in its header. The count of a large one is a sum, so that
+//! sessions do not all write one word: a *base*, and a count for each *lane*, which the sessions of that lane change.
+//! When a lane's count comes to 16, it is moved to the base, and only then the base is compared with the number of
+//! buckets. So most insertions and removals write only their lane's line, which operations of other lanes do not read.
 //!
-//! A block of [`LINES`] lines, to which the header's word for the count points then: the base's line first, then the
-//! lanes'. A line is its count, and `0x6C << 56 | line`.
+//! The lanes are a block of [`LINES`] lines, to which the header's word for the count then points: the base's line
+//! first, then the lanes'. A line holds its count, and `0x6C << 56 | line`.
 //!
-//! What always holds: the entries are the sum of all counts, which wraps: a lane in which more is removed than
-//! inserted has less than 0. The tag has [`LANED`] if and only if there are lanes: a program that knows none takes
+//! Invariants: the number of entries is the sum of all counts, which wraps: a lane in which more is removed than
+//! inserted is below 0. The tag has [`LANED`] if and only if there are lanes: a program that does not know lanes takes
 //! the map for one of another type, and leaves it alone.
 
 use super::table::{COUNT, Table};
@@ -18,36 +17,37 @@ use crate::{Error, Purpose, Result, Tx};
 
 /// The flag in the tag of a map that counts its entries.
 pub(super) const COUNTED: u64 = 1;
-/// And of one that counts them in lanes.
+/// The flag in the tag of a map that counts its entries in lanes.
 pub(super) const LANED: u64 = 2;
 
 const LINE: u64 = 64;
-/// Lines of the block: a slot of the allocator holds as many.
+/// Lines of the block; a slot of the allocator has as many.
 const LINES: u64 = 32;
 const LANES: u64 = LINES - 1;
-/// Entries from which on there are lanes: half a byte an entry.
+/// Entries from which on there are lanes: their block costs half a byte an entry.
 const MANY: u64 = 4096;
-/// Entries below which there are none any more.
+/// Entries below which the lanes are given up.
 const FEW: u64 = MANY / 4;
-/// What a lane's count is moved to the base at. All lanes together may keep an eighth of the fewest entries from it.
+/// The magnitude at which a lane's count is moved to the base. All lanes together may keep an eighth of the fewest
+/// entries from it.
 pub(super) const STEP: u64 = 16;
-/// Between attempts to get room for lanes.
+/// Insertions between attempts to allocate lanes.
 const ATTEMPTS: u64 = 64;
 const MARK: u64 = 0x6C << 56;
 
 /// How a map counts its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// It does not.
+    /// Not at all.
     No,
-    /// By one count.
+    /// With one count.
     One,
     /// In lanes.
     Lanes,
 }
 
 impl Counting {
-    /// As a tag's flags say.
+    /// According to a tag's flags.
     pub(super) const fn of(flags: u64) -> Self {
         match flags & (COUNTED | LANED) {
             0 => Counting::No,
@@ -58,8 +58,7 @@ impl Counting {
 }
 
 impl Table {
-    /// Notes that there are `change` entries more (or, wrapping, fewer). Returns how many there are, if that is
-    /// to be compared with the number of buckets.
+    /// Adds `change` to the count, wrapping. Returns the count if it is to be compared with the number of buckets.
     #[inline]
     pub(super) fn count<T: Tx + ?Sized>(&mut self, tx: &mut T, change: u64) -> Result<Option<u64>> {
         match self.counting {
@@ -92,7 +91,7 @@ impl Table {
         let count = count.wrapping_add(own);
         tx.write_word(base, count)?;
         tx.write_word(lane, 0)?;
-        // What is in other lanes may be more than the base lacks.
+        // The other lanes may hold more than the base lacks.
         let count = (count as i64).max(0) as u64;
         if count < FEW && own > i64::MAX as u64 {
             self.end_lanes(tx)?;
@@ -100,7 +99,7 @@ impl Table {
         Ok(Some(count))
     }
 
-    /// Where a line of the lanes is, and its count.
+    /// The address of a lane's line, and its count.
     #[inline]
     fn line<T: Tx + ?Sized>(&self, tx: &mut T, line: u64) -> Result<(u64, u64)> {
         let at = tx.read_word(self.at + COUNT)?.wrapping_add(line * LINE);
@@ -114,7 +113,7 @@ impl Table {
         Error::corrupt("an entry's count", self.at)
     }
 
-    /// How many entries there are; `None` if they are not counted.
+    /// The number of entries; `None` if they are not counted.
     pub(super) fn counted<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<Option<u64>> {
         match self.counting {
             Counting::No => Ok(None),
@@ -131,7 +130,7 @@ impl Table {
         if sum > i64::MAX as u64 { Err(self.wrong_count()) } else { Ok(sum) }
     }
 
-    /// From now on a map with one count has lanes, if there is room for them at once.
+    /// Gives a map with one count lanes, if there is room for them at once.
     pub(super) fn make_lanes<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
         let Some(new) = tx.allocate_now(Purpose::General, LINES * LINE)? else { return Ok(()) };
         let mut words = [0; (LINES * LINE / 8) as usize];
@@ -143,14 +142,14 @@ impl Table {
         self.set_counting(tx, Counting::Lanes, new.at())
     }
 
-    /// From now on a map with lanes has one count.
+    /// Gives a map with lanes one count instead.
     pub(super) fn end_lanes<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
         let count = self.sum(tx)?;
         self.free_lanes(tx)?;
         self.set_counting(tx, Counting::One, count)
     }
 
-    /// Frees the lanes of a map that is freed.
+    /// Frees the lanes, when the map is freed.
     pub(super) fn free_lanes<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<()> {
         if self.counting != Counting::Lanes {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Iteration over a hash map that nothing changes meanwhile.
+//! Iteration over a hash map that does not change meanwhile.
 
 use super::{HashMap, Item};
 use crate::{Result, Tx};
@@ -8,15 +8,15 @@ use std::vec;
 /// An owned entry.
 type Entry<K, V> = (<K as Item>::Owned, <V as Item>::Owned);
 
-/// Buckets that are looked at in one go.
+/// Buckets read at a time.
 const SOME: u64 = 1;
 
-/// The entries of a hash map, in no order that means anything: see [`HashMap::iter`].
+/// The entries of a hash map, in no particular order: see [`HashMap::iter`].
 pub struct Iter<'t, K: Item, V: Item, T: ?Sized, const COUNTED: bool> {
     tx: &'t mut T,
     map: HashMap<K, V, COUNTED>,
     found: vec::IntoIter<Entry<K, V>>,
-    /// Where the next entries are; `None` at the end.
+    /// The cursor of the next entries; `None` at the end.
     cursor: Option<u64>,
 }
 

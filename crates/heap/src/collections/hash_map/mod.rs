@@ -1,5 +1,4 @@
-//! A hash map that grows and shrinks one bucket at a time, with entries inside of cache-line
-//! sized buckets.
+//! A hash map that grows and shrinks one bucket at a time, with its entries inside cache-line sized buckets.
 
 mod count;
 mod iter;
@@ -9,7 +8,7 @@ mod untyped;
 mod walk;
 
 use self::count::{COUNTED as COUNTED_FLAG, Counting, LANED};
-use self::table::{Meta, SEED};
+use self::table::{BlockHead, SEED};
 use super::codec::Item;
 use super::form::{Form, mix};
 use super::tag::{Expected, Tag};
@@ -26,12 +25,11 @@ pub(super) use untyped::{create_untyped, flags, flags_of, is_counted, is_known};
 /// `K` and `V` say how keys and values are stored ([`Item`]): `HashMap<u64, u64>`,
 /// `HashMap<Bytes, Bytes>`, `HashMap<Bytes<3>, MyPod>`; `HashMap<K, ()>` is a set.
 ///
-/// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
-/// another collection, or of one with other types, and with `Misuse` if none is there.
+/// In addition to the errors listed for each operation, all fail with `WrongType` if the header is that of another
+/// collection, or of one with other types, and with `Misuse` if there is no header.
 ///
-/// If it is not `COUNTED`, insertions and removals write one line less; [`len`](HashMap::len) walks the map
-/// then. A large map counts its entries in several places, so that those of different sessions do not all write
-/// the same line.
+/// Without `COUNTED`, insertions and removals write one line less, and [`len`](HashMap::len) walks the map. A large
+/// map counts its entries in several places, so that different sessions do not all write the same line.
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -49,7 +47,7 @@ pub(super) use untyped::{create_untyped, flags, flags_of, is_counted, is_known};
 /// ```
 pub struct HashMap<K, V, const COUNTED: bool = true> {
     at: u64,
-    /// The identifier of the pool that it was made in; 0 if that is not known.
+    /// The identifier of the pool that the handle was made in; 0 if unknown.
     pool: u64,
     of: PhantomData<fn() -> (K, V)>,
 }
@@ -66,12 +64,12 @@ impl<K, V, const COUNTED: bool> fmt::Debug for HashMap<K, V, COUNTED> {
     }
 }
 
-/// Where a key is, or would go.
-struct Place {
+/// Where a key is, or would be inserted.
+struct KeyPlace {
     bucket: u64,
-    /// The last block looked at, and its word: the key's, or the chain's last.
+    /// The last block read, and its first word: the block with the key, or else the chain's last.
     block: u64,
-    meta: Meta,
+    meta: BlockHead,
     /// The slot that holds the key.
     slot: Option<u64>,
 }
@@ -80,7 +78,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     const SHAPE: Shape = Shape::of(K::FORM, V::FORM);
     const VALUE: u64 = K::FORM.bytes();
     const TAG: u64 = Self::tag(if COUNTED { COUNTED_FLAG } else { 0 });
-    /// The tag of one that counts in lanes.
+    /// The tag of a map that counts in lanes.
     const LANED_TAG: u64 = Self::tag(COUNTED_FLAG | LANED);
 
     const fn tag(flags: u64) -> u64 {
@@ -92,10 +90,10 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         HashMap { at, pool: 0, of: PhantomData }
     }
 
-    /// The map whose header is at `at`, if that is one of these types.
+    /// The map whose header is at `at`, after a check of its types.
     ///
     /// # Errors
-    /// `WrongType` if it is another collection; `Misuse` if none is there.
+    /// `WrongType` if it is another collection; `Misuse` if there is none.
     pub fn open<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self> {
         let map = HashMap { pool: tx.moment().pool, ..Self::new(at) };
         map.table(tx).map(|_| map)
@@ -106,8 +104,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         self.at
     }
 
-    /// A new, empty one, whose hashes depend on where it is. Where keys come from people who may
-    /// wish it ill, use [`create_seeded`](HashMap::create_seeded).
+    /// A new, empty one, whose hashes depend on its place. If keys may come from an attacker, use
+    /// [`create_seeded`](HashMap::create_seeded).
     ///
     /// # Errors
     /// As [`Tx::allocate`].
@@ -160,7 +158,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         table: &Table,
         hash: u64,
         probe: K::Probe<'_>,
-    ) -> Result<Place> {
+    ) -> Result<KeyPlace> {
         let bucket = table.bucket(hash);
         let mut block = table.block(tx, bucket)?;
         for _ in 0..1 << 16 {
@@ -169,20 +167,20 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
             while left != 0 {
                 let slot = u64::from(left.trailing_zeros());
                 if K::matches(tx, table.slot(block, slot), probe)? {
-                    return Ok(Place { bucket, block, meta, slot: Some(slot) });
+                    return Ok(KeyPlace { bucket, block, meta, slot: Some(slot) });
                 }
                 left &= left - 1;
             }
             if meta.next == 0 {
-                return Ok(Place { bucket, block, meta, slot: None });
+                return Ok(KeyPlace { bucket, block, meta, slot: None });
             }
             block = meta.next;
         }
         Err(Error::corrupt("a hash map's chain without end", block))
     }
 
-    /// Where the value of a key is, if it is there: to read or write parts of it. It stays
-    /// there until something is inserted or removed.
+    /// The address of a key's value, if the key is there, to read or write parts of it. It is valid until something is
+    /// inserted or removed.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
@@ -276,7 +274,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         let at = table.slot(place.block, slot);
         let old = V::load(tx, at + Self::VALUE)?;
         table.release(tx, at)?;
-        let meta = Meta { used: place.meta.used & !(1 << slot), ..place.meta };
+        let meta = BlockHead { used: place.meta.used & !(1 << slot), ..place.meta };
         tx.write_word(place.block, meta.word())?;
         let first = table.block(tx, place.bucket)?;
         let chained = meta.next != 0 || place.block != first;
@@ -309,10 +307,9 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         Ok((K::load(tx, at)?, V::load(tx, at + Self::VALUE)?))
     }
 
-    /// Some entries, and where to go on; begin with a cursor of 0, and stop when 0 is returned.
-    /// What is in the map from the first call to the last is returned at least once, whatever
-    /// is inserted and removed in between. Returns at least `count` entries, if there are so many
-    /// in the next `16 * count` buckets.
+    /// Some entries, and the cursor to go on with; begin with 0, and stop when 0 is returned. Entries that are in the
+    /// map from the first call to the last are returned at least once, whatever is inserted and removed in between.
+    /// Returns at least `count` entries, if the next `16 * count` buckets have as many.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
@@ -338,8 +335,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         Ok((cursor, found))
     }
 
-    /// Whether a key's place in the order of [`scan`](HashMap::scan) is before this cursor, 0 being the beginning:
-    /// what has come past it stays past it, however the map grows and shrinks.
+    /// Whether a key's place in the order of [`scan`](HashMap::scan) is before this cursor, 0 being the beginning. An
+    /// entry that the scan has passed stays passed, however the map grows and shrinks.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
@@ -352,8 +349,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         Ok(self.hash(tx, key)?.reverse_bits() < cursor.reverse_bits())
     }
 
-    /// Iterates over the entries, in no order that means anything. While the iterator lives, the transaction can
-    /// do nothing else; [`scan`](HashMap::scan) lets it.
+    /// Iterates over the entries, in no particular order. While the iterator lives, the transaction can do nothing
+    /// else; with [`scan`](HashMap::scan) it can.
     ///
     /// ```
     /// use perdura::TxExt;
@@ -376,7 +373,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         Iter::new(tx, self)
     }
 
-    /// Calls `each` with every entry; an error of its ends the walk.
+    /// Calls `each` with every entry; an error that it returns ends the walk.
     ///
     /// # Errors
     /// What `each` returns; `Corrupt` if the map is damaged.
@@ -409,7 +406,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         }
     }
 
-    /// Removes all entries. Of a large map, destroy it in several transactions instead
+    /// Removes all entries. Destroy a large map in several transactions instead
     /// ([`destroy_some`](HashMap::destroy_some)).
     ///
     /// # Errors
@@ -418,7 +415,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         self.table(tx)?.clear(tx)
     }
 
-    /// Frees the map, and everything in it.
+    /// Frees the map and its contents.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
@@ -426,8 +423,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         self.destroy_some(tx, u64::MAX).map(drop)
     }
 
-    /// Frees about `budget` entries and blocks; `true` when all are freed, the map itself too.
-    /// In between it is a smaller map.
+    /// Frees about `budget` entries and blocks. Returns `true` when all are freed, including the map itself. In
+    /// between it is a smaller map.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
@@ -435,8 +432,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         self.table(tx)?.destroy_some(tx, budget)
     }
 
-    /// Reports the blocks that the entry of a key owns: those of a long key and of a long value.
-    /// Whether the key is there.
+    /// Reports the blocks that the entry of a key owns: those of a long key and of a long value. Returns whether the
+    /// key is there.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged; what `visit` returns.
@@ -452,10 +449,10 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         Ok(true)
     }
 
-    /// Removes about `budget` entries, without looking for them by their keys, and gives the buckets back
-    /// with them: for a map whose values refer to more than the map frees. `each` gets the place of an
-    /// entry's value and frees what that refers to; it returns false to keep the entry and end the call.
-    /// `true` when the map is empty. In between it is a smaller map.
+    /// Removes about `budget` entries, without looking for them by their keys, and frees their buckets: for a map
+    /// whose values refer to more than the map frees. `each` gets the address of an entry's value and frees what the
+    /// value refers to; it returns false to keep the entry and end the call. Returns `true` when the map is empty. In
+    /// between it is a smaller map.
     ///
     /// # Errors
     /// What `each` returns; `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
@@ -468,10 +465,10 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         self.table(tx)?.drain_some(tx, budget, &mut |tx, at| each(tx, Ptr::new(at)))
     }
 
-    /// Moves overflow blocks, and keys and values that have blocks of their own, out of pages that are to be
-    /// emptied ([`Tx::is_sparse`]): those of `count` buckets from the cursor on, which is that of
-    /// [`scan`](HashMap::scan). `each` gets the place of every value, to move what that refers to. The cursor
-    /// to go on with; 0 at the end.
+    /// Moves overflow blocks, and keys and values with blocks of their own, out of pages that are to be emptied
+    /// ([`Tx::is_sparse`]), in `count` buckets from the cursor on, a cursor as that of [`scan`](HashMap::scan). `each`
+    /// gets the address of every value, to move the blocks that the value refers to. Returns the cursor to go on with;
+    /// 0 at the end.
     ///
     /// # Errors
     /// What `each` returns; as [`Tx::allocate`]; `Corrupt` if the map is damaged.
@@ -494,8 +491,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         Ok(cursor)
     }
 
-    /// The key of the entry whose value is at `place`: as [`slot`](HashMap::slot) and
-    /// [`compact_some`](HashMap::compact_some) say.
+    /// The key of the entry whose value is at `place`, an address from [`slot`](HashMap::slot) or
+    /// [`compact_some`](HashMap::compact_some).
     ///
     /// # Errors
     /// `Corrupt` if it is damaged.
@@ -503,7 +500,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         K::load(tx, place.at() - Self::VALUE)
     }
 
-    /// Has the map count its entries in lanes already now: for tests.
+    /// Makes the map count its entries in lanes, whatever its size: for tests.
     ///
     /// # Errors
     /// As [`Tx::allocate`].
@@ -531,7 +528,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     }
 }
 
-/// The table at `at`, whatever its types are.
+/// The table at `at`, whatever its types.
 pub(super) fn open<T: Tx + ?Sized>(
     tx: &mut T,
     at: u64,

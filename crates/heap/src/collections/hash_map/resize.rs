@@ -1,26 +1,26 @@
 //! How the table grows and shrinks: one bucket at a time, so that no operation waits for a
 //! rehash.
 //!
-//! A counted table splits buckets when there are entries for more than four sixths of the slots, or for five or
-//! seven where a bucket has few slots and these are large, and merges some when no more than one sixth is. With one count it looks at each
-//! change, and splits at most one bucket; with lanes only when it knows how many there are, and splits or merges
-//! as many as are due since: the bucket number in the header, which all read, is written less often. One that is
-//! not counted looks at the first blocks of four buckets, when it has just needed an overflow block, or
-//! emptied a bucket, and takes them for all; four sixths of these stand for as much.
+//! A counted table splits buckets when more than four sixths of the slots are used (or five or seven, where a bucket
+//! has few slots and these are large), and merges some at one sixth or less. With one count it decides at each change,
+//! and splits at most one bucket; with lanes only when the base has changed, and then splits or merges as many as are
+//! due: so the number of buckets in the header, which all operations read, is written less often. A table that is not
+//! counted decides when it has just needed an overflow block, or emptied a bucket, by the first blocks of four
+//! buckets, which stand for all; four sixths of their slots correspond to the same load.
 
 use super::count::{Counting, STEP};
-use super::table::{BUCKETS, Meta, Table};
+use super::table::{BUCKETS, BlockHead, Table};
 use crate::collections::form::mix;
 use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
 
-/// Buckets that stand for all.
+/// Buckets sampled to estimate the load of all.
 const SAMPLE: u64 = 4;
-/// Merges by one removal: so many that buckets disappear as fast as entries do.
+/// Merges by one removal: enough for buckets to disappear as fast as entries do.
 const MERGES: u64 = 2;
 
 impl Table {
-    /// After an insertion: notes it, and splits a bucket if it is time to.
+    /// After an insertion: counts it, and splits a bucket if one is due.
     pub(super) fn inserted<T: Tx + ?Sized>(
         &mut self,
         tx: &mut T,
@@ -46,7 +46,7 @@ impl Table {
         Ok(())
     }
 
-    /// Splits at one insertion.
+    /// At most this many splits by one insertion.
     const fn at_once(&self) -> u64 {
         match self.counting {
             Counting::Lanes => STEP,
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// After a removal: notes it, and merges two buckets if it is time to.
+    /// After a removal: counts it, and merges two buckets if a merge is due.
     pub(super) fn removed<T: Tx + ?Sized>(
         &mut self,
         tx: &mut T,
@@ -80,7 +80,7 @@ impl Table {
         Ok(())
     }
 
-    /// The entries in the first blocks of a few buckets, which a hash chooses.
+    /// The number of entries in the first blocks of a few buckets, chosen by a hash.
     fn sampled<T: Tx + ?Sized>(&self, tx: &mut T, hash: u64) -> Result<u64> {
         let first = mix(hash, 1);
         let mut count = 0;
@@ -95,11 +95,11 @@ impl Table {
     fn split<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
         let half = 1 << self.level();
         let (old, new) = (self.buckets - half, self.buckets);
-        // Without room for a bucket entries go to overflow blocks, until there is some.
+        // Without room for a new bucket, entries go to overflow blocks until there is some.
         if !self.segments().reserve_now(tx, new)? {
             return Ok(());
         }
-        let mut to = (self.block(tx, new)?, Meta::EMPTY);
+        let mut to = (self.block(tx, new)?, BlockHead::EMPTY);
         tx.write_word(to.0, to.1.word())?;
         let (mut block, first) = (self.block(tx, old)?, self.block(tx, old)?);
         loop {
@@ -113,7 +113,7 @@ impl Table {
                 }
             }
             if used != meta.used {
-                tx.write_word(block, Meta { used, ..meta }.word())?;
+                tx.write_word(block, BlockHead { used, ..meta }.word())?;
             }
             if meta.next == 0 {
                 break;
@@ -130,9 +130,9 @@ impl Table {
     fn append<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
-        (block, meta): (u64, Meta),
+        (block, meta): (u64, BlockHead),
         from: u64,
-    ) -> Result<(u64, Meta)> {
+    ) -> Result<(u64, BlockHead)> {
         let at = self.take_slot(tx, block, meta)?;
         self.copy(tx, from, at)?;
         let meta = self.meta(tx, block)?;
@@ -162,8 +162,8 @@ impl Table {
         tx.write_word(self.at + BUCKETS, buckets)
     }
 
-    /// Frees what a bucket holds, and all of its chain but the first block; returns how many
-    /// entries and blocks that were.
+    /// Frees a bucket's entries, and all of its chain but the first block. Returns the number of entries and blocks
+    /// freed.
     fn empty<T: Tx + ?Sized>(&mut self, tx: &mut T, bucket: u64) -> Result<u64> {
         let entries = self.entries(tx, bucket)?;
         for at in &entries {
@@ -179,8 +179,8 @@ impl Table {
         Ok((entries.len() + chain.len()) as u64)
     }
 
-    /// Frees the last buckets, about `budget` entries and blocks, but not the first bucket;
-    /// `true` when it is the only one left.
+    /// Frees the last buckets, about `budget` entries and blocks, but not the first bucket. Returns `true` when that
+    /// is the only one left.
     fn drop_buckets<T: Tx + ?Sized>(&mut self, tx: &mut T, budget: u64) -> Result<bool> {
         let mut spent = 0;
         while self.buckets > 1 {
@@ -203,11 +203,11 @@ impl Table {
             self.end_lanes(tx)?;
         }
         let block = self.block(tx, 0)?;
-        tx.write_word(block, Meta::EMPTY.word())
+        tx.write_word(block, BlockHead::EMPTY.word())
     }
 
-    /// Removes entries from the last bucket on, about `budget` of them and of blocks; `true` when none is
-    /// left. See [`HashMap::drain_some`](super::HashMap::drain_some).
+    /// Removes about `budget` entries and blocks, from the last bucket on. Returns `true` when none is left. See
+    /// [`HashMap::drain_some`](super::HashMap::drain_some).
     pub(super) fn drain_some<T: Tx + ?Sized>(
         &mut self,
         tx: &mut T,
@@ -226,12 +226,12 @@ impl Table {
                         tx.free(block).map_err(Error::in_pool)?;
                         left = left.saturating_sub(1);
                         if stop {
-                            tx.write_word(*before, Meta { next: 0, ..*meta }.word())?;
+                            tx.write_word(*before, BlockHead { next: 0, ..*meta }.word())?;
                         }
                     }
-                    // What is dropped with its bucket need not be written.
+                    // Entries that are dropped with their bucket need not be written.
                     _ if stop || last == 0 => {
-                        tx.write_word(block, Meta { used, next: 0 }.word())?;
+                        tx.write_word(block, BlockHead { used, next: 0 }.word())?;
                     }
                     _ => {}
                 }
@@ -248,7 +248,7 @@ impl Table {
         }
     }
 
-    /// Removes entries of the last block of a chain, the last first. The slots that are left.
+    /// Removes entries of the last block of a chain, the last first. Returns the bitmap of the slots left.
     fn drain_block<T: Tx + ?Sized>(
         &mut self,
         tx: &mut T,
@@ -261,7 +261,7 @@ impl Table {
         while used != 0 && *left > 0 {
             let at = self.slot(block, u64::from(used.ilog2()));
             if !each(tx, at + self.shape.key.bytes())? {
-                // The entry stays, and the call ends.
+                // The entry stays, and the call ends here.
                 *left = 0;
                 break;
             }
@@ -276,7 +276,7 @@ impl Table {
         Ok(used)
     }
 
-    /// Frees about `budget` entries and blocks; `true` when everything is freed.
+    /// Frees about `budget` entries and blocks. Returns `true` when everything is freed.
     pub(crate) fn destroy_some<T: Tx + ?Sized>(&mut self, tx: &mut T, budget: u64) -> Result<bool> {
         if !self.drop_buckets(tx, budget.max(1))? {
             return Ok(false);

@@ -1,16 +1,14 @@
 //! The hash table without its types: buckets, chains, and the order of hashes.
 //!
-//! The header is one line: tag, seed, number of buckets, number of entries (0 if it is not
-//! kept; see `count` for large maps), and the directory of segments, whose elements are the buckets. A bucket is the least
-//! number of lines that hold a word and four entries; no entry lies in more lines than it must,
-//! where that costs no slot. Its word is `0x6B << 56 | overflow / 64 << 16 | occupied slots`; an
-//! overflow block looks like a bucket.
+//! The header is one line: tag, seed, number of buckets, number of entries (0 if they are not counted; see `count` for
+//! large maps), and the directory of segments, whose elements are the buckets. A bucket has the least number of lines
+//! that hold a word and four entries; entries lie in as few lines as possible, where that costs no slot. Its word is
+//! `0x6B << 56 | overflow / 64 << 16 | occupied slots`; an overflow block looks like a bucket.
 //!
 //! Linear hashing: of `n` buckets, with `2^l <= n < 2^(l + 1)`, an entry is in the bucket that
 //! the low `l + 1` bits of its hash name, or, if there is none yet, the low `l` bits.
 //!
-//! What always holds: of a bucket's chain, only the last block has free slots, and no overflow
-//! block is empty.
+//! Invariants: in a bucket's chain, only the last block has free slots, and no overflow block is empty.
 
 use super::count::Counting;
 use crate::collections::form::{Form, update_word};
@@ -22,9 +20,9 @@ pub(super) const BUCKETS: u64 = 16;
 pub(super) const COUNT: u64 = 24;
 const HEADER: usize = 64;
 const MARK: u64 = 0x6B;
-/// Entries that a block has room for at least: with fewer, too many buckets overflow.
+/// A block has room for at least this many entries: with fewer, too many buckets overflow.
 const LEAST_SLOTS: u64 = 4;
-/// Blocks in a chain that are believed; no seed makes it so long.
+/// The longest chain that is believed; no seed makes one so long.
 const MAX_CHAIN: usize = 1 << 16;
 /// Largest bucket number that is believed.
 const MAX_BUCKETS: u64 = 1 << 40;
@@ -47,7 +45,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a map with such keys and values.
+    /// The shape of a map with keys and values of these forms.
     pub(super) const fn of(key: Form, value: Form) -> Self {
         let words = (key.words + value.words) as u64;
         let words = if words == 0 { 1 } else { words };
@@ -64,9 +62,9 @@ impl Shape {
         Shape { key, value, entry, slots, block, start, pitch }
     }
 
-    /// Sixths of the slots that may be used: where entries are large, a bucket more takes more memory than
-    /// the overflow blocks that it saves. Of five entries of 48 bytes in four lines each takes 69 bytes in the
-    /// mean of a doubling with seven sixths, 73 with six, and 88 with four.
+    /// Sixths of the slots that may be used. Where entries are large, one more bucket takes more memory than the
+    /// overflow blocks that it saves. Five entries of 48 bytes in four lines take, in the mean of a doubling, 69 bytes
+    /// each with seven sixths, 73 with six, and 88 with four.
     pub(super) const fn fullest(&self) -> u64 {
         match self.slots {
             0..=LEAST_SLOTS => 5,
@@ -78,15 +76,15 @@ impl Shape {
 
 /// A block's first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Meta {
+pub(super) struct BlockHead {
     /// A bit for each occupied slot.
     pub(super) used: u64,
     /// The next block of the chain, or 0.
     pub(super) next: u64,
 }
 
-impl Meta {
-    pub(super) const EMPTY: Meta = Meta { used: 0, next: 0 };
+impl BlockHead {
+    pub(super) const EMPTY: BlockHead = BlockHead { used: 0, next: 0 };
 
     pub(super) const fn word(self) -> u64 {
         MARK << 56 | self.next >> 6 << 16 | self.used
@@ -103,7 +101,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A new, empty table; where its header is.
+    /// Creates an empty table. Returns the offset of its header.
     pub(super) fn create<T: Tx + ?Sized>(
         tx: &mut T,
         tag: u64,
@@ -116,11 +114,11 @@ impl Table {
         let table = Table::open(tx, header.at(), shape, Counting::No)?;
         table.segments().reserve(tx, 0)?;
         let block = table.block(tx, 0)?;
-        tx.write_word(block, Meta::EMPTY.word())?;
+        tx.write_word(block, BlockHead::EMPTY.word())?;
         Ok(header.at())
     }
 
-    /// Reads the header at `at`, whose tag is known to be right.
+    /// Reads the header at `at`, whose tag has been checked.
     #[inline]
     pub(super) fn open<T: Tx + ?Sized>(
         tx: &mut T,
@@ -161,9 +159,8 @@ impl Table {
         if split { self.level() + 1 } else { self.level() }
     }
 
-    /// The place after that of `bucket` in the order of reversed hashes; 0 after the last. The
-    /// order does not depend on the number of buckets: entries keep their places when buckets
-    /// split and merge.
+    /// The bucket after `bucket` in the order of reversed hashes; 0 after the last. The order does not depend on the
+    /// number of buckets: entries keep their places when buckets split and merge.
     pub(super) const fn after(&self, cursor: u64, bucket: u64) -> u64 {
         let depth = self.depth(bucket);
         if depth == 0 {
@@ -173,13 +170,13 @@ impl Table {
         if place + 1 == 1 << depth { 0 } else { ((place + 1) << (64 - depth)).reverse_bits() }
     }
 
-    /// Where a bucket's first block is.
+    /// The address of a bucket's first block.
     #[inline]
     pub(super) fn block<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<u64> {
         self.segments().address(tx, bucket)
     }
 
-    /// Where a slot of a block is.
+    /// The address of a slot of a block.
     #[inline]
     pub(super) const fn slot(&self, block: u64, slot: u64) -> u64 {
         block + self.shape.start + slot * self.shape.pitch
@@ -187,13 +184,13 @@ impl Table {
 
     /// A block's first word.
     #[inline]
-    pub(super) fn meta<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) -> Result<Meta> {
+    pub(super) fn meta<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) -> Result<BlockHead> {
         let word = tx.read_word(block).map_err(Error::in_pool)?;
         let used = word & 0xFFFF;
         if word >> 56 != MARK || used >> self.shape.slots != 0 {
             return Err(Error::corrupt("a hash map's bucket", block));
         }
-        Ok(Meta { used, next: (word >> 16 & ((1 << 40) - 1)) << 6 })
+        Ok(BlockHead { used, next: (word >> 16 & ((1 << 40) - 1)) << 6 })
     }
 
     pub(super) const fn full(&self, used: u64) -> bool {
@@ -205,7 +202,7 @@ impl Table {
         &self,
         tx: &mut T,
         bucket: u64,
-    ) -> Result<Vec<(u64, Meta)>> {
+    ) -> Result<Vec<(u64, BlockHead)>> {
         let mut chain = Vec::with_capacity(2);
         let mut block = self.block(tx, bucket)?;
         loop {
@@ -221,7 +218,7 @@ impl Table {
         }
     }
 
-    /// Where the entries of a bucket are.
+    /// The addresses of a bucket's entries.
     pub(super) fn entries<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<Vec<u64>> {
         let chain = self.chain(tx, bucket)?;
         let slots = 0..self.shape.slots;
@@ -236,26 +233,26 @@ impl Table {
         self.shape.key.hash(tx, at, seed)
     }
 
-    /// A free slot at the end of the chain whose last block is `last`; it is marked as used.
+    /// Takes a free slot at the end of the chain whose last block is `last`, and marks it as used.
     pub(super) fn take_slot<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
         last: u64,
-        meta: Meta,
+        meta: BlockHead,
     ) -> Result<u64> {
         if !self.full(meta.used) {
             let slot = u64::from(meta.used.trailing_ones());
-            tx.write_word(last, Meta { used: meta.used | 1 << slot, ..meta }.word())?;
+            tx.write_word(last, BlockHead { used: meta.used | 1 << slot, ..meta }.word())?;
             return Ok(self.slot(last, slot));
         }
         let next = tx.allocate(Purpose::General, self.shape.block)?.at();
-        // Not as fresh memory, since the entry is not: both are one line, written back once.
-        tx.write_word(next, Meta { used: 1, next: 0 }.word())?;
-        tx.write_word(last, Meta { next, ..meta }.word())?;
+        // Not written as fresh memory, because the entry is not: both are in one line, written back once.
+        tx.write_word(next, BlockHead { used: 1, next: 0 }.word())?;
+        tx.write_word(last, BlockHead { next, ..meta }.word())?;
         Ok(self.slot(next, 0))
     }
 
-    /// Copies an entry's words, those that differ.
+    /// Copies the words of an entry that differ.
     pub(super) fn copy<T: Tx + ?Sized>(&self, tx: &mut T, from: u64, to: u64) -> Result<()> {
         for word in (0..self.shape.entry).step_by(8) {
             let value = tx.read_word(from + word)?;

@@ -1,7 +1,7 @@
-//! A table whose items are known by their forms alone.
+//! A table whose items are known only by their forms.
 
 use super::count::{COUNTED, LANED};
-use super::table::{Meta, SEED, Shape, Table};
+use super::table::{BlockHead, SEED, Shape, Table};
 use crate::collections::form::{Form, mix};
 use crate::collections::string::Role;
 use crate::collections::tag::Tag;
@@ -18,13 +18,13 @@ pub(in crate::collections) const fn is_counted(flags: u64) -> bool {
     flags & COUNTED != 0
 }
 
-/// Whether a tag is this one, of a new map, or what becomes of it.
+/// Whether a tag is this one, which a new map has, or differs only in the flags that it may get later.
 pub(in crate::collections) fn is_known(found: u64, tag: u64) -> bool {
     let of_large = |tag: Tag| Tag { flags: tag.flags | LANED, ..tag }.word();
     found == tag || Tag::from_word(tag).is_some_and(|tag| found == of_large(tag))
 }
 
-/// The flags that the map at `at` has by now.
+/// The present flags of the map at `at`.
 pub(in crate::collections) fn flags_of<T: Tx + ?Sized>(
     tx: &mut T,
     at: u64,
@@ -37,7 +37,7 @@ pub(in crate::collections) fn flags_of<T: Tx + ?Sized>(
     }
 }
 
-/// A new, empty map, whose hashes depend on where it is.
+/// A new, empty map, whose hashes depend on its place.
 pub(in crate::collections) fn create_untyped<T: Tx + ?Sized>(
     tx: &mut T,
     tag: u64,
@@ -49,7 +49,7 @@ pub(in crate::collections) fn create_untyped<T: Tx + ?Sized>(
 }
 
 impl Table {
-    /// Inserts an entry. False if the key is there already.
+    /// Inserts an entry. Returns false if the key is there already.
     pub(in crate::collections) fn insert_untyped<T: Tx + ?Sized>(
         &mut self,
         tx: &mut T,
@@ -71,7 +71,7 @@ impl Table {
         Ok(true)
     }
 
-    fn end_of<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<(u64, Meta)> {
+    fn end_of<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<(u64, BlockHead)> {
         let chain = self.chain(tx, bucket)?;
         Ok(chain[chain.len() - 1])
     }

@@ -1,16 +1,16 @@
 //! Walks over the whole table.
 
-use super::table::{Meta, Table};
+use super::table::{BlockHead, Table};
 use crate::collections::Visit;
 use crate::collections::compact::move_block;
 use crate::collections::form::mix;
 use crate::{Error, Result, Tx};
 
-/// Buckets tried at random before the next one that holds something is taken.
+/// Buckets tried at random; after them the next one with an entry is taken.
 const TRIES: u64 = 64;
 
 impl Table {
-    /// Calls `each` with the place of every entry.
+    /// Calls `each` with the address of every entry.
     pub(in crate::collections) fn walk<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -24,8 +24,8 @@ impl Table {
         Ok(())
     }
 
-    /// Moves a bucket's blocks, but the first, and what its entries own out of pages that are to be emptied;
-    /// calls `each` with the place of every value.
+    /// Moves a bucket's blocks other than the first, and the blocks that its entries own, out of pages that are to be
+    /// emptied; calls `each` with the address of every value.
     pub(super) fn compact_blocks<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -35,13 +35,13 @@ impl Table {
         if bucket == 0 {
             self.compact_lanes(tx)?;
         }
-        let mut before: Option<(u64, Meta)> = None;
+        let mut before: Option<(u64, BlockHead)> = None;
         for (block, meta) in self.chain(tx, bucket)? {
             let mut at = block;
             if let Some((before, meta)) = before {
                 at = move_block(tx, block).map_err(Error::in_pool)?;
                 if at != block {
-                    tx.write_word(before, Meta { next: at, ..meta }.word())?;
+                    tx.write_word(before, BlockHead { next: at, ..meta }.word())?;
                 }
             }
             for slot in (0..self.shape.slots).filter(|slot| meta.used >> slot & 1 == 1) {
@@ -77,7 +77,7 @@ impl Table {
         Ok(true)
     }
 
-    /// The place of an entry that `seed` chooses.
+    /// The address of an entry that `seed` chooses.
     pub(super) fn random<T: Tx + ?Sized>(&self, tx: &mut T, seed: u64) -> Result<Option<u64>> {
         let start = mix(seed, 0) % self.buckets;
         let tries = (0..TRIES).map(|turn| mix(seed, turn) % self.buckets);

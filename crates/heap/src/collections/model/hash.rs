@@ -9,12 +9,12 @@ use std::fmt::Debug;
 #[derive(Clone)]
 struct Model<K, V> {
     entries: BTreeMap<K, V>,
-    /// Where the scan is, and what it must still return.
+    /// The scan's cursor, and the keys that it must still return.
     cursor: u64,
     due: BTreeSet<K>,
 }
 
-/// What makes keys and values.
+/// Functions that make keys and values.
 type Makers<K, V> = (fn(&mut Rng) -> <K as Item>::Owned, fn(&mut Rng) -> <V as Item>::Owned);
 
 /// Random operations on a hash map, in `transactions` transactions.
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// A step of the scan: what was there all the time must be returned before it ends.
+/// A step of the scan: entries that are there all the time must be returned before it ends.
 fn scan<K: Item, V: Item, const COUNTED: bool>(
     tx: &mut dyn Tx,
     map: HashMap<K, V, COUNTED>,

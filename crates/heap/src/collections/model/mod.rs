@@ -1,8 +1,7 @@
 //! Model checks: random operations on a collection, compared with std's.
 //!
-//! They run on anything that runs transactions, so that every engine can be put to them: a test
-//! passes a closure that runs a transaction's body, and that may run it more than once. Some
-//! transactions abort on purpose, some undo a part of themselves.
+//! They run on anything that runs transactions, so that every engine can be checked: a test passes a closure that runs
+//! a transaction's body, possibly more than once. Some transactions abort on purpose, some undo a part of themselves.
 
 mod hash;
 mod ordered;
@@ -43,8 +42,7 @@ impl Rng {
         self.next() % limit
     }
 
-    /// A byte string of up to `limit` bytes, mostly short, of few different bytes; some have a
-    /// long beginning in common.
+    /// A byte string of up to `limit` bytes, mostly short, with few different bytes; some share a long beginning.
     pub fn bytes(&mut self, limit: u64) -> Vec<u8> {
         let shared = if limit > 30 && self.below(3) == 0 { 28 } else { 0 };
         let limit = if self.below(4) == 0 { limit } else { limit.min(shared + 20) };
@@ -62,7 +60,7 @@ pub(super) fn same<A: Debug + PartialEq<B>, B: Debug>(what: &str, got: A, wanted
     Err(Error::Aborted(format!("{what}: got {got:?}, the model says {wanted:?}")))
 }
 
-/// A key to remove: mostly the next one that is there.
+/// A key to remove: mostly the next one in the model.
 fn victim<K: Ord + Clone, V>(rng: &mut Rng, entries: &BTreeMap<K, V>, key: K) -> K {
     if rng.below(4) == 0 {
         return key;
@@ -106,11 +104,11 @@ fn transact<S: Clone>(
     Ok(())
 }
 
-/// One random operation, told whether the collection grows or shrinks at the moment.
+/// One random operation; the flag says whether the collection grows or shrinks at the moment.
 type Phased<'a, S> = dyn FnMut(&mut dyn Tx, &mut S, &mut Rng, bool) -> Result<()> + 'a;
 
-/// Transactions of random steps, now growing and now shrinking; after some of them, and the last
-/// one, the whole collection is compared.
+/// Transactions of random steps, alternately growing and shrinking; after some of them, and after the last one, the
+/// whole collection is compared.
 fn explore<S: Clone>(
     run: &mut Run<'_>,
     rng: &mut Rng,
@@ -132,7 +130,7 @@ fn explore<S: Clone>(
     Ok(())
 }
 
-/// Steps that are undone.
+/// Runs steps that are undone.
 fn undone<S: Clone>(
     tx: &mut dyn Tx,
     model: &S,
@@ -146,7 +144,7 @@ fn undone<S: Clone>(
     tx.undo_to(point)
 }
 
-/// Notes each block once; twice is an error.
+/// The blocks seen so far; seeing one twice is an error.
 #[derive(Default)]
 pub(super) struct Blocks(std::collections::HashSet<u64>);
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
 
-/// What only counted maps can do, compared with the model; nothing for others.
+/// Operations that only counted maps have, compared with the model; does nothing for others.
 type Ranks<K, V, const COUNTED: bool> = fn(
     &mut dyn Tx,
     OrderedMap<K, V, COUNTED>,

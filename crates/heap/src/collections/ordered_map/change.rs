@@ -7,8 +7,8 @@ use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
 
 impl Tree {
-    /// Sees to it that there is a free slot in the leaf that a path leads to, which is the place
-    /// for `key`. The path leads to the same place afterwards.
+    /// Ensures that the leaf of a path that leads to the place for `key` has a free slot. Afterwards the path leads to
+    /// the same place.
     pub(super) fn make_room<T: Tx + ?Sized, K: OrderedItem>(
         &self,
         tx: &mut T,
@@ -78,8 +78,8 @@ impl Tree {
             tx.write_word(self.count_at(slot), moved)?;
             self.add_weight(tx, &parent, above, moved.wrapping_neg())?;
         }
-        // An inner position names a child; a leaf's is a gap, which may be on either side of the
-        // separator.
+        // In an inner node a position names a child; in a leaf it is a gap between entries, which may be on either
+        // side of the separator.
         let goes_right = match left.level {
             0 if place == middle => K::compare(tx, slot, key)?.is_le(),
             _ => place >= middle,
@@ -91,8 +91,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A new node with the slots of `full` from a position on. It is written as a whole: fresh
-    /// memory needs no log.
+    /// A new node with the slots of `full` from a position on. It is written as a whole: fresh memory needs no log.
     fn move_upper<T: Tx + ?Sized>(&self, tx: &mut T, full: &Node, middle: usize) -> Result<Node> {
         let shape = self.shape(full.level);
         let mut slots = Vec::with_capacity((shape.node / 8) as usize);
@@ -107,8 +106,8 @@ impl Tree {
         self.new_node(tx, full.level, order, &slots)
     }
 
-    /// Stores the key of the parent's new slot: between the leaves, or the one that the inner
-    /// node no longer needs.
+    /// Stores the key of the parent's new slot: between leaves a separator, otherwise the key that the inner node no
+    /// longer needs.
     fn separate<T: Tx + ?Sized, K: OrderedItem>(
         &self,
         tx: &mut T,
@@ -127,7 +126,7 @@ impl Tree {
         K::separate(tx, slot, K::borrow(&last), K::borrow(&first))
     }
 
-    /// Adds to the counts of all subtrees that a path goes through.
+    /// Adds to the counts of all subtrees that a path passes through.
     pub(super) fn count<T: Tx + ?Sized>(&self, tx: &mut T, path: &Path, change: u64) -> Result<()> {
         for depth in 0..path.len() {
             let node = path.node(tx, self, depth)?;
@@ -143,7 +142,7 @@ impl Tree {
     /// empty.
     pub(super) fn rebalance<T: Tx + ?Sized>(&self, tx: &mut T, path: &Path) -> Result<()> {
         for depth in (1..path.len()).rev() {
-            // Its parent has been looked at before it lost a slot: it may be empty now.
+            // Its parent was checked before it lost a slot, and may be empty now.
             let level = path.len() - 1 - depth;
             let node = self.drained(tx, path, depth)?;
             let len = node.order.len();
@@ -167,7 +166,7 @@ impl Tree {
         path.node(tx, self, depth)
     }
 
-    /// Merges a node, the child at a position, with a sibling; `false` if that cannot be.
+    /// Merges a node, the child at a position, with a sibling. Returns `false` if that is not possible.
     fn merge<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -215,7 +214,7 @@ impl Tree {
             self.copy(tx, from, to, self.shape(left.level).slot)?;
         }
         if left.level > 0 && right.order.len() > 0 {
-            // The separator becomes the key of what was the first child.
+            // The separator becomes the key of the slot that was first.
             let first = self.slot(tx, &left, left.order.len() - right.order.len())?;
             self.copy(tx, slot, first, self.key.bytes())?;
             if left.order.len() == right.order.len() {
@@ -232,7 +231,7 @@ impl Tree {
         tx.free(right.at).map_err(Error::in_pool)
     }
 
-    /// Removes roots that have one child, or nothing.
+    /// Removes roots with one child or no slot.
     fn shrink<T: Tx + ?Sized>(&self, tx: &mut T, path: &Path) -> Result<()> {
         let mut root = self.drained(tx, path, 0)?;
         loop {
@@ -252,8 +251,8 @@ impl Tree {
         }
     }
 
-    /// Frees the last leaf, and the inner nodes that have nothing else; returns how many entries
-    /// and nodes that were, 0 when the tree is empty.
+    /// Frees the last leaf, and the inner nodes that become empty. Returns the number of entries and nodes freed, 0
+    /// when the tree is empty.
     fn drop_last<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<u64> {
         let path = Path::to_edge(tx, self, true)?;
         if path.len() == 0 {
@@ -283,7 +282,7 @@ impl Tree {
         Ok(entries as u64 + 1)
     }
 
-    /// Frees what an entry owns.
+    /// Frees the blocks that an entry owns.
     pub(super) fn release<T: Tx + ?Sized>(&self, tx: &mut T, slot: u64) -> Result<()> {
         self.key.release(tx, slot)?;
         self.value.release(tx, slot + self.key.bytes())
@@ -295,7 +294,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Frees about `budget` entries and nodes; `true` when everything is freed.
+    /// Frees about `budget` entries and nodes. Returns `true` when everything is freed.
     pub(crate) fn destroy_some<T: Tx + ?Sized>(&self, tx: &mut T, budget: u64) -> Result<bool> {
         let mut spent = 0;
         while spent < budget.max(1) {

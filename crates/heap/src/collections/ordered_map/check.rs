@@ -22,8 +22,8 @@ impl Tree {
         }
     }
 
-    /// Checks a node and all below it, and counts the entries. `seen` are the nodes before it:
-    /// a node that two parents share would be walked again and again.
+    /// Checks a node and all below it, and counts the entries. `seen` are the nodes visited before: a node that two
+    /// parents share would be walked again and again.
     fn check_node<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -77,7 +77,7 @@ impl Tree {
         Ok(count)
     }
 
-    /// Checks that each key is greater than the one before, and is where a search looks for it.
+    /// Checks that each key is greater than the one before, and that a search finds it.
     pub(super) fn check_order<T: Tx + ?Sized, K: OrderedItem>(&self, tx: &mut T) -> Result<()> {
         let mut place = Path::to_edge(tx, self, false)?;
         let end = Path::to_edge(tx, self, true)?;

@@ -8,10 +8,10 @@ use crate::collections::tag::Expected;
 use crate::{Error, Moment, Result, Tx};
 use std::marker::PhantomData;
 
-/// A place between two entries of an ordered map, inside a range. It is good as long as nothing is
-/// inserted or removed beside it, beside the range's two ends, or so that nodes above these split or
-/// merge: it is *stale* then, and refused. Values may change. Of an entry that has taken the very place of
-/// one that was removed, a cursor does not know.
+/// A position between two entries of an ordered map, inside a range. It is valid until something is inserted or
+/// removed next to it or next to one of the range's ends, or until nodes above these split or merge: then it is
+/// *stale*, and refused. Values may change. A cursor does not notice an entry that has taken exactly the place of one
+/// that was removed.
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -34,9 +34,9 @@ pub struct Cursor<K, V> {
     tree: Tree,
     /// The map's tag.
     tag: u64,
-    /// When it was known to be good.
+    /// When it was last known to be valid.
     good: Moment,
-    /// Settled, as the two ends are: that makes places comparable.
+    /// The two ends are settled, which makes positions comparable.
     place: Path,
     low: Path,
     high: Path,
@@ -49,7 +49,7 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
         Cursor { tree, tag, good, place: low, low, high, of: PhantomData }
     }
 
-    /// Nothing, if the cursor is good now.
+    /// Returns `Ok` if the cursor is valid now.
     #[inline]
     fn check<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<()> {
         let now = tx.moment();
@@ -73,20 +73,20 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
         Ok(())
     }
 
-    /// The same range, placed behind its last entry.
+    /// The same range, with the cursor after its last entry.
     #[must_use]
     pub fn at_end(mut self) -> Self {
         self.place = self.high;
         self
     }
 
-    /// Moves to a place of the same map.
+    /// Moves to a position of the same map.
     pub(super) fn placed(mut self, place: Path) -> Self {
         self.place = place;
         self
     }
 
-    /// The entry behind this place, and moves behind it; `None` at the range's end.
+    /// Returns the entry after this position, and moves past it; `None` at the range's end.
     ///
     /// # Errors
     /// `Misuse` if the cursor is stale, or of another pool; `Corrupt` if the map is damaged.
@@ -100,7 +100,7 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
         Ok(Some(entry))
     }
 
-    /// The entry before this place, and moves before it; `None` at the range's beginning.
+    /// Returns the entry before this position, and moves before it; `None` at the range's beginning.
     ///
     /// # Errors
     /// As [`next`](Cursor::next).
@@ -112,7 +112,7 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
         self.load(tx).map(Some)
     }
 
-    /// The range's first entry, which is left out of it from now on.
+    /// Removes the first entry from the range, and returns it.
     pub(super) fn take_first<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
         self.place = self.low;
         let entry = self.next(tx)?;
@@ -120,7 +120,7 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
         Ok(entry)
     }
 
-    /// The range's last entry, which is left out of it from now on.
+    /// Removes the last entry from the range, and returns it.
     pub(super) fn take_last<T: Tx + ?Sized>(&mut self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
         self.place = self.high;
         let entry = self.prev(tx)?;

@@ -1,26 +1,25 @@
-//! Iteration over an ordered map that nothing changes meanwhile.
+//! Iteration over an ordered map that does not change meanwhile.
 
 use super::{Cursor, Entry, Item, OrderedItem};
 use crate::{Result, Tx};
 use std::fmt;
 
-/// The entries of a range, from both ends: see [`OrderedMap::iter`](super::OrderedMap::iter). After an error there are no
-/// more.
+/// The entries of a range, from both ends: see [`OrderedMap::iter`](super::OrderedMap::iter). It ends after an error.
 pub struct Iter<'t, K, V, T: ?Sized> {
     tx: &'t mut T,
-    /// What is left of the range; `None` after an error.
+    /// The rest of the range; `None` after an error.
     rest: Option<Cursor<K, V>>,
 }
+
+/// Takes the first or the last entry of a range.
+type Take<K, V, T> = fn(&mut Cursor<K, V>, &mut T) -> Result<Option<Entry<K, V>>>;
 
 impl<'t, K: OrderedItem, V: Item, T: Tx + ?Sized> Iter<'t, K, V, T> {
     pub(super) fn new(tx: &'t mut T, range: Cursor<K, V>) -> Self {
         Iter { tx, rest: Some(range) }
     }
 
-    fn take(
-        &mut self,
-        from: fn(&mut Cursor<K, V>, &mut T) -> Result<Option<Entry<K, V>>>,
-    ) -> Option<Result<Entry<K, V>>> {
+    fn take(&mut self, from: Take<K, V, T>) -> Option<Result<Entry<K, V>>> {
         let taken = from(self.rest.as_mut()?, self.tx);
         if taken.is_err() {
             self.rest = None;

@@ -32,13 +32,12 @@ const COUNTED_FLAG: u64 = 1;
 /// `K` and `V` say how keys and values are stored ([`Item`]): `OrderedMap<u64, u64>`,
 /// `OrderedMap<Bytes, Bytes>`, `OrderedMap<Pair<Total, Bytes>, (), true>`.
 ///
-/// If it is `COUNTED`, it knows how many entries each subtree has, which gives it
-/// [`rank`](OrderedMap::rank), [`nth`](OrderedMap::nth) and a quick [`len`](OrderedMap::len), and
-/// costs an insertion or removal one line for each level from the second above the leaves on. If
-/// it is not, `len` walks the leaves.
+/// With `COUNTED`, it knows how many entries each subtree has, for [`rank`](OrderedMap::rank),
+/// [`nth`](OrderedMap::nth) and a fast [`len`](OrderedMap::len), and an insertion or removal costs one line more for
+/// each level from the second above the leaves on. Without it, `len` walks the leaves.
 ///
-/// Besides what stands at each of them, all operations fail with `WrongType` if the header is that of
-/// another collection, or of one with other types, and with `Misuse` if none is there.
+/// In addition to the errors listed for each operation, all fail with `WrongType` if the header is that of another
+/// collection, or of one with other types, and with `Misuse` if there is no header.
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -55,7 +54,7 @@ const COUNTED_FLAG: u64 = 1;
 /// ```
 pub struct OrderedMap<K, V, const COUNTED: bool = false> {
     at: u64,
-    /// The identifier of the pool that it was made in; 0 if that is not known.
+    /// The identifier of the pool that the handle was made in; 0 if unknown.
     pool: u64,
     of: PhantomData<fn() -> (K, V)>,
 }
@@ -87,10 +86,10 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         OrderedMap { at, pool: 0, of: PhantomData }
     }
 
-    /// The map whose header is at `at`, if that is one of these types.
+    /// The map whose header is at `at`, after a check of its types.
     ///
     /// # Errors
-    /// `WrongType` if it is another collection; `Misuse` if none is there.
+    /// `WrongType` if it is another collection; `Misuse` if there is none.
     pub fn open<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self> {
         let map = OrderedMap { pool: tx.moment().pool, ..Self::new(at) };
         map.tree(tx).map(|_| map)
@@ -128,8 +127,8 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         Expected { kind: kind::ORDERED_MAP, name, pool: self.pool }
     }
 
-    /// Where the value of a key is, if it is there: to read or write parts of it. It stays
-    /// there until something is inserted or removed.
+    /// The address of a key's value, if the key is there, to read or write parts of it. It is valid until something is
+    /// inserted or removed.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
@@ -276,8 +275,8 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         Ok(Cursor::new(tree, Self::TAG, tx.moment(), low, high))
     }
 
-    /// Iterates over the entries whose keys are in a range, from either end. While the iterator lives, the
-    /// transaction can do nothing else; a [`Cursor`] ([`range`](OrderedMap::range)) lets it.
+    /// Iterates over the entries whose keys are in a range, from either end. While the iterator lives, the transaction
+    /// can do nothing else; with a [`Cursor`] ([`range`](OrderedMap::range)) it can.
     ///
     /// ```
     /// use perdura::TxExt;
@@ -307,7 +306,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         Ok(Iter::new(tx, range))
     }
 
-    /// Calls `each` with every entry, in order; an error of its ends the walk.
+    /// Calls `each` with every entry, in order; an error that it returns ends the walk.
     ///
     /// # Errors
     /// What `each` returns; `Corrupt` if the map is damaged.
@@ -349,7 +348,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         self.tree(tx)?.clear(tx)
     }
 
-    /// Frees the map, and everything in it.
+    /// Frees the map and its contents.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
@@ -357,8 +356,8 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         self.destroy_some(tx, u64::MAX).map(drop)
     }
 
-    /// Frees about `budget` entries and nodes; `true` when all are freed, the map itself too. In
-    /// between it is a smaller map.
+    /// Frees about `budget` entries and nodes. Returns `true` when all are freed, including the map itself. In between
+    /// it is a smaller map.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
@@ -407,7 +406,7 @@ impl<K: OrderedItem, V: Item> OrderedMap<K, V, true> {
     }
 }
 
-/// The tree at `at`, whatever its types are.
+/// The tree at `at`, whatever its types.
 pub(super) const fn open(at: u64, key: Form, value: Form, flags: u64) -> Tree {
     Tree::of(at, key, value, flags & COUNTED_FLAG != 0)
 }

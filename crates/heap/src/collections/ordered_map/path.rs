@@ -1,9 +1,9 @@
-//! Ways from the root to a leaf, and steps from leaf to leaf.
+//! Paths from the root to a leaf, and steps from leaf to leaf.
 
 use super::tree::{MAX_LEVELS, Node, Order, ROOT, Tree};
 use crate::{Error, Result, Tx};
 
-/// A step on a path: a node, the position taken in it, and what its order was.
+/// A step on a path: a node, the position taken in it, and a hash of its order at that time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Step {
     at: u64,
@@ -19,13 +19,13 @@ impl Step {
     }
 }
 
-/// An order in 32 bits: another one nearly always has others.
+/// A hash of an order in 32 bits, which nearly always differs for different orders.
 fn folded(order: Order) -> u32 {
     (order.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// A way from the root to a position in a leaf. In the leaf the position may be behind the last
-/// slot, but only behind the tree's last entry once the path is [settled](Path::settle).
+/// A path from the root to a position in a leaf. The position may be after the leaf's last slot; once the path is
+/// [settled](Path::settle), only at the end of the tree.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     /// The steps, root first.
@@ -38,7 +38,7 @@ impl Path {
         Path { steps: [Step::NONE; MAX_LEVELS], len: 0 }
     }
 
-    /// Nodes on it; 0 in an empty tree.
+    /// Number of nodes; 0 in an empty tree.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
@@ -71,7 +71,7 @@ impl Path {
         self.steps[depth] = Step::new(node, position);
     }
 
-    /// The node at a depth, read again.
+    /// The node at a depth, read anew.
     pub(super) fn node<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -81,13 +81,13 @@ impl Path {
         tree.node(tx, self.steps[depth].at, self.len - 1 - depth)
     }
 
-    /// Whether the tree still has this path: its nodes are where they were, and have the slots that they
-    /// had, in the same order.
+    /// Whether the tree still has this path: its nodes are in the same places, and have the same slots in the same
+    /// order.
     pub(super) fn is_current<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<bool> {
         let mut at = tx.read_word(tree.at + ROOT)?;
         for (depth, step) in self.steps[..self.len].iter().enumerate() {
             let level = self.len - 1 - depth;
-            // What was a node may be anything by now.
+            // The block may be anything by now.
             let Ok(node) = tree.node(tx, at, level) else { return Ok(false) };
             if *step != Step::new(&node, self.position(depth)) {
                 return Ok(false);
@@ -106,13 +106,13 @@ impl Path {
         Ok((self.node(tx, tree, depth)?, self.position(depth)))
     }
 
-    /// Where the entry is that the path leads to.
+    /// The address of the entry that the path leads to.
     pub(super) fn entry<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<u64> {
         let (leaf, position) = self.end(tx, tree)?;
         tree.slot(tx, &leaf, position)
     }
 
-    /// Whether it leads to the same place, by the same way.
+    /// Whether it leads to the same place, by the same nodes.
     pub(super) fn is_at(&self, other: &Path) -> bool {
         self.steps[..self.len] == other.steps[..other.len]
     }
@@ -123,7 +123,7 @@ impl Path {
         positions(self)[..self.len] < positions(other)[..other.len]
     }
 
-    /// Down from `node` to its first place, or to behind its last.
+    /// Down from `node` to its first place, or to after its last.
     fn descend<T: Tx + ?Sized>(
         &mut self,
         tx: &mut T,
@@ -140,7 +140,7 @@ impl Path {
         self.push(&node, if last { node.order.len() } else { 0 })
     }
 
-    /// To the tree's first place, or to behind its last.
+    /// To the tree's first place, or to after its last.
     pub(super) fn to_edge<T: Tx + ?Sized>(tx: &mut T, tree: &Tree, last: bool) -> Result<Self> {
         let mut path = Path::new();
         if let Some(root) = tree.root(tx)? {
@@ -149,8 +149,7 @@ impl Path {
         Ok(path)
     }
 
-    /// To the entry with `index` entries before it, in a counted tree; behind the last if there
-    /// are fewer.
+    /// To the entry with `index` entries before it, in a counted tree; to the end if there are fewer.
     pub(super) fn to_index<T: Tx + ?Sized>(tx: &mut T, tree: &Tree, index: u64) -> Result<Self> {
         let (mut path, mut left) = (Path::new(), index);
         let Some(mut node) = tree.root(tx)? else { return Ok(path) };
@@ -185,7 +184,7 @@ impl Path {
         Ok(rank)
     }
 
-    /// From behind a leaf's last slot to the next leaf's first, if there is a next leaf.
+    /// From after a leaf's last slot to the next leaf's first, if there is a next leaf.
     pub(super) fn settle<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<()> {
         if self.len == 0 {
             return Ok(());
@@ -194,7 +193,7 @@ impl Path {
         if position >= leaf.order.len() { self.next_leaf(tx, tree).map(drop) } else { Ok(()) }
     }
 
-    /// To the first place of the next leaf; `false`, and nothing changes, if there is none.
+    /// To the first place of the next leaf. If there is none, returns `false` and changes nothing.
     pub(super) fn next_leaf<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<bool> {
         for depth in (0..self.len.saturating_sub(1)).rev() {
             let node = self.node(tx, tree, depth)?;
@@ -210,7 +209,7 @@ impl Path {
         Ok(false)
     }
 
-    /// To behind the last place of the leaf before; `false` if there is none.
+    /// To after the last place of the previous leaf. Returns `false` if there is none.
     fn previous_leaf<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<bool> {
         for depth in (0..self.len.saturating_sub(1)).rev() {
             let node = self.node(tx, tree, depth)?;
@@ -226,13 +225,13 @@ impl Path {
         Ok(false)
     }
 
-    /// One entry on; the path was at an entry.
+    /// One entry forward; the path must be at an entry.
     pub(super) fn forward<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<()> {
         self.steps[self.len - 1].position += 1;
         self.settle(tx, tree)
     }
 
-    /// One entry back; `false` if there is none.
+    /// One entry back. Returns `false` if there is none.
     pub(super) fn back<T: Tx + ?Sized>(&mut self, tx: &mut T, tree: &Tree) -> Result<bool> {
         let Some(depth) = self.len.checked_sub(1) else { return Ok(false) };
         if self.position(depth) == 0 && !self.previous_leaf(tx, tree)? {

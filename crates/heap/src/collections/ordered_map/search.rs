@@ -1,4 +1,4 @@
-//! The way to a key.
+//! The search for a key.
 
 use super::path::Path;
 use super::tree::{Node, Tree};
@@ -49,7 +49,7 @@ impl Tree {
         Ok(low - 1)
     }
 
-    /// Where the entry of a key is, if it is there.
+    /// The address of a key's entry, if there is one.
     pub(super) fn find<T: Tx + ?Sized, K: OrderedItem>(
         &self,
         tx: &mut T,
@@ -64,7 +64,7 @@ impl Tree {
         if found { self.slot(tx, &node, position).map(Some) } else { Ok(None) }
     }
 
-    /// The path to a key, or to where it would go, and whether it is there.
+    /// The path to a key, or to where it would be inserted, and whether it is there.
     pub(super) fn seek<T: Tx + ?Sized, K: OrderedItem>(
         &self,
         tx: &mut T,
@@ -82,7 +82,7 @@ impl Tree {
         Ok((path, found))
     }
 
-    /// The gap before a key, or behind it; settled.
+    /// The path to the gap before or after a key, settled.
     pub(super) fn gap<T: Tx + ?Sized, K: OrderedItem>(
         &self,
         tx: &mut T,

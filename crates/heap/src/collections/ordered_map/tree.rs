@@ -1,18 +1,17 @@
 //! The tree without its types: nodes, slots and their order.
 //!
-//! The header is two words: tag and root node, 0 if there is none. A node is a few lines: a word
-//! `0x7B << 56 | level`, a word with the order of its slots, and the slots. Level 0 are the
-//! leaves, whose slots are keys and values; the others' are a key, a child, and, in a counted
-//! tree from level 2 on, the number of entries below the child. Level 1 keeps no numbers: its
-//! children's orders have them, and an insertion writes a line less.
+//! The header is two words: tag and root node, 0 if there is none. A node is a few lines: a word `0x7B << 56 | level`,
+//! a word with the order of its slots, and the slots. Level 0 is the leaves, whose slots are keys and values; the
+//! slots of the others are a key, a child, and, in a counted tree from level 2 on, the number of entries below the
+//! child. Level 1 keeps no such counts: its children's orders have them, and an insertion writes one line less.
 //!
 //! The order: the low four bits are the number of slots in use; the next four name the slot
 //! with the least key, and so on. So an insertion writes one slot and this word, and a split
 //! changes nothing else in the node that is split.
 //!
-//! What always holds: all leaves are at level 0, and a child is one level below its parent; a
-//! child's keys are not less than its slot's key, and less than the next slot's; the first key
-//! of an inner node is zero, and is never looked at; no node is empty.
+//! Invariants: all leaves are at level 0, and a child is one level below its parent; a child's keys are not less than
+//! its slot's key, and less than the next slot's; the first key of an inner node is zero, and never read; no node is
+//! empty.
 
 use crate::collections::form::Form;
 use crate::{Error, Purpose, Result, Tx};
@@ -24,9 +23,9 @@ const LINE: u64 = 64;
 const HEAD: u64 = 16;
 /// Slots that the order has room for.
 const MOST_SLOTS: u64 = 15;
-/// Slots that a leaf has at least: with fewer, splits are too frequent.
+/// A leaf has at least this many slots: with fewer, splits are too frequent.
 const LEAST_SLOTS: u64 = 8;
-/// No tree is higher.
+/// The greatest height of a tree.
 pub(super) const MAX_LEVELS: usize = 24;
 /// Node sizes that allocate without waste.
 const SIZES: [u64; 7] = [256, 512, 768, 1024, 1344, 2048, 4096];
@@ -45,7 +44,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The smallest node with at least so many slots, or the largest node.
+    /// The smallest node with at least this many slots, or else the largest node.
     const fn of(words: usize, least: u64) -> Self {
         let slot = if words == 0 { 8 } else { words as u64 * 8 };
         let mut size = 0;
@@ -55,7 +54,7 @@ impl Shape {
         let node = SIZES[size];
         let room = (node - HEAD) / slot;
         let slots = if room > MOST_SLOTS { MOST_SLOTS } else { room };
-        // Where it costs no slot, none lies in more lines than it must.
+        // Slots lie in as few lines as possible, where that costs no slot.
         let edge = if slot < LINE { slot } else { LINE };
         let aligned = slot.is_power_of_two() && slot > HEAD && edge + slots * slot <= node;
         Shape { slot, slots: slots as usize, node, start: if aligned { edge } else { HEAD } }
@@ -70,9 +69,9 @@ pub(crate) struct Tree {
     pub(super) value: Form,
     pub(super) counted: bool,
     leaf: Shape,
-    /// Of level 1.
+    /// The shape of level 1.
     low: Shape,
-    /// Of the levels above it.
+    /// The shape of the levels above it.
     high: Shape,
 }
 
@@ -93,7 +92,7 @@ impl Order {
         self.0 >> (4 * position + 4) & 15
     }
 
-    /// With a slot put in at a position.
+    /// The order with a slot inserted at a position.
     pub(super) const fn with(self, position: usize, slot: u64) -> Self {
         let shift = 4 * position + 4;
         let low = self.0 & ((1 << shift) - 1);
@@ -101,20 +100,20 @@ impl Order {
         Order((low | slot << shift | high) + 1)
     }
 
-    /// Without the slot at a position.
+    /// The order without the slot at a position.
     pub(super) const fn without(self, position: usize) -> Self {
         let shift = 4 * position + 4;
         let low = self.0 & ((1 << shift) - 1);
         Order((low | self.0 >> shift >> 4 << shift) - 1)
     }
 
-    /// Only the first so many.
+    /// The order of only the first `count` slots.
     pub(super) const fn first(self, len: usize) -> Self {
         let kept = if len == 15 { self.0 } else { self.0 & ((1 << (4 * len + 4)) - 1) };
         Order(kept & !15 | len as u64)
     }
 
-    /// The slots in use, a bit each.
+    /// A bitmap of the slots in use.
     pub(super) fn used(self) -> u64 {
         (0..self.len()).fold(0, |used, position| used | 1 << self.slot(position))
     }
@@ -131,8 +130,8 @@ pub(super) struct Node {
 impl Tree {
     /// The tree at `at` with such items.
     pub(super) const fn of(at: u64, key: Form, value: Form, counted: bool) -> Self {
-        // Inner nodes are few, and as wide as can be: each level costs a line by insertion in a
-        // counted tree, and lines to be read in any.
+        // Inner nodes are few, and as wide as possible: each level costs one line by insertion in a counted tree, and
+        // reads in any.
         Tree {
             at,
             key,
@@ -176,7 +175,7 @@ impl Tree {
         tx.write_word(self.at + ROOT, at)
     }
 
-    /// The node at `at`, of which the level is known.
+    /// The node at `at`, whose level is known.
     #[inline]
     pub(super) fn node<T: Tx + ?Sized>(&self, tx: &mut T, at: u64, level: usize) -> Result<Node> {
         if tx.read_word(at).map_err(Error::in_pool)? != MARK << 56 | level as u64 {
@@ -205,12 +204,12 @@ impl Tree {
         Ok(Node { at: new.at(), level, order })
     }
 
-    /// Whether there is no free slot.
+    /// Whether all slots are used.
     pub(super) const fn is_full(&self, node: &Node) -> bool {
         node.order.len() >= self.shape(node.level).slots
     }
 
-    /// Where the slot at a position is.
+    /// The address of the slot at a position.
     #[inline]
     pub(super) fn slot<T: Tx + ?Sized>(
         &self,
@@ -236,7 +235,7 @@ impl Tree {
         tx.write_word(node.at + 8, order.0)
     }
 
-    /// Takes a free slot, puts it at a position, and returns where it is.
+    /// Takes a free slot and inserts it at a position. Returns its address.
     pub(super) fn open_slot<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -251,7 +250,7 @@ impl Tree {
         self.slot(tx, node, position)
     }
 
-    /// Copies `len` bytes, a number of words.
+    /// Copies `len` bytes, a multiple of a word.
     pub(super) fn copy<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -279,12 +278,12 @@ impl Tree {
         self.node(tx, at, node.level - 1)
     }
 
-    /// Where an inner slot's count is.
+    /// The address of an inner slot's count.
     pub(super) const fn count_at(&self, slot: u64) -> u64 {
         slot + self.key.bytes() + 8
     }
 
-    /// The number of entries that a slot stands for; of a counted tree only.
+    /// The number of entries below a slot; only of a counted tree.
     pub(super) fn weight<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -301,7 +300,7 @@ impl Tree {
         }
     }
 
-    /// The number of entries of a range of a node's slots; of a counted tree only.
+    /// The number of entries below a range of a node's slots; only of a counted tree.
     pub(super) fn weights<T: Tx + ?Sized>(
         &self,
         tx: &mut T,

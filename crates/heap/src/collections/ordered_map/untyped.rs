@@ -1,5 +1,5 @@
-//! A tree whose items are known by their forms alone: it is read in its order, and filled in that order, from the
-//! left to the right. So nothing needs to be compared.
+//! A tree whose items are known only by their forms. It is read in order, and filled in that order from left to right,
+//! so nothing needs to be compared.
 
 use super::COUNTED_FLAG;
 use super::tree::{Node, Order, ROOT, Tree};
@@ -25,7 +25,7 @@ pub(in crate::collections) fn create_untyped<T: Tx + ?Sized>(tx: &mut T, tag: u6
 }
 
 impl Tree {
-    /// Calls `each` with the place of every entry, in order.
+    /// Calls `each` with the address of every entry, in order.
     pub(in crate::collections) fn walk<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -37,7 +37,7 @@ impl Tree {
         }
     }
 
-    /// A node's level bounds how deep this goes.
+    /// The depth is bounded by the node's level.
     fn walk_below<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -56,7 +56,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts an entry behind all others. Nodes are filled whole.
+    /// Appends an entry after all others. Nodes are filled completely.
     pub(in crate::collections) fn append<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -64,7 +64,7 @@ impl Tree {
         value: &Element,
     ) -> Result<()> {
         let mut edge = self.right_edge(tx)?;
-        // The lowest node with a free slot; below it new ones are needed.
+        // The lowest node with a free slot; new nodes are needed below it.
         let Some(mut depth) = (0..edge.len()).rev().find(|depth| !self.is_full(&edge[*depth]))
         else {
             return self.append_above(tx, &edge, key, value);
@@ -95,7 +95,7 @@ impl Tree {
         Ok(edge)
     }
 
-    /// As [`append`](Tree::append), to a tree without nodes, or of which those at the edge are all full.
+    /// As [`append`](Tree::append), to a tree that is empty or whose nodes at the right edge are all full.
     fn append_above<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -118,7 +118,7 @@ impl Tree {
         self.set_root(tx, root.at)
     }
 
-    /// A new subtree with one entry, up to a level; where its top is.
+    /// Creates a subtree with one entry, up to a level. Returns the address of its top node.
     fn branch<T: Tx + ?Sized>(
         &self,
         tx: &mut T,
@@ -165,8 +165,7 @@ impl Tree {
         value.store(tx, self.value, slot + self.key.bytes(), Role::Value)
     }
 
-    /// Adds a child with one entry, whose key is the separator too: what a shorter one could be, only the type
-    /// knows.
+    /// Adds a child with one entry, whose key is also the separator: finding a shorter one would take the type.
     fn append_child<T: Tx + ?Sized>(
         &self,
         tx: &mut T,

@@ -1,9 +1,9 @@
-//! Collections without their types: what is in one can be read, and put into a new one, by a program that knows
-//! no more than what the collection's own header says. So a pool's data can be moved elsewhere.
+//! Collections without their types: a program that knows no more than the header of a collection can read its
+//! contents, and put them into a new one. So a pool's data can be moved elsewhere.
 //!
-//! What always holds: what is made here has the tag of what was described, so that programs open it with the
-//! types that they know. Keys and values are copied as words and byte strings: one that is the offset of something
-//! else in the pool is the same number, and means nothing in another pool.
+//! Invariant: a new collection has the tag of the one described, so that programs open it with their types. Keys and
+//! values are copied as words and byte strings: the offset of another object in the pool is copied as a number, and
+//! means nothing in another pool.
 
 mod read;
 mod write;
@@ -19,7 +19,7 @@ pub use write::{create, insert};
 /// Bytes of a vector's largest element.
 const MOST_PITCH: u64 = 1 << 20;
 
-/// What a collection is.
+/// The kind of a collection, and its items' forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Description {
     /// A [`Blob`](super::Blob).
@@ -37,7 +37,7 @@ pub enum Description {
     },
 }
 
-/// What a map's keys and values are.
+/// The forms and types of a map's keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
     /// The form of its keys.
@@ -51,7 +51,7 @@ pub struct Items {
 }
 
 impl Description {
-    /// The kind that a root to it has.
+    /// The kind in a root to it.
     pub const fn kind(&self) -> u32 {
         match self {
             Description::Blob => kind::BLOB,
@@ -61,7 +61,7 @@ impl Description {
         }
     }
 
-    /// What its entries must be made of: key and value. A vector's elements, and a blob, have no key.
+    /// The forms that its entries must have: key and value. A vector's elements, and a blob, have no key.
     pub const fn forms(&self) -> (Form, Form) {
         match self {
             Description::Blob => (Form::plain(0), Form { words: 0, string: 1 }),
@@ -74,10 +74,10 @@ impl Description {
         }
     }
 
-    /// Nothing, if there can be such a collection.
+    /// Checks that there can be such a collection.
     ///
     /// # Errors
-    /// `Invalid` if not: what is wrong with it.
+    /// `Invalid` if not, with the reason.
     pub fn check(&self) -> Result<()> {
         match self {
             Description::Blob => Ok(()),
@@ -135,14 +135,14 @@ fn types_fit(types: u32) -> Result<()> {
 /// A key, a value, an element, or all of a blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// Its words, but those of a byte string at its end.
+    /// Its words without a byte string at its end.
     pub words: Vec<u64>,
     /// The byte string at its end, if it has one.
     pub string: Option<Vec<u8>>,
 }
 
 impl Element {
-    /// Bytes that it holds.
+    /// Bytes of its contents.
     pub fn bytes(&self) -> usize {
         self.words.len() * 8 + self.string.as_ref().map_or(0, Vec::len)
     }
@@ -204,7 +204,7 @@ impl Element {
     }
 }
 
-/// Purposes of what keys and values own.
+/// Purposes of blocks that keys and values own.
 impl Role {
     pub(super) const fn purpose(self) -> Purpose {
         match self {

@@ -1,14 +1,14 @@
-//! What is in a collection.
+//! Reads the contents of a collection.
 
 use super::{Description, Element, Items, MOST_PITCH};
 use crate::collections::tag::Tag;
 use crate::collections::{Blob, hash_map, kind, ordered_map, vector};
 use crate::{Error, Result, Root, Tx};
 
-/// Told of an entry: its key, which has neither words nor a string in blobs and vectors, and its value.
+/// Called with an entry: its key, which is empty in blobs and vectors, and its value.
 pub type Each<'a> = dyn FnMut(Element, Element) -> Result<()> + 'a;
 
-/// What a root leads to; `None` if that is none of the heap's collections.
+/// The description of a root's collection; `None` if it is none of the heap's.
 ///
 /// # Errors
 /// `Corrupt` if it is damaged.
@@ -57,8 +57,8 @@ fn tagged<T: Tx + ?Sized>(tx: &mut T, root: Root) -> Result<Tag> {
     }
 }
 
-/// Calls `each` with every entry of the collection at `at`, in its order if it has one; an error of its ends the
-/// walk.
+/// Calls `each` with every entry of the collection at `at`, in its order if it has one; an error that it returns ends
+/// the walk.
 ///
 /// # Errors
 /// What `each` returns; `Corrupt` if the collection is damaged.

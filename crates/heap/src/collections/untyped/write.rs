@@ -4,7 +4,7 @@ use super::{Description, Element, Items};
 use crate::collections::{Blob, hash_map, ordered_map, vector};
 use crate::{Error, Purpose, Result, Tx};
 
-/// A new, empty collection; its offset. Of a blob it is 0: the blob is made by its only [`insert`].
+/// Creates an empty collection. Returns its offset; 0 for a blob, which is created by its only [`insert`].
 ///
 /// # Errors
 /// `Invalid` if there can be no such collection; as [`Tx::allocate`].
@@ -21,13 +21,14 @@ pub fn create<T: Tx + ?Sized>(tx: &mut T, description: &Description) -> Result<u
     }
 }
 
-/// Puts an entry into the collection at `at`, which [`create`] has made: into an ordered map, and a vector, behind all
-/// others. Its offset from now on; `None`, and nothing is changed, if a hash map has the key already.
+/// Adds an entry to the collection at `at`, made by [`create`]: in an ordered map, and in a vector, after all others.
+/// Returns the collection's offset from now on; if a hash map has the key already, returns `None` and changes nothing.
 ///
-/// What is put into an ordered map must come in its order, which is not looked at.
+/// Entries of an ordered map must come in its order, which is not checked.
 ///
 /// # Errors
-/// `Invalid` if the entry is not of the collection's forms, or a blob is there already; as [`Tx::allocate`].
+/// `Invalid` if the entry does not have the collection's forms, or a blob has its contents already; as
+/// [`Tx::allocate`].
 pub fn insert<T: Tx + ?Sized>(
     tx: &mut T,
     description: &Description,

@@ -1,4 +1,4 @@
-//! Cutting a story after its events, and what must hold of the images that are left.
+//! Cuts the power after a story's events, and checks the images that are left.
 
 use crate::crash::program::{
     Refusal, State, Trace, accounted, difference, make_root, read_state, transact,
@@ -16,39 +16,39 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub(crate) struct Bench<'a> {
     /// Makes the memory under test from a reference memory.
     pub(crate) wrap: &'a dyn Fn(Reference) -> Cuttable,
-    /// About how many of the story's events to cut it after.
+    /// About how many of the story's events are crash points.
     pub(crate) cuts: u64,
-    /// At most how many events of a recovery to cut it after.
+    /// At most how many events of a recovery are crash points.
     pub(crate) nested: u64,
 }
 
-/// What a pool's memory must hold after a cut.
+/// What a pool's memory must hold after a power cut.
 pub(crate) struct Expect<'a> {
     domain: Domain,
     /// Whether the pool may be refused instead.
     refusal: Refusal,
-    /// The state is one of these.
+    /// The state must be one of these.
     allowed: &'a [State],
     all: &'a [State],
 }
 
-/// Of so many cuts, one image has its recovery cut.
+/// One of this many crash points has one image whose recovery is cut, too.
 const NESTED_EACH: usize = 16;
-/// Suspected events that are cut around.
+/// Number of suspected events with extra crash points around them.
 const MOST_SUSPECTS: usize = 12;
-/// In a salt: this image is that one.
+/// A bit of a salt: the image's recovery is cut.
 const NESTED: u64 = 1 << 63;
 
 type Play<'a> = dyn Fn(&Cuttable, &mut Trace) + 'a;
 
-/// Something to be cut.
+/// A run to be cut.
 pub(crate) struct Story<'a> {
     pub(crate) name: String,
     pub(crate) domain: Domain,
     /// The image that it begins with.
     pub(crate) start: Vec<u8>,
     pub(crate) play: Box<Play<'a>>,
-    /// Those that open and check an image; each cut takes the next of them.
+    /// The engines that open and check an image; each crash point takes the next one.
     pub(crate) verify: Vec<Family>,
 }
 
@@ -57,7 +57,7 @@ impl Bench<'_> {
         (self.wrap)(Reference::from_image(image, domain).with_limit(BYTES))
     }
 
-    /// Cuts the story after its events.
+    /// Cuts the power after the story's events.
     pub(crate) fn explore(&self, story: &Story<'_>) -> Outcome {
         let mut whole = Trace::default();
         let memory = self.memory(&story.start, story.domain);
@@ -110,7 +110,7 @@ impl Bench<'_> {
     }
 }
 
-/// Cuts soon after the suspected events, some events or a whole header later.
+/// Cuts the power soon after the suspected events, some events or a whole header later.
 fn around(suspects: &[u64], end: u64) -> Vec<u64> {
     let each = (suspects.len() / MOST_SUSPECTS).max(1);
     let after = [1, 2, 3, 4, 5, 6, 8, 16, 32, 33];
@@ -118,7 +118,7 @@ fn around(suspects: &[u64], end: u64) -> Vec<u64> {
     positions.flat_map(|event| after.map(|after| event + after)).filter(|at| *at < end).collect()
 }
 
-/// What a cut may leave: the extremes, and by chance; more of it where a bug is suspected.
+/// Policies for what a power cut leaves: the extremes, and random ones; more of them where a bug is suspected.
 fn choices(seed: u64, suspected: bool) -> impl Iterator<Item = Cut> {
     (0..if suspected { 24 } else { 4 }).map(move |index| choice(seed, index))
 }
@@ -131,8 +131,8 @@ fn choice(seed: u64, index: usize) -> Cut {
     }
 }
 
-/// The verification by an engine: opens the image, compares, goes on, is cut again, and
-/// with `NESTED` in `salt` is cut inside recovery. Returns how many images were opened.
+/// The verification by an engine: opens the image, compares, goes on, and is cut again; with `NESTED` in `salt` it is
+/// cut inside recovery. Returns how many images were opened.
 fn verify(
     bench: &Bench<'_>,
     engine: Family,
@@ -198,10 +198,10 @@ fn verify(
     Ok(images)
 }
 
-/// Runs further transactions, with the ticket numbers of those that were lost, and cuts again,
-/// after them or inside them: what was acknowledged must be there, and nothing of old. Returns
-/// the number of images, and whether the memory may hold more than is durable: the power is off,
-/// or a rolled-back transaction has left stores to memory that is free.
+/// Runs further transactions, which reuse the ticket numbers of lost ones, and cuts the power again, after them or
+/// inside them: the acknowledged ones must be there, and nothing of the lost ones. Returns the number of images, and
+/// whether the memory may hold more than is durable: the power is off, or a rolled-back transaction has left stores in
+/// free memory.
 fn go_on(
     bench: &Bench<'_>,
     engine: Family,
@@ -255,8 +255,7 @@ fn go_on(
     Ok((images, stray))
 }
 
-/// Recovery by itself keeps its word: all of it is durable when it returns, and a second one
-/// has nothing to do.
+/// Recovery itself is durable when it returns, and a second recovery has nothing to do.
 fn recovers_alone(
     bench: &Bench<'_>,
     engine: Family,
@@ -279,15 +278,15 @@ fn recovers_alone(
     Ok(())
 }
 
-/// The word of the log, after its segments, that says what has been acknowledged.
+/// The word of the log, after its segments, that holds the acknowledged ticket.
 const ACKNOWLEDGED: usize = (3 + 17) * 4096;
 
-/// What has promised to be durable is: nothing is left for a fence, or for chance.
+/// Checks that everything promised to be durable is, whatever the next fence or evictions do.
 pub(crate) fn settled(memory: &Cuttable, what: &str) -> Result<(), String> {
     let [least, most] = [Cut::None, Cut::All].map(|cut| memory.inner.power_cut(cut));
-    // What has been acknowledged is told in no hurry.
-    let told = ACKNOWLEDGED..ACKNOWLEDGED + 8;
-    let differ = |at: &usize| least[*at] != most[*at] && !told.contains(at);
+    // The acknowledged ticket itself is written lazily.
+    let acknowledged = ACKNOWLEDGED..ACKNOWLEDGED + 8;
+    let differ = |at: &usize| least[*at] != most[*at] && !acknowledged.contains(at);
     match (0..least.len()).find(differ) {
         None => Ok(()),
         Some(at) => Err(format!("{what} has returned, and {at:#x} is not durable")),

@@ -1,13 +1,12 @@
 //! Power cuts at the events of small stories, on the executable persistency model.
 //!
-//! A story is a pool in use (random transactions: words, blocks, frees, aborts, one that needs
-//! several log segments, on two sessions), being made, changing its engine, or being closed. It is
-//! cut after many of its events in turn; of some images the recovery is cut after every one of
-//! its events too. The pool must then hold the state after some number of transactions, not fewer
-//! than were acknowledged, with no block leaked or lost, and go on from there.
+//! A story is a pool in use (random transactions: words, blocks, frees, aborts, one that needs several log segments,
+//! on two sessions), being created, changing its engine, or being closed. The power is cut after many of its events in
+//! turn; for some images also after every event of the recovery. The pool must then hold the state after some number
+//! of transactions, at least those that were acknowledged, with no block leaked or lost, and must be usable.
 //!
-//! `PERDURA_CRASH_RUNS`, `PERDURA_CRASH_CUTS` and `PERDURA_CRASH_NESTED` turn the numbers up.
-//! Everything is deterministic: a failure names the story and the event, and comes again.
+//! `PERDURA_CRASH_RUNS`, `PERDURA_CRASH_CUTS` and `PERDURA_CRASH_NESTED` raise the numbers. Everything is
+//! deterministic: a failure names the story and the event, and is repeatable.
 
 mod explore;
 mod omit;
@@ -41,7 +40,7 @@ const ARCHAPT_UNDO: Family = Family::of::<ArchaptUndoEngine<AnyMemory>>();
 const ARCHAPT_REDO: Family = Family::of::<ArchaptRedoEngine<AnyMemory>>();
 const VOLATILE: Family = Family::of::<Volatile<AnyMemory>>();
 
-/// A memory whose events can be counted and cut.
+/// A memory whose events can be counted and whose power can be cut.
 pub(crate) struct Cuttable {
     memory: AnyMemory,
     inner: Arc<Reference>,
@@ -54,7 +53,7 @@ impl Cuttable {
         Cuttable { memory: AnyMemory::new(inner.clone()), inner, omitting: None }
     }
 
-    /// Without what `omitted` asks for; notes all sites in `met`.
+    /// A memory that leaves out the operations that `omitted` asks for, and records all sites in `met`.
     fn without(memory: Reference, omitted: Option<Site>, met: &Sites) -> Self {
         let inner = Arc::new(memory);
         let omitting = Arc::new(Omitting::new(&inner, omitted, met));
@@ -62,18 +61,18 @@ impl Cuttable {
         Cuttable { memory, inner, omitting: Some(omitting) }
     }
 
-    /// Events after which a cut is likely to show a bug that was planted.
+    /// Crash points that are likely to show a planted bug.
     fn suspects(&self) -> Vec<u64> {
         self.omitting.as_ref().map_or(Vec::new(), |omitting| omitting.left_out())
     }
 }
 
-/// What came of a story.
+/// The outcome of a story.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// That many images were whole.
+    /// This many images were intact.
     Whole(u64),
-    /// One was not.
+    /// An image was not.
     Broken(String),
 }
 
@@ -90,7 +89,7 @@ fn runs() -> u64 {
     number("PERDURA_CRASH_RUNS", 1)
 }
 
-/// Explores the story, which must hold.
+/// Explores the story, and asserts that all images are intact.
 fn holds(bench: &Bench<'_>, story: &Story<'_>) {
     match bench.explore(story) {
         Outcome::Whole(images) => println!("{}: {images} images", story.name),
@@ -137,7 +136,7 @@ fn archapt_redo_survives_every_cut() {
     survives(ARCHAPT_REDO);
 }
 
-/// Without a log: whole when it was closed, refused when it was not.
+/// Without a log: intact if it was closed, refused if not.
 #[test]
 fn volatile_survives_when_closed() {
     survives(VOLATILE);
@@ -156,7 +155,7 @@ fn a_pool_cut_while_it_is_made_is_refused_or_empty() {
     }
 }
 
-/// What the first engine's life ends with is another thing in each domain; more of them with `PERDURA_SWITCH_ENDS`.
+/// The first engine's life ends differently in each domain; more ends with `PERDURA_SWITCH_ENDS`.
 #[test]
 fn changing_the_engine_survives_every_cut() {
     let bench = plain();
@@ -179,13 +178,13 @@ fn changing_the_engine_survives_every_cut() {
     }
 }
 
-/// Whether some story of an engine with a planted bug breaks: the one that is known to, or, when
-/// an engine has changed, one of many. Then the known one should become what this prints.
+/// Whether a story of an engine with a planted bug fails: the one known to fail, or, when an engine has changed, one
+/// of many. Then the known one should be replaced by the one that this prints.
 fn breaks<E: Engine<AnyMemory>>(known: (Domain, u64)) -> bool {
     breaks_within::<E>(known, 10)
 }
 
-/// The same in stories of so many transactions.
+/// The same in stories of `transactions` transactions.
 fn breaks_within<E: Engine<AnyMemory>>(known: (Domain, u64), transactions: usize) -> bool {
     let bench = Bench { nested: 0, cuts: 20, ..plain() };
     let seeds = number("PERDURA_PLANT_SEEDS", 100);
@@ -205,7 +204,7 @@ fn breaks_within<E: Engine<AnyMemory>>(known: (Domain, u64), transactions: usize
 
 #[test]
 fn planted_bugs_are_found() {
-    // What is freed is looked at when some has come together.
+    // Frees are handed over in batches.
     let reused =
         breaks_within::<Planted<RedoEngine<_>, AnyMemory, NO_LIMBO>>((Domain::Transient, 2), 60);
     assert!(reused, "freed memory used again at once");
@@ -219,60 +218,60 @@ fn planted_bugs_are_found() {
 
 type Wrap<'a> = &'a dyn Fn(Reference) -> Cuttable;
 
-/// The stories that each omission is tried on.
+/// The stories that are run for each omission.
 fn omission_stories<'a>(bench: &Bench<'_>) -> Vec<Story<'a>> {
-    let mut told = vec![stories::running(bench, VOLATILE, Domain::Transient, 0, false)];
+    let mut all = vec![stories::running(bench, VOLATILE, Domain::Transient, 0, false)];
     for domain in [Domain::Transient, Domain::Media] {
         for seed in 0..2 {
-            told.push(stories::running(bench, REDO, domain, seed, false));
-            told.push(stories::running(bench, UNDO, domain, seed, false));
-            told.push(stories::running(bench, S_WAL, domain, seed, false));
-            told.push(stories::running(bench, ARCHAPT_UNDO, domain, seed, false));
-            told.push(stories::running(bench, ARCHAPT_REDO, domain, seed, false));
+            all.push(stories::running(bench, REDO, domain, seed, false));
+            all.push(stories::running(bench, UNDO, domain, seed, false));
+            all.push(stories::running(bench, S_WAL, domain, seed, false));
+            all.push(stories::running(bench, ARCHAPT_UNDO, domain, seed, false));
+            all.push(stories::running(bench, ARCHAPT_REDO, domain, seed, false));
         }
-        told.push(stories::creating(REDO, domain));
-        told.push(stories::creating(UNDO, domain));
-        told.push(stories::creating(S_WAL, domain));
-        told.push(stories::creating(ARCHAPT_UNDO, domain));
-        told.push(stories::creating(ARCHAPT_REDO, domain));
-        told.push(stories::creating(VOLATILE, domain));
-        told.push(stories::switching(bench, UNDO, REDO, domain, None));
-        told.push(stories::switching(bench, REDO, UNDO, domain, None));
-        told.push(stories::switching(bench, S_WAL, UNDO, domain, None));
-        told.push(stories::switching(bench, REDO, S_WAL, domain, None));
-        told.push(stories::switching(bench, ARCHAPT_UNDO, ARCHAPT_REDO, domain, None));
-        told.push(stories::switching(bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, None));
+        all.push(stories::creating(REDO, domain));
+        all.push(stories::creating(UNDO, domain));
+        all.push(stories::creating(S_WAL, domain));
+        all.push(stories::creating(ARCHAPT_UNDO, domain));
+        all.push(stories::creating(ARCHAPT_REDO, domain));
+        all.push(stories::creating(VOLATILE, domain));
+        all.push(stories::switching(bench, UNDO, REDO, domain, None));
+        all.push(stories::switching(bench, REDO, UNDO, domain, None));
+        all.push(stories::switching(bench, S_WAL, UNDO, domain, None));
+        all.push(stories::switching(bench, REDO, S_WAL, domain, None));
+        all.push(stories::switching(bench, ARCHAPT_UNDO, ARCHAPT_REDO, domain, None));
+        all.push(stories::switching(bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, None));
     }
-    told
+    all
 }
 
-/// The first story that breaks without `site`, of those that meet it.
+/// The first of the stories with `site` that fails without it.
 fn caught(site: Site, met: &[BTreeSet<Site>]) -> Option<String> {
     let none = Sites::default();
     let wrap: Wrap<'_> = &|inner| Cuttable::without(inner, Some(site), &none);
     let bench = bench(wrap);
-    let told = omission_stories(&bench);
-    let stories = told.iter().zip(met).filter(|(_, met)| met.contains(&site));
+    let all = omission_stories(&bench);
+    let stories = all.iter().zip(met).filter(|(_, met)| met.contains(&site));
     stories.map(|(story, _)| bench.explore(story)).find_map(|outcome| match outcome {
         Outcome::Broken(why) => Some(why),
         Outcome::Whole(_) => None,
     })
 }
 
-/// Leaves out each write-back and each fence of the engines and the heap in turn: every one
-/// must be caught, by a cut or because something was not durable when it was promised to be. The
-/// promise alone shows two places, since another fence follows before anything depends on them:
-/// the checkpoint's fence at the end of recovery (which matters if another thread commits first),
-/// and the header that a dropped heap leaves as clean (which recovery does not rely on). What is done
-/// in case a process has died before shows where processes die: `crates/crashtest/tests/all/deaths.rs`.
+/// Leaves out each write-back and each fence of the engines and the heap in turn: every omission must be caught, by a
+/// power cut or because something was not durable when it was promised to be. Two sites show only by the broken
+/// promise, since another fence follows before anything depends on them: the checkpoint's fence at the end of recovery
+/// (which matters if another thread commits first), and the header that a dropped heap leaves as clean (on which
+/// recovery does not rely). Write-backs that only matter after the death of a process are tested where processes die:
+/// `crates/crashtest/tests/all/deaths.rs`.
 #[test]
 fn every_omission_is_caught() {
     let sites = Sites::default();
     let wrap: Wrap<'_> = &|inner| Cuttable::without(inner, None, &sites);
     let bench = bench(wrap);
-    let told = omission_stories(&bench);
+    let stories = omission_stories(&bench);
     let mut met: Vec<BTreeSet<Site>> = Vec::new();
-    for story in &told {
+    for story in &stories {
         sites.lock().unwrap().clear();
         holds(&bench, story);
         met.push(std::mem::take(&mut *sites.lock().unwrap()));

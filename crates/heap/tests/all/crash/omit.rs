@@ -16,7 +16,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Whether it makes durable what a process that has died may have left.
+    /// Whether it makes durable the stores that a dead process may have left.
     pub(crate) fn is_for_the_dead(&self) -> bool {
         ["engine/src/log/left.rs", "heap/src/superblock.rs"]
             .iter()
@@ -31,26 +31,26 @@ impl fmt::Display for Site {
     }
 }
 
-/// The sites that a family of memories has met.
+/// The sites seen by a family of memories.
 pub(crate) type Sites = Arc<Mutex<BTreeSet<Site>>>;
 
-/// What leaves them out.
+/// A memory that leaves out operations of one site.
 pub(crate) struct Omitting {
     memory: Arc<Reference>,
     omitted: Option<Site>,
     met: Sites,
-    /// Events at which something was left out.
+    /// Events at which an operation was left out.
     left_out: Mutex<Vec<u64>>,
 }
 
 impl Omitting {
-    /// Leaves out what `omitted` asks `memory` for, and notes all sites in `met`.
+    /// Leaves out the operations that `omitted` asks for, and records all sites of `memory` in `met`.
     pub(crate) fn new(memory: &Arc<Reference>, omitted: Option<Site>, met: &Sites) -> Self {
         let (memory, met) = (memory.clone(), met.clone());
         Omitting { memory, omitted, met, left_out: Mutex::default() }
     }
 
-    /// Events at which something was left out.
+    /// Events at which an operation was left out.
     pub(crate) fn left_out(&self) -> Vec<u64> {
         self.left_out.lock().unwrap().clone()
     }

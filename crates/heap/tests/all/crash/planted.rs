@@ -1,4 +1,4 @@
-//! Engines with a bug planted, which the tests must find.
+//! Engines with a planted bug, which the tests must find.
 
 use perdura::{Engine, Memory, Recovery, Result, Ticket};
 use perdura_engine::Sums;
@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Freed memory is used again at once, although the log still refers to it.
+/// Freed memory is reused at once, although the log still refers to it.
 pub(crate) const NO_LIMBO: u8 = 0;
-/// Recovery keeps the salt, so that discarded records can be taken up by later ones.
+/// Recovery keeps the salt, so that later records can revive discarded ones.
 pub(crate) const SAME_SALT: u8 = 1;
 
 /// The engine `E` with the bug `BUG`.

@@ -1,5 +1,5 @@
-//! The program that is cut: a few random transactions on a root array, what it has promised so
-//! far, and what must hold of its pool.
+//! The program whose power is cut: a few random transactions on a root array, the promises so far, and what must hold
+//! of its pool.
 
 use crate::crash::Cuttable;
 use crate::family::Family;
@@ -12,35 +12,35 @@ use std::collections::BTreeSet;
 
 /// Slots of the root array: each holds a word, and a pointer to a block.
 const SLOTS: u64 = 8;
-/// Longest block that is believed.
+/// Blocks longer than this are taken for damage.
 const LONGEST: u64 = 20_000;
 
-/// What a program sees: for each slot the word and the block's bytes. Empty without the array.
+/// The state that a program sees: for each slot the word and the block's bytes. Empty without the array.
 pub(crate) type State = Vec<(u64, Vec<u8>)>;
 
 /// Why a pool may be refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It may not.
+    /// It may not be refused.
     #[default]
     Never,
-    /// It is being made.
+    /// It is being created.
     Unfinished,
     /// It is in use without a log.
     InUse,
 }
 
 impl Refusal {
-    /// Of a pool in use with the engine.
+    /// Of a pool that is used with the engine.
     pub(crate) fn in_use(engine: Family) -> Self {
         if engine.crash_consistent { Refusal::Never } else { Refusal::InUse }
     }
 
-    /// Whether this is that refusal.
+    /// Whether the error is this refusal.
     pub(crate) fn allows(self, error: &OpenError) -> bool {
         match self {
             Refusal::Never => false,
-            // With the engine that has no log, what is being made is in use at once.
+            // With the engine that has no log, a pool is in use as soon as it is created.
             Refusal::Unfinished => {
                 matches!(error, OpenError::NotAPool { .. } | OpenError::NotConsistent { .. })
             }
@@ -49,37 +49,37 @@ impl Refusal {
     }
 }
 
-/// What a program has done and promised by the time of the cut.
+/// The operations and promises of a program by the time of the power cut.
 #[derive(Default)]
 pub(crate) struct Trace {
     /// The power is cut after this many events.
     pub(crate) cut_at: Option<u64>,
-    /// Transactions begun so far, cut or not.
+    /// Transactions begun so far, before the cut or after it.
     count: usize,
-    /// The same before the cut.
+    /// Transactions begun before the cut.
     pub(crate) begun: usize,
-    /// All up to this one must be there.
+    /// The transactions up to this one must be there.
     pub(crate) acknowledged: usize,
     /// Whether the pool may be refused.
     pub(crate) refusal: Refusal,
-    /// What was found wrong while it ran.
+    /// The first inconsistency found while it ran.
     pub(crate) problem: Option<String>,
-    /// The state after each number of transactions, where nothing is cut.
+    /// The state after each number of transactions, recorded in a run without a power cut.
     pub(crate) states: Vec<State>,
 }
 
 impl Trace {
-    /// Of a memory whose power is cut after so many events.
+    /// Of a memory whose power is cut after this many events.
     pub(crate) fn cut_after(events: u64) -> Self {
         Trace { cut_at: Some(events), ..Trace::default() }
     }
 
-    /// Whether nothing has happened yet that the cut has left out.
+    /// Whether all events so far were before the cut.
     fn before_cut(&self, memory: &Cuttable) -> bool {
         self.cut_at.is_none_or(|cut_at| memory.inner.events() <= cut_at)
     }
 
-    /// A transaction begins.
+    /// Records that a transaction begins.
     pub(crate) fn begin(&mut self, memory: &Cuttable) {
         self.count += 1;
         if self.before_cut(memory) {
@@ -87,21 +87,21 @@ impl Trace {
         }
     }
 
-    /// All transactions so far are durable, says the engine.
+    /// Records that the engine has declared all transactions so far durable.
     pub(crate) fn durable(&mut self, memory: &Cuttable) {
         if self.before_cut(memory) {
             self.acknowledged = self.count;
         }
     }
 
-    /// From here on the pool may, or may not, be refused.
+    /// Records whether the pool may be refused from here on.
     pub(crate) fn may_refuse(&mut self, memory: &Cuttable, refusal: Refusal) {
         if self.before_cut(memory) {
             self.refusal = refusal;
         }
     }
 
-    /// Keeps the state after what was done so far. No event of its own.
+    /// Records the present state. Causes no event.
     pub(crate) fn state(&mut self, session: &mut AnySession) {
         self.states.truncate(self.count);
         self.states.push(read_state(session).expect("a pool in use"));
@@ -114,8 +114,8 @@ pub(crate) fn make_root(tx: &mut dyn Tx) -> Result<()> {
     tx.set_root("slots", Root { at, kind: 1000 })
 }
 
-/// Runs `transactions` transactions and some checkpoints on two sessions. Most are waited for;
-/// some are only submitted, so that a later one vouches for them.
+/// Runs `transactions` transactions and some checkpoints on two sessions. Most are waited for; some are only
+/// submitted, and are durable with a later one.
 pub(crate) fn transactions(
     heap: &dyn AnyHeap,
     memory: &Cuttable,
@@ -133,13 +133,13 @@ pub(crate) fn transactions(
         let submitted = session.run(Mode::Write, |tx| transact(tx, seed, large));
         assert!(matches!(submitted, Ok(_) | Err(Error::Aborted(_))), "{submitted:?}");
         if trace.acknowledged + 1 == trace.begun && submitted.is_err() {
-            // Nothing of it to be waited for.
+            // It has nothing to wait for.
             trace.durable(memory);
         }
         match (random.below(4), submitted) {
             (1, Ok((_, ticket))) if !session.is_durable(ticket) => {}
             (2, Ok(_)) => {
-                // Who reads waits for what it has seen: all of it, so the last one too.
+                // A reader waits for everything that it has seen, so for the last transaction too.
                 sessions[0].read(contents).unwrap();
                 trace.durable(memory);
             }
@@ -162,7 +162,7 @@ pub(crate) fn transact(tx: &mut dyn Tx, seed: u64, large: bool) -> Result<()> {
     let mut random = SplitMix64::new(seed);
     let slots = tx.root("slots")?.expect("prepared").at;
     if large {
-        // More than a segment of log, and a run of pages whose end is as it was made.
+        // More than a segment of log, and a run of pages whose last ones stay as allocated.
         let at = tx.new_bytes(Purpose::Value, &[9; 5200])?;
         tx.write_bytes(at, &vec![seed as u8; 5000])?;
         tx.write_word(at, 5200 - 8)?;
@@ -186,7 +186,7 @@ pub(crate) fn transact(tx: &mut dyn Tx, seed: u64, large: bool) -> Result<()> {
     if random.below(8) == 0 { tx.abort("sometimes") } else { Ok(()) }
 }
 
-/// Puts the block at `at`, or none, into a slot, and frees the one that was there.
+/// Puts the block at `at`, or none, into a slot, and frees the previous one.
 fn replace(tx: &mut dyn Tx, slot: u64, at: u64) -> Result<()> {
     let old = tx.read_word(slot + 8)?;
     if old != 0 {
@@ -195,7 +195,7 @@ fn replace(tx: &mut dyn Tx, slot: u64, at: u64) -> Result<()> {
     tx.write_word(slot + 8, at)
 }
 
-/// Reads the state without an event: it must not change what a cut leaves.
+/// Reads the state without an event, so that the images are not changed.
 pub(crate) fn read_state(session: &mut AnySession) -> Result<State> {
     session.run(Mode::Read, contents).map(|(state, _)| state)
 }
@@ -215,7 +215,7 @@ fn contents(tx: &mut dyn Tx) -> Result<State> {
     (0..SLOTS).map(&mut slot).collect()
 }
 
-/// The slots in which two states differ, each as word, bytes and the first odd byte.
+/// The slots in which two states differ: word, bytes, and the first differing byte of each.
 pub(crate) fn difference(wanted: &State, found: &State) -> String {
     let summary = |(word, bytes): &(u64, Vec<u8>)| {
         let odd = bytes.iter().position(|byte| Some(byte) != bytes.first());
@@ -232,7 +232,7 @@ pub(crate) fn difference(wanted: &State, found: &State) -> String {
     format!("slots wanted and found (word/bytes/first odd byte): {differing:?}")
 }
 
-/// Every allocated block is reachable, and every reachable one allocated.
+/// Checks that exactly the allocated blocks are reachable.
 pub(crate) fn accounted(
     heap: &dyn AnyHeap,
     memory: &Cuttable,

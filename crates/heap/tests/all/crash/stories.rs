@@ -1,4 +1,4 @@
-//! What is cut: a pool in use, being made, changing its engine, being closed.
+//! The stories: a pool in use, being created, changing its engine, being closed.
 
 use crate::crash::explore::{Bench, Story};
 use crate::crash::program::{Refusal, Trace, make_root, transactions};
@@ -42,7 +42,7 @@ pub(crate) fn running<'a>(
     running_long(bench, engine, domain, seed, checksums, 10)
 }
 
-/// The same with so many transactions.
+/// The same with `transactions` transactions.
 pub(crate) fn running_long<'a>(
     bench: &Bench<'_>,
     engine: Family,
@@ -64,7 +64,7 @@ pub(crate) fn running_long<'a>(
     }
 }
 
-/// A pool being made, in a memory that must grow for it.
+/// A pool being created, in a memory that must grow for it.
 pub(crate) fn creating<'a>(engine: Family, domain: Domain) -> Story<'a> {
     let play = move |memory: &Cuttable, trace: &mut Trace| {
         trace.refusal = Refusal::Unfinished;

@@ -1,5 +1,4 @@
-//! Calls on a pool by a thread that is inside of a transaction on it: refused, or done, but never waited
-//! for in vain.
+//! Calls on a pool by a thread that is inside a transaction on it: refused, or done, but never waiting forever.
 
 use super::in_time;
 use perdura::{Counters, EngineKind, Error, Mode, Options, Pool, Purpose, TxExt};
@@ -21,7 +20,7 @@ fn with_pool(engine: EngineKind, body: impl FnOnce(Pool) + Send + 'static) {
         let options = Options::new().size(8 << 20).engine(engine);
         let pool = options.create(folder.path().join("a.pool")).unwrap();
         let mut handle = pool.session().unwrap();
-        // Something that a group of an engine with groups has not written down yet.
+        // With an engine that groups commits, a group that is not written yet.
         handle.submit(|tx| tx.new_bytes(Purpose::General, &[1; 8])).unwrap();
         drop(handle);
         body(pool);
@@ -72,7 +71,7 @@ fn a_pool_does_not_wait_for_the_calling_threads_own_transaction() {
     }
 }
 
-/// Another thread's transaction is waited for, where need be, and refuses nothing.
+/// Another thread's transaction is waited for, if need be, and causes no refusal.
 #[test]
 fn a_pool_waits_for_other_threads_transactions() {
     for engine in EngineKind::ALL {

@@ -1,5 +1,4 @@
-//! Mistakes that a program can make: each is an error at once, tells a mistake from damage, and leaves the
-//! pool whole.
+//! Mistakes that a program can make: each is an error at once, distinct from damage, and leaves the pool intact.
 
 mod inside;
 mod nested;
@@ -18,7 +17,7 @@ pub(super) fn options() -> Options {
     Options::new().size(16 << 20).log(1 << 20)
 }
 
-/// Runs `body` on a thread of its own, and fails if that hangs.
+/// Runs `body` on a thread of its own, and fails if it hangs.
 fn in_time(what: &str, body: impl FnOnce() + Send + 'static) {
     let (tell, told) = mpsc::channel();
     let runs = thread::spawn(move || {
@@ -34,13 +33,13 @@ fn pool_on(engine: EngineKind, path: &Path) -> Pool {
     options().engine(engine).create(path).expect("a pool")
 }
 
-/// Runs `test` on a pool of each engine, and checks that it is whole then.
+/// Runs `test` on a pool of each engine, and checks afterwards that the pool is intact.
 pub(super) fn on_every_engine(test: impl Fn(&Pool)) {
     let folder = tempfile::tempdir().expect("a folder");
     for engine in EngineKind::ALL.into_iter().filter(|engine| engine.rolls_back()) {
         let path = folder.path().join(format!("{engine}.pool"));
         let pool = pool_on(engine, &path);
-        // With a root of a kind that the check does not know, no block is counted as leaked.
+        // There is a root of a kind that the check does not know: no block is counted as leaked.
         let mut handle = pool.session().expect("a session");
         let root = |tx: &mut dyn Tx| {
             let at = tx.new_bytes(Purpose::General, b"own")?;

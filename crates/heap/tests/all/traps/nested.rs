@@ -1,11 +1,11 @@
-//! Two transactions of one thread on one pool, one inside of the other: it would wait for itself.
+//! Two nested transactions of one thread on one pool: the thread would wait for itself.
 
 use super::{in_time, on_every_engine, options};
 use perdura::{Engine, Error, Handle, Heap, Mode, Pool, Purpose, TxExt, Visitor};
 use perdura_memory::Mapped;
 use std::thread;
 
-/// All ways into a transaction on another handle are refused.
+/// Every way into a transaction on another handle is refused.
 fn refuses(handle: &mut Handle) {
     let nested = |result: perdura::Result<()>| assert!(matches!(result, Err(Error::Nested)));
     nested(handle.transaction(|_| Ok(())));
@@ -17,7 +17,7 @@ fn refuses(handle: &mut Handle) {
     nested(handle.wait(perdura::Ticket(0)));
 }
 
-/// A session by way of the heap, and the heap's own calls.
+/// A session made from the heap, and the heap's own calls.
 struct ByHeap;
 
 impl Visitor for ByHeap {
@@ -29,7 +29,7 @@ impl Visitor for ByHeap {
         assert!(matches!(session.read(|_| Ok(())), Err(Error::Nested)), "{}", E::NAME);
         assert!(matches!(heap.checkpoint(), Err(Error::Nested)), "{}", E::NAME);
         assert!(matches!(heap.empty_log(), Err(Error::Nested)), "{}", E::NAME);
-        assert!(matches!(heap.tend(), Err(Error::Nested)), "{}", E::NAME);
+        assert!(matches!(heap.flush_due(), Err(Error::Nested)), "{}", E::NAME);
     }
 }
 
@@ -109,7 +109,7 @@ fn other_pools_and_other_threads_are_not_meant() {
     });
 }
 
-/// A transaction begun by a call is that of the thread that used it last.
+/// A transaction begun by a call belongs to the thread that used it last.
 #[test]
 fn a_transaction_may_be_given_to_another_thread() {
     in_time("a nested transaction", || {
@@ -127,7 +127,7 @@ fn a_transaction_may_be_given_to_another_thread() {
                 handle
             });
             let mut handle = ends.join().expect("no panic");
-            // It comes back: with another open here, its commit would be waited for.
+            // The transaction comes back: with another open here, its commit would be waited for.
             let mut own = pool.session().unwrap();
             own.begin(Mode::Read).unwrap();
             assert!(matches!(handle.within(|_| Ok(())), Err(Error::Nested)));
@@ -140,7 +140,7 @@ fn a_transaction_may_be_given_to_another_thread() {
     });
 }
 
-/// Dropping the last handle of a pool inside of another one's transaction does not wait either.
+/// Dropping the last handle of a pool inside another handle's transaction does not wait either.
 #[test]
 fn a_pool_that_is_dropped_inside_waits_for_nothing() {
     struct Erased;

@@ -1,11 +1,11 @@
-//! Savepoints undo allocations too, and only good ones undo anything; fresh memory is what this transaction
+//! Savepoints undo allocations too, and only valid ones undo anything; fresh memory is memory that this transaction
 //! has allocated.
 
 use super::{is_misuse, on_every_engine};
 use perdura::{Error, Mode, Purpose, Root, Tx, TxExt};
 
-/// What went wrong with the other pair of savepoints, which left the allocator's own notes as they were:
-/// the slot was free for the allocator and taken in the page table, or the other way round.
+/// A bug of an earlier pair of savepoints, which did not restore the allocator's own state: the slot was free for the
+/// allocator and taken in the page table, or vice versa.
 #[test]
 fn allocations_and_frees_are_undone_with_the_writes() {
     on_every_engine(|pool| {
@@ -19,7 +19,7 @@ fn allocations_and_frees_are_undone_with_the_writes() {
                 tx.undo_to(point)
             })
             .unwrap();
-        // With a slot that is free and taken, this met `free slot that is taken`.
+        // With a slot both free and taken, this failed with `free slot that is taken`.
         for _ in 0..3 {
             let many = |tx: &mut dyn Tx| {
                 (0..70).try_for_each(|_| tx.new_bytes(Purpose::General, &[3; 40]).map(drop))
@@ -56,7 +56,7 @@ fn a_void_savepoint_undoes_nothing() {
                 tx.write_bytes(at, b"second..")?;
                 tx.undo_to(first)?;
                 tx.write_bytes(at, b"third...")?;
-                // It was made after `first`: what it would undo is none of its transaction any more.
+                // It was made after `first`, so it is void now.
                 is_misuse(&tx.undo_to(second));
                 let third = tx.point();
                 tx.write_bytes(at, b"fourth..")?;
@@ -101,7 +101,7 @@ fn only_memory_of_this_transaction_is_fresh() {
                 tx.write_fresh(own, 8, &vec![2; own.bytes() as usize - 8])
             })
             .unwrap();
-        // Nor in a later one of the same session.
+        // Nor in a later transaction of the same session.
         handle
             .transaction(|tx| {
                 is_misuse(&tx.write_fresh(old, 0, &[3; 8]));
@@ -119,7 +119,7 @@ fn only_memory_of_this_transaction_is_fresh() {
     });
 }
 
-/// What is stored past the log cannot be undone, and so is not stored past it where it may have to be.
+/// Stores without the log cannot be undone, so they are not used where they might have to be.
 #[test]
 fn fresh_memory_is_undone_too() {
     on_every_engine(|pool| {

@@ -1,4 +1,4 @@
-//! Offsets, handles and cursors that do not fit the pool: of another one, of what is gone, or stale.
+//! Offsets, handles and cursors that do not fit the pool: of another pool, of freed objects, or stale.
 
 use super::{is_damage, is_misuse, on_every_engine, options};
 use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Vector, kind};
@@ -15,7 +15,7 @@ fn filled(tx: &mut dyn Tx, keys: impl Iterator<Item = u64>) -> Result<Words> {
     Ok(map)
 }
 
-/// Each change beside a cursor, in maps of one node and of many: the cursor is refused, or right.
+/// Each change next to a cursor, in maps of one node and of many: the cursor is refused, or right.
 #[test]
 fn a_stale_cursor_is_refused() {
     on_every_engine(|pool| {
@@ -29,7 +29,7 @@ fn a_stale_cursor_is_refused() {
                         assert_eq!(cursor.next(tx)?, Some((0, 0)));
                         Ok::<_, Error>(cursor)
                     };
-                    // Beside it.
+                    // Next to it.
                     let mut cursor = begun(tx)?;
                     map.insert(tx, 5, 5)?;
                     is_misuse(&cursor.next(tx));
@@ -44,7 +44,7 @@ fn a_stale_cursor_is_refused() {
                     map.insert(tx, 0, 7)?;
                     assert_eq!(cursor.prev(tx)?, Some((0, 7)));
                     map.insert(tx, 0, 0)?;
-                    // All of it goes.
+                    // Everything is removed.
                     let mut cursor = begun(tx)?;
                     map.clear(tx)?;
                     is_misuse(&cursor.next(tx));
@@ -63,7 +63,7 @@ fn a_stale_cursor_is_refused() {
     });
 }
 
-/// Far from a cursor the map may change, until the cursor's own nodes do; what it returns is what is there.
+/// The map may change far from a cursor, until the cursor's own nodes change; it returns the present entries.
 #[test]
 fn a_cursor_that_is_not_refused_is_right() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn a_cursor_outlives_its_transaction_as_long_as_it_fits() {
         other.transaction(|tx| map.remove(tx, 6)).unwrap();
         is_misuse(&handle.read(|tx| cursor.next(tx)));
         other.transaction(|tx| map.destroy(tx)).unwrap();
-        // Other things may lie there by now.
+        // Other objects may be there by now.
         let many = |tx: &mut dyn Tx| {
             (0..200).try_for_each(|_| tx.new_bytes(Purpose::General, &[0x7B; 250]).map(drop))
         };
@@ -168,10 +168,10 @@ fn what_is_of_another_pool_is_no_damage() {
         Ok(())
     })
     .unwrap();
-    // in one that has the very same collections in the same places;
+    // in one that has the same collections in the same places;
     assert_eq!(on_b.transaction(make).unwrap().0.at(), hash.at());
     on_b.transaction(|tx| tries(tx)).unwrap();
-    // and where other objects lie.
+    // and where there are other objects.
     let folder = tempfile::tempdir().unwrap();
     let c = options().create(folder.path().join("c")).unwrap();
     let mut on_c = c.session().unwrap();
@@ -212,7 +212,7 @@ fn offsets_that_fit_nothing_are_no_damage() {
     });
 }
 
-/// What a whole header leads to is the pool's own: wrong there is damage.
+/// The pointers of an intact header are the pool's own: a wrong one is damage.
 #[test]
 fn damage_inside_of_a_collection_is_damage() {
     on_every_engine(|pool| {
@@ -229,7 +229,7 @@ fn damage_inside_of_a_collection_is_damage() {
                 Ok((hash, ordered, vector))
             })
             .unwrap();
-        // Pointers in headers: to where nothing is, to outside of the pool, to the middle of something.
+        // Pointers in headers: to free space, to outside of the pool, to the middle of an object.
         for pointer in [8, 1 << 45, u64::MAX - 7, hash.at() + 8] {
             let tried = handle.transaction(|tx| {
                 for (header, word) in [(hash.at(), 4), (ordered.at(), 1), (vector.at(), 4)] {

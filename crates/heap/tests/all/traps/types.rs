@@ -1,4 +1,4 @@
-//! Collections opened as others than they were made as.
+//! Collections opened with other types than they were created with.
 
 use super::{is_damage, is_misuse, on_every_engine, options};
 use perdura::collections::{
@@ -6,7 +6,7 @@ use perdura::collections::{
 };
 use perdura::{Error, Persist, Purpose, Result, Root, Tx, TxExt};
 
-/// Two types of one layout.
+/// Two types of the same layout.
 macro_rules! money {
     ($($name:ident $stable:literal)*) => {
         $(
@@ -69,7 +69,7 @@ fn types_of_one_size_are_told_apart() {
 mod f64_bits {
     use super::*;
 
-    /// As large as a `Total`.
+    /// Of the size of a `Total`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Persist)]
     #[persist(name = "test.Bits")]
     pub(super) struct Bits(u64);
@@ -96,10 +96,10 @@ fn a_programs_own_types_are_told_apart_by_their_names() {
             let root = tx.root("prices")?.expect("a root");
             wrong_type(&HashMap::<u64, Cents>::new(root.at).get(tx, 1), "HashMap<u64, test.Cents>");
             wrong_type(&HashMap::<u64, i64>::new(root.at).get(tx, 1), "HashMap<u64, i64>");
-            // It is the name that counts, whatever Rust calls the type.
+            // The name counts, whatever Rust calls the type.
             let same = HashMap::<u64, AlsoEuros>::new(root.at).get(tx, 1)?;
             assert_eq!(same, Some(AlsoEuros(5)));
-            // Without types it can be checked all the same.
+            // It can be checked without its types all the same.
             assert!(check_root(tx, root, &mut |_| Ok(()))?);
             let otherwise = Root { kind: kind::ORDERED_MAP, ..root };
             is_damage(&check_root(tx, otherwise, &mut |_| Ok(())));
@@ -108,7 +108,7 @@ fn a_programs_own_types_are_told_apart_by_their_names() {
         .unwrap();
 }
 
-/// Any bit of a rooted collection's tag that the medium has changed is damage, and no other type.
+/// Any changed bit in the tag of a rooted collection is damage, and never another type.
 #[test]
 fn a_damaged_tag_is_damage() {
     on_every_engine(|pool| {

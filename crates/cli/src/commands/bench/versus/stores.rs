@@ -1,4 +1,4 @@
-//! `perdura bench versus --only stores`: durable puts, beside embedded stores.
+//! `perdura bench versus --only stores`: durable puts, compared with embedded stores.
 
 use super::Arguments;
 use crate::bench::options::require;
@@ -10,10 +10,10 @@ use crate::quantity::{plural, show_bytes, show_count, show_ns};
 use perdura::EngineKind;
 use perdura_baselines::puts::{Library, Puts};
 
-/// Ours unless the user names engines: the one for most, and the one that gathers commits.
+/// Our engines, unless the user names some: the general default, and the one with grouped commits.
 const ENGINES: [EngineKind; 2] = [EngineKind::Redo, EngineKind::ArchaptRedo];
 
-/// What is asked for against stores alone.
+/// Options for embedded stores alone.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct StoreOptions {
     /// Puts of each run against embedded stores, all threads together
@@ -105,7 +105,7 @@ fn settings(entrant: &Entrant) -> String {
     format!("{}: {}", entrant.name, entrant.settings)
 }
 
-/// What a figure from this folder means.
+/// How to read figures from this folder.
 fn meaning(contest: &StoreContest) -> &'static str {
     if contest.in_memory {
         "This folder is in memory: a sync there costs the other stores no more than the call, and what \

@@ -1,4 +1,5 @@
-//! Power cuts while a simulated machine runs, between two transactions: what they would take.
+//! Fault injection while a simulated machine runs: power cuts between two transactions, and the losses they would
+//! cause.
 
 use crate::failure::{Failure, Outcome};
 use perdura::{Counters, Result};
@@ -10,38 +11,37 @@ use perdura_workloads::window::Answers;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Cuts the power after some of the transactions of a run, and lets it go on as if nothing had
-/// been.
-pub(crate) struct Cutter<'m> {
+/// Injects power cuts after some of the transactions of a run, which goes on as if nothing had happened.
+pub(crate) struct FaultInjector<'m> {
     machine: &'m Machine,
-    state: RefCell<State>,
+    state: RefCell<InjectorState>,
 }
 
-struct State {
+struct InjectorState {
     transactions: u64,
-    /// After which transactions the power is still to be cut.
+    /// Numbers of the transactions after which the power is still to be cut.
     cuts: BTreeSet<u64>,
     found: std::result::Result<Losses, String>,
 }
 
-impl<'m> Cutter<'m> {
-    /// For `cuts` power cuts at random among `transactions` transactions.
+impl<'m> FaultInjector<'m> {
+    /// Plans `cuts` power cuts at random among `transactions` transactions.
     pub(crate) fn new(machine: &'m Machine, cuts: u64, transactions: u64, seed: u64) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x6375_7473);
         let mut after = BTreeSet::new();
         while (after.len() as u64) < cuts.min(transactions) {
             after.insert(1 + random.below(transactions));
         }
-        let state = State { transactions: 0, cuts: after, found: Ok(Losses::default()) };
-        Cutter { machine, state: RefCell::new(state) }
+        let state = InjectorState { transactions: 0, cuts: after, found: Ok(Losses::default()) };
+        FaultInjector { machine, state: RefCell::new(state) }
     }
 
-    /// A session after each of whose transactions the power may be cut.
-    pub(crate) fn session<S>(&self, inner: S) -> Cutting<'_, S> {
-        Cutting { inner, cutter: self }
+    /// A session after whose transactions the power may be cut.
+    pub(crate) fn session<S>(&self, inner: S) -> FaultySession<'_, S> {
+        FaultySession { inner, injector: self }
     }
 
-    /// What the power cuts took.
+    /// The losses of all power cuts.
     pub(crate) fn losses(self) -> Outcome<Losses> {
         self.state.into_inner().found.map_err(Failure::new)
     }
@@ -61,24 +61,24 @@ impl<'m> Cutter<'m> {
     }
 }
 
-/// A session whose transactions are counted by a [`Cutter`].
-pub(crate) struct Cutting<'c, S> {
+/// A session whose transactions are counted by a [`FaultInjector`].
+pub(crate) struct FaultySession<'c, S> {
     inner: S,
-    cutter: &'c Cutter<'c>,
+    injector: &'c FaultInjector<'c>,
 }
 
-impl<S: Session> Session for Cutting<'_, S> {
+impl<S: Session> Session for FaultySession<'_, S> {
     type Tx<'t> = S::Tx<'t>;
 
     fn transaction<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
         let result = self.inner.transaction(body);
-        self.cutter.after_transaction();
+        self.injector.after_transaction();
         result
     }
 
     fn read<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
         let result = self.inner.read(body);
-        self.cutter.after_transaction();
+        self.injector.after_transaction();
         result
     }
 
