@@ -33,6 +33,10 @@
  * written is what perdura_alloc gave and perdura_free did not take back. Numbers are stored in
  * the byte order of the machine.
  *
+ * MAPS. A hash map or an ordered map has a name in the pool (perdura_map_open_or_create), and is
+ * what programs in Rust open as HashMap and OrderedMap. Keys and values are byte strings of any
+ * length, or uint64_t.
+ *
  * What no function can check: that a pointer which is not NULL points to as many bytes as it
  * says, and that a text ends with a zero byte.
  */
@@ -129,6 +133,16 @@
 // Something else: see the message.
 #define PERDURA_ERR_OTHER 27
 
+// What has this name is no map, or a map of another kind or with keys or values of another type.
+#define PERDURA_ERR_TYPE 28
+
+// The cursor's place is gone: entries were inserted or removed since.
+#define PERDURA_ERR_STALE 29
+
+// Another transaction has changed what this one has read: run it again from its beginning. Only
+// engines whose writers run concurrently (`ccstm`, `stm`) give it.
+#define PERDURA_ERR_CONFLICT 30
+
 // A transaction that only reads: beside other readers.
 #define PERDURA_READ 0
 
@@ -170,6 +184,27 @@
 
 // The first kind of root that is a program's own; lower ones are the library's collections.
 #define PERDURA_FIRST_KIND 1000
+
+// A kind of map: a hash map.
+#define PERDURA_HASH_MAP 2
+
+// A kind of map: an ordered map.
+#define PERDURA_ORDERED_MAP 3
+
+// Added to a kind of map: keys are uint64_t, not byte strings.
+#define PERDURA_U64_KEYS 16
+
+// Added to a kind of map: values are uint64_t, not byte strings.
+#define PERDURA_U64_VALUES 32
+
+// No bound: all keys on that side.
+#define PERDURA_UNBOUNDED 0
+
+// The bound's key is in the range.
+#define PERDURA_INCLUDED 1
+
+// The bound's key is not in the range.
+#define PERDURA_EXCLUDED 2
 
 // The pool for what fits in none of the others.
 #define ARCHAPT_GENERAL PERDURA_GENERAL
@@ -257,6 +292,59 @@ typedef uint64_t perdura_ticket;
 // is no place. Offsets are what a program stores in a pool to refer to other objects of it;
 // there are no pointers into a pool.
 typedef uint64_t perdura_offset;
+
+// A map. Copies are the same map. It is good in every transaction of every session on its pool
+// until the map is deleted, and is not closed.
+typedef struct perdura_map {
+    // The identifier of its pool.
+    uint64_t pool;
+    // Where it begins; zero is no map.
+    perdura_offset at;
+    // What it is.
+    int kind;
+} perdura_map;
+
+// Where a function copies bytes to.
+typedef struct perdura_buffer {
+    // `room` bytes; may be NULL if there are none.
+    void *to;
+    // Bytes that are copied at most.
+    size_t room;
+    // Set by the function: the bytes that there are, which can be more than `room`.
+    size_t len;
+} perdura_buffer;
+
+// An entry of a map: copies of its key and value.
+typedef struct perdura_entry {
+    // The key; NULL if there is no entry.
+    const void *key;
+    // Its bytes.
+    size_t key_len;
+    // The value.
+    const void *value;
+    // Its bytes.
+    size_t value_len;
+} perdura_entry;
+
+// What perdura_map_scan calls with each entry and its own last argument. The entry is good until
+// it returns, which it must do: by no exception, and by no longjmp.
+typedef void (*perdura_each)(void *context, const struct perdura_entry *entry);
+
+// An end of a range of keys.
+typedef struct perdura_bound {
+    // The key; not looked at if there is no bound.
+    const void *key;
+    // Its bytes.
+    size_t key_len;
+    // `PERDURA_UNBOUNDED`, `PERDURA_INCLUDED` or `PERDURA_EXCLUDED`.
+    int how;
+} perdura_bound;
+
+// A place in a range of an ordered map, between two entries. It ends with its transaction.
+typedef struct perdura_cursor {
+    // Which; zero is none.
+    uint64_t id;
+} perdura_cursor;
 
 #ifdef __cplusplus
 extern "C" {
@@ -435,6 +523,153 @@ int perdura_root_set(struct perdura_session session,
                      const char *name,
                      perdura_offset at,
                      uint32_t kind);
+
+// Opens the map with this name, if there is one; `map->at` is 0 if there is none. Programs in
+// Rust open the same maps. `kind` is what the map was made with: `PERDURA_HASH_MAP` or
+// `PERDURA_ORDERED_MAP`, to which `PERDURA_U64_KEYS`, `PERDURA_U64_VALUES` or both are added where
+// keys or values are uint64_t: these are passed as 8 bytes.
+//
+// Pointers:
+// `name` is a text, `map` points to one.
+int perdura_map_open(struct perdura_session session,
+                     const char *name,
+                     int kind,
+                     struct perdura_map *map);
+
+// Opens the map with this name; makes an empty one if there is none. A name has 1 to 255 bytes of
+// UTF-8, and is found by perdura_root_get too.
+//
+// Pointers:
+// As perdura_map_open.
+int perdura_map_open_or_create(struct perdura_session session,
+                               const char *name,
+                               int kind,
+                               struct perdura_map *map);
+
+// Frees the map with this name: about `budget` of its entries, or all of them if that is 0. A map
+// with more entries than one transaction can free (PERDURA_ERR_TOO_LARGE) is deleted by several of
+// them; until the last it is a smaller map. `done`, which may be NULL, is set to 1 if no map with
+// this name is left, else to 0.
+//
+// Pointers:
+// `name` is a text, `done` is NULL or points to an int.
+int perdura_map_delete(struct perdura_session session,
+                       const char *name,
+                       int kind,
+                       uint64_t budget,
+                       int *done);
+
+// Copies a key's value to `value->to`, but no more than `value->room` bytes of it; `value->len` is
+// the length that it has. With a room of 0 only that is asked for. `found` is set to 1 if the key
+// is there, else to 0.
+//
+// Pointers:
+// `key` points to `key_len` bytes that do not change meanwhile; `value` points to a buffer whose
+// `to` points to `room` bytes that nobody else uses meanwhile; `found` points to an int.
+int perdura_map_get(struct perdura_session session,
+                    struct perdura_map map,
+                    const void *key,
+                    size_t key_len,
+                    struct perdura_buffer *value,
+                    int *found);
+
+// Sets a key's value. `found`, which may be NULL, is set to 1 if the key was there before, else
+// to 0.
+//
+// Pointers:
+// `key` and `value` point to `key_len` and `value_len` bytes that do not change meanwhile;
+// `found` is NULL or points to an int.
+int perdura_map_put(struct perdura_session session,
+                    struct perdura_map map,
+                    const void *key,
+                    size_t key_len,
+                    const void *value,
+                    size_t value_len,
+                    int *found);
+
+// Removes a key and its value. `found`, which may be NULL, is set to 1 if it was there, else to 0.
+//
+// Pointers:
+// `key` points to `key_len` bytes that do not change meanwhile; `found` is NULL or points to an
+// int.
+int perdura_map_remove(struct perdura_session session,
+                       struct perdura_map map,
+                       const void *key,
+                       size_t key_len,
+                       int *found);
+
+// Sets `found` to 1 if the key is there, else to 0.
+//
+// Pointers:
+// As perdura_map_remove.
+int perdura_map_contains(struct perdura_session session,
+                         struct perdura_map map,
+                         const void *key,
+                         size_t key_len,
+                         int *found);
+
+// Tells how many entries there are. An ordered map is walked for it.
+//
+// Pointers:
+// `len` points to a word.
+int perdura_map_len(struct perdura_session session, struct perdura_map map, uint64_t *len);
+
+// Removes all entries. perdura_map_delete can do the same in several transactions.
+int perdura_map_clear(struct perdura_session session, struct perdura_map map);
+
+// Calls `each` with some entries of a hash map, and sets `cursor` to where to go on: begin with 0,
+// and stop when it is 0 again. What is in the map from the first call to the last is given at
+// least once, whatever is inserted and removed in between, also by other transactions and by
+// `each`, which may use the session. A call gives at least `count` entries, unless there are fewer
+// in the next 16 * `count` buckets.
+//
+// Pointers:
+// `cursor` points to a word; `each` is a function that takes `context` and returns.
+int perdura_map_scan(struct perdura_session session,
+                     struct perdura_map map,
+                     uint64_t *cursor,
+                     uint64_t count,
+                     perdura_each each,
+                     void *context);
+
+// Opens a cursor on an ordered map, before the first entry whose key is in the range; a bound
+// that is NULL is none. Byte strings are ordered by their bytes, uint64_t by their value. The
+// cursor ends with the transaction, if it is not closed before.
+//
+// Pointers:
+// `low` and `high` are NULL, or point to a bound whose key is as perdura_map_get wants it;
+// `cursor` points to one.
+int perdura_cursor_open(struct perdura_session session,
+                        struct perdura_map map,
+                        const struct perdura_bound *low,
+                        const struct perdura_bound *high,
+                        struct perdura_cursor *cursor);
+
+// Moves behind the last entry of the range, from where perdura_cursor_prev goes on.
+int perdura_cursor_to_end(struct perdura_session session, struct perdura_cursor cursor);
+
+// Gives the entry behind the cursor, and moves behind it; `entry->key` is NULL at the end of the
+// range. What `entry` points to is good until the next call with this cursor and until the
+// transaction ends. Insertions and removals in the map can make the cursor stale, which is
+// PERDURA_ERR_STALE; other values for keys that are there do not.
+//
+// Pointers:
+// `entry` points to one.
+int perdura_cursor_next(struct perdura_session session,
+                        struct perdura_cursor cursor,
+                        struct perdura_entry *entry);
+
+// Gives the entry before the cursor, and moves before it; `entry->key` is NULL at the beginning of
+// the range. Otherwise as perdura_cursor_next.
+//
+// Pointers:
+// `entry` points to one.
+int perdura_cursor_prev(struct perdura_session session,
+                        struct perdura_cursor cursor,
+                        struct perdura_entry *entry);
+
+// Closes a cursor, for transactions that open many: at most 1024 can be open in one.
+int perdura_cursor_close(struct perdura_session session, struct perdura_cursor cursor);
 
 // Opens the process's pool, or makes it if the file is not there. `options` may be NULL; unless
 // they name an engine, it is `archapt-redo` if this library has that, else `redo`. The paper's

@@ -60,9 +60,16 @@ pub const PERDURA_ERR_FORKED: i32 = 25;
 pub const PERDURA_ERR_PANIC: i32 = 26;
 /// Something else: see the message.
 pub const PERDURA_ERR_OTHER: i32 = 27;
+/// What has this name is no map, or a map of another kind or with keys or values of another type.
+pub const PERDURA_ERR_TYPE: i32 = 28;
+/// The cursor's place is gone: entries were inserted or removed since.
+pub const PERDURA_ERR_STALE: i32 = 29;
+/// Another transaction has changed what this one has read: run it again from its beginning. Only
+/// engines whose writers run concurrently (`ccstm`, `stm`) give it.
+pub const PERDURA_ERR_CONFLICT: i32 = 30;
 
 /// Short texts, in the order of the codes.
-const TEXTS: [&CStr; 28] = [
+const TEXTS: [&CStr; 31] = [
     c"no error",
     c"an argument that cannot be",
     c"a null pointer",
@@ -91,6 +98,9 @@ const TEXTS: [&CStr; 28] = [
     c"opened before this process was forked",
     c"the library failed inside",
     c"another failure",
+    c"not a map of this kind and these types",
+    c"the cursor is stale",
+    c"another transaction has changed what this one has read",
 ];
 
 /// The text of a code.

@@ -48,6 +48,11 @@ pub(crate) fn last_message() -> *const c_char {
 
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
+        if matches!(error, Error::Conflict) {
+            let text = "another transaction has changed what this one has read: abort it, begin \
+                        again, and repeat all that it did";
+            return Fail::new(PERDURA_ERR_CONFLICT, text);
+        }
         let code = match &error {
             Error::Corrupt { .. } | Error::Lost { .. } => PERDURA_ERR_CORRUPT,
             Error::Full { .. } | Error::NoSpace { .. } => PERDURA_ERR_FULL,
@@ -55,7 +60,8 @@ impl From<Error> for Fail {
             Error::ReadOnly => PERDURA_ERR_READ_ONLY,
             Error::Sessions { .. } => PERDURA_ERR_TOO_MANY,
             Error::Aborted(_) => PERDURA_ERR_ROLLED_BACK,
-            Error::Invalid(_) | Error::WrongType { .. } => PERDURA_ERR_INVALID,
+            Error::Invalid(_) => PERDURA_ERR_INVALID,
+            Error::WrongType { .. } => PERDURA_ERR_TYPE,
             Error::Misuse { .. } => PERDURA_ERR_OFFSET,
             Error::Nested => PERDURA_ERR_TX_OPEN,
             Error::NotSafe { .. } => PERDURA_ERR_UNSUPPORTED,

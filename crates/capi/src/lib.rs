@@ -6,9 +6,9 @@
 //! sessions are numbers, looked up in a table that knows which are open. No panic leaves a call.
 //!
 //! Reading order: [`codes`] and [`types`] (what the header shows), `fail` (errors of a call),
-//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what is done in transactions, and
-//! what may not be), `archapt` (the paper's names); [`ffi`] has the functions themselves, and all
-//! `unsafe` code.
+//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what can be done in transactions,
+//! and what cannot), `maps`, `archapt` (the paper's names); [`ffi`] has the functions themselves,
+//! and all `unsafe` code.
 //!
 //! The header, `include/perdura.h`, is generated from this crate: see `tests/header.rs`.
 
@@ -21,11 +21,12 @@ pub mod ffi;
 mod archapt;
 mod fail;
 mod guard;
+mod maps;
 mod memory;
 mod pools;
 mod sessions;
 mod table;
 
 pub use codes::*;
-pub use ffi::{archapt::*, errors::*, pool::*, transaction::*};
+pub use ffi::{archapt::*, errors::*, map::*, pool::*, transaction::*};
 pub use types::*;

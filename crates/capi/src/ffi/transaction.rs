@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// Puts the result of `body` where C wants it. What is wrong with that place counts as a failure
 /// inside the transaction, like others.
-fn give<T: Copy>(
+pub(super) fn give<T: Copy>(
     session: perdura_session,
     to: Result<Out<T>>,
     body: impl FnOnce(&mut Session) -> Result<T>,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn perdura_write(
         sessions::run(session.id, |session| {
             session.check_inside(at, len as u64)?;
             // SAFETY: the caller's promise; a pool can hold `len` bytes.
-            let from = unsafe { pointers::bytes(from, len) }?;
+            let from = unsafe { pointers::bytes(from, len, "from") }?;
             memory::write(session, at, from)
         })
     })
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn perdura_write_fresh(
         sessions::run(session.id, |session| {
             session.check_inside(at, len as u64)?;
             // SAFETY: the caller's promise; a pool can hold `len` bytes.
-            let from = unsafe { pointers::bytes(from, len) }?;
+            let from = unsafe { pointers::bytes(from, len, "from") }?;
             memory::write_fresh(session, at, from)
         })
     })

@@ -17,6 +17,7 @@ impl<'t, K: OrderedItem, V: Item, T: Tx + ?Sized> Iter<'t, K, V, T> {
         Iter { tx, rest: Some(range) }
     }
 
+    #[allow(clippy::type_complexity)]
     fn take(
         &mut self,
         from: fn(&mut Cursor<K, V>, &mut T) -> Result<Option<Entry<K, V>>>,

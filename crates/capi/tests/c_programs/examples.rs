@@ -1,9 +1,7 @@
 //! The examples in C: compiled, linked with the shared and with the static library, run, killed,
 //! run again.
 
-mod common;
-
-use common::{Link, compile, compiler, program, run};
+use crate::common::{Link, compile, compiler, program, run};
 use perdura::check::check;
 use perdura::{MapError, OpenError, Options, Pool};
 use std::io::{BufRead, BufReader, Read};
@@ -69,9 +67,9 @@ fn example(name: &str) -> PathBuf {
 
 #[test]
 fn the_program_in_the_docs_works() {
-    let docs = include_str!("../../../docs/c-api.md");
+    let docs = include_str!("../../../../docs/c-api.md");
     let told = docs.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
-    let source = include_str!("../examples/c/counter.c");
+    let source = include_str!("../../examples/c/counter.c");
     assert_eq!(told, source.split_once("*/\n").map(|(_, program)| program));
     for link in LINKS {
         let program = Program::new(&example("counter.c"), link);
