@@ -57,7 +57,7 @@
 // A pointer that must not be null is.
 #define PERDURA_ERR_NULL 2
 
-// The pool or session is closed, or was never open.
+// The pool, session, map or cursor is closed or deleted, or was never open.
 #define PERDURA_ERR_HANDLE 3
 
 // The session is in use by another thread, or its transaction was begun by another one.
@@ -138,10 +138,6 @@
 
 // The cursor's place is gone: entries were inserted or removed since.
 #define PERDURA_ERR_STALE 29
-
-// Another transaction has changed what this one has read: run it again from its beginning. Only
-// engines whose writers run concurrently (`ccstm`, `stm`) give it.
-#define PERDURA_ERR_CONFLICT 30
 
 // A transaction that only reads: beside other readers.
 #define PERDURA_READ 0

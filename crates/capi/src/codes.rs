@@ -9,7 +9,7 @@ pub const PERDURA_OK: i32 = 0;
 pub const PERDURA_ERR_INVALID: i32 = 1;
 /// A pointer that must not be null is.
 pub const PERDURA_ERR_NULL: i32 = 2;
-/// The pool or session is closed, or was never open.
+/// The pool, session, map or cursor is closed or deleted, or was never open.
 pub const PERDURA_ERR_HANDLE: i32 = 3;
 /// The session is in use by another thread, or its transaction was begun by another one.
 pub const PERDURA_ERR_THREAD: i32 = 4;
@@ -64,12 +64,9 @@ pub const PERDURA_ERR_OTHER: i32 = 27;
 pub const PERDURA_ERR_TYPE: i32 = 28;
 /// The cursor's place is gone: entries were inserted or removed since.
 pub const PERDURA_ERR_STALE: i32 = 29;
-/// Another transaction has changed what this one has read: run it again from its beginning. Only
-/// engines whose writers run concurrently (`ccstm`, `stm`) give it.
-pub const PERDURA_ERR_CONFLICT: i32 = 30;
 
 /// Short texts, in the order of the codes.
-const TEXTS: [&CStr; 31] = [
+const TEXTS: [&CStr; 30] = [
     c"no error",
     c"an argument that cannot be",
     c"a null pointer",
@@ -100,7 +97,6 @@ const TEXTS: [&CStr; 31] = [
     c"another failure",
     c"not a map of this kind and these types",
     c"the cursor is stale",
-    c"another transaction has changed what this one has read",
 ];
 
 /// The text of a code.

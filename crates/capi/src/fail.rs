@@ -48,11 +48,6 @@ pub(crate) fn last_message() -> *const c_char {
 
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
-        if matches!(error, Error::Conflict) {
-            let text = "another transaction has changed what this one has read: abort it, begin \
-                        again, and repeat all that it did";
-            return Fail::new(PERDURA_ERR_CONFLICT, text);
-        }
         let code = match &error {
             Error::Corrupt { .. } | Error::Lost { .. } => PERDURA_ERR_CORRUPT,
             Error::Full { .. } | Error::NoSpace { .. } => PERDURA_ERR_FULL,

@@ -34,8 +34,8 @@ pub(crate) struct Session {
 struct Open {
     guard: Guard,
     cursors: Cursors,
-    /// Its first failure.
-    failed: Option<Fail>,
+    /// The message of its first failure.
+    failed: Option<String>,
     /// The count of changes to the named roots when it began.
     began: u64,
     /// It may have changed the named roots.
@@ -85,7 +85,7 @@ pub(crate) fn run<R>(id: u64, body: impl FnOnce(&mut Session) -> Result<R>) -> R
     }
     let result = body(session);
     if let (Err(fail), Some(open)) = (&result, &mut session.open) {
-        open.failed.get_or_insert_with(|| fail.clone());
+        open.failed.get_or_insert_with(|| fail.message.clone());
     }
     result
 }
@@ -236,12 +236,7 @@ fn none_open() -> Fail {
     Fail::new(PERDURA_ERR_NO_TX, "no transaction is open in the session: begin one first")
 }
 
-fn already_failed(failed: &Fail, advice: &str) -> Fail {
-    let why = &failed.message;
+fn already_failed(why: &str, advice: &str) -> Fail {
     let text = format!("an earlier call in the transaction failed ({why}): {advice}");
-    match failed.code {
-        // What to do is another thing then.
-        PERDURA_ERR_CONFLICT => Fail::new(PERDURA_ERR_CONFLICT, text),
-        _ => Fail::new(PERDURA_ERR_ROLLED_BACK, text),
-    }
+    Fail::new(PERDURA_ERR_ROLLED_BACK, text)
 }

@@ -4,32 +4,32 @@
 use crate::common::{Link, compile, compiler, program, run};
 use perdura::check::check;
 use perdura::{MapError, OpenError, Options, Pool};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use tempfile::TempDir;
 
-const LINKS: [Link; 2] = [Link::Shared, Link::Static];
+pub(crate) const LINKS: [Link; 2] = [Link::Shared, Link::Static];
 
-struct Program {
+pub(crate) struct Program {
     folder: TempDir,
     path: PathBuf,
 }
 
 impl Program {
-    fn new(source: &Path, link: Link) -> Self {
+    pub(crate) fn new(source: &Path, link: Link) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         compile(source, &path, link);
         Program { folder, path }
     }
 
-    fn pool(&self) -> PathBuf {
+    pub(crate) fn pool(&self) -> PathBuf {
         self.folder.path().join("c.pool")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program(&self.path);
         command.arg(self.pool()).args(arguments);
         command
@@ -39,8 +39,16 @@ impl Program {
         run(&mut self.command(arguments), "it is an example")
     }
 
+    /// Runs it with this on its standard input.
+    pub(crate) fn run_with(&self, input: &str) -> String {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(input.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        run(self.command(&[]).stdin(file), "it is an example")
+    }
+
     /// The pool is whole, and so is what the example keeps in it.
-    fn check_pool(&self) {
+    pub(crate) fn check_pool(&self) {
         // What the roots own is not said: only that it is whole.
         let report = check(&self.pool(), &|_, _, _| Ok(false)).unwrap();
         assert!(report.is_whole(), "{:?}", report.problems);
@@ -49,7 +57,7 @@ impl Program {
 
 /// Opens a pool that nobody has open for long: a program that another test is just starting has a
 /// copy of this process's files until it runs.
-fn open(path: &Path) -> Pool {
+pub(crate) fn open(path: &Path) -> Pool {
     let start = Instant::now();
     loop {
         match Options::new().open(path) {
@@ -61,7 +69,7 @@ fn open(path: &Path) -> Pool {
     }
 }
 
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/c").join(name)
 }
 
@@ -174,7 +182,7 @@ fn the_header_is_cplusplus_too() {
         return;
     };
     let program = b"#include <perdura.h>\nint main() { return perdura_last_code(); }\n";
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), program).unwrap();
+    child.stdin.take().unwrap().write_all(program).unwrap();
     let mut text = String::new();
     child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(child.wait().unwrap().success(), "{text}");

@@ -3,8 +3,10 @@
 
 mod archapt;
 mod arguments;
+mod cursors;
 mod handles;
 mod limits;
+mod maps;
 mod offsets;
 mod order;
 mod pool;

@@ -90,6 +90,7 @@ fn the_catalogue_of_roots_is_the_librarys() {
     expect(perdura_write_u64(c.session, new, 1), offset, "named root's entry");
     c.abort();
     expect(change(other, 5), offset, "named root's entry");
+    expect(change(c.session, 5), offset, "named root's entry");
     expect(perdura_session_close(other), PERDURA_OK, "");
 
     let invalid = PERDURA_ERR_INVALID;
