@@ -19,18 +19,18 @@
  *
  * ERRORS. Functions return PERDURA_OK or another code; perdura_last_error() says what happened
  * and what to do. A call that fails inside a transaction leaves it to be rolled back only, so it
- * is enough to look at what perdura_commit or perdura_submit returns: as above. After an error,
- * what a function would have given is 0, and what it would have read is undefined.
+ * is enough to check what perdura_commit or perdura_submit returns, as above. After an error,
+ * results are 0, and bytes that would have been read are undefined.
  *
  * THREADS. A pool may be used by all threads. A session is for one thread at a time: two calls
  * at once give PERDURA_ERR_THREAD to one of them. A transaction is ended by the thread that began
  * it, and a thread has at most one open on a pool; otherwise it might wait for itself. Writers
- * wait for one another and for readers, for as long as a transaction is open: keep them short, and
+ * wait for other transactions for as long as those are open: keep them short, and
  * close the session of a thread that has died in one. After fork() the child may not use what the
  * parent opened (PERDURA_ERR_FORKED), and should end with _exit() or exec.
  *
- * OFFSETS. There are no pointers into a pool. Reading copies out, writing copies in; what may be
- * written is what perdura_alloc gave and perdura_free did not take back. Numbers are stored in
+ * OFFSETS. There are no pointers into a pool. Reading copies out, writing copies in; only objects
+ * that perdura_alloc gave, and that are not freed, can be written. Numbers are stored in
  * the byte order of the machine.
  *
  * MAPS. A hash map or an ordered map has a name in the pool (perdura_map_open_or_create), and is
@@ -50,7 +50,7 @@
 // It worked.
 #define PERDURA_OK 0
 
-// An argument that cannot be: an unknown mode or purpose, a misaligned pointer, a text that is
+// An invalid argument: an unknown mode or purpose, a misaligned pointer, a text that is
 // not UTF-8, sizes that no pool can have.
 #define PERDURA_ERR_INVALID 1
 
@@ -69,13 +69,13 @@
 // No transaction is open, and one must be begun first.
 #define PERDURA_ERR_NO_TX 6
 
-// A write in a transaction that only reads.
+// A change in a transaction that only reads.
 #define PERDURA_ERR_READ_ONLY 7
 
 // The offset, or the bytes from there on, are not what this call may touch.
 #define PERDURA_ERR_OFFSET 8
 
-// Something in the transaction has failed before: it was, or can only be, rolled back.
+// An earlier call in the transaction failed: it was, or can only be, rolled back.
 #define PERDURA_ERR_ROLLED_BACK 9
 
 // No room is left: in the pool, on the disk, or in the address space.
@@ -111,7 +111,7 @@
 // The pool is damaged.
 #define PERDURA_ERR_CORRUPT 20
 
-// The engine, or the persistence domain, is unknown or not to be had here.
+// The engine, or the persistence domain, is unknown or not available here.
 #define PERDURA_ERR_UNSUPPORTED 21
 
 // Transactions would outlive less than the pool asks for.
@@ -126,8 +126,8 @@
 // The pool was opened before this process was forked: only the parent may use it.
 #define PERDURA_ERR_FORKED 25
 
-// The library has failed inside (a bug of ours). A session that this happened in can only be
-// closed.
+// The library has failed inside: a bug of the library. A session that this happened in can only
+// be closed.
 #define PERDURA_ERR_PANIC 26
 
 // Something else: see the message.
@@ -139,13 +139,13 @@
 // The cursor's place is gone: entries were inserted or removed since.
 #define PERDURA_ERR_STALE 29
 
-// A transaction that only reads: beside other readers.
+// A transaction that only reads, while others may read too.
 #define PERDURA_READ 0
 
 // A transaction that may write.
 #define PERDURA_WRITE 1
 
-// Nodes, directories, and what fits nowhere else.
+// Nodes, directories, and everything else.
 #define PERDURA_GENERAL 0
 
 // Keys.
@@ -239,7 +239,7 @@ typedef struct perdura_options {
 
 // An open pool. Copies are the same pool; any thread may use it.
 typedef struct perdura_pool {
-    // Which; zero is none.
+    // Its number; zero is none.
     uint64_t id;
 } perdura_pool;
 
@@ -277,15 +277,15 @@ typedef struct perdura_info {
 
 // One thread's transactions on a pool, one after the other.
 typedef struct perdura_session {
-    // Which; zero is none.
+    // Its number; zero is none.
     uint64_t id;
 } perdura_session;
 
 // A commit's place in the order of commits of its pool.
 typedef uint64_t perdura_ticket;
 
-// A place in a pool, in bytes from its start: good in every process that opens the pool. Zero
-// is no place. Offsets are what a program stores in a pool to refer to other objects of it;
+// A place in a pool, in bytes from the pool's start: good in every process that opens the pool.
+// Zero is no place. Offsets are what a program stores in a pool to refer to other objects of it;
 // there are no pointers into a pool.
 typedef uint64_t perdura_offset;
 
@@ -338,7 +338,7 @@ typedef struct perdura_bound {
 
 // A place in a range of an ordered map, between two entries. It ends with its transaction.
 typedef struct perdura_cursor {
-    // Which; zero is none.
+    // Its number; zero is none.
     uint64_t id;
 } perdura_cursor;
 
@@ -375,8 +375,8 @@ int perdura_pool_create(const char *path,
                         struct perdura_pool *pool);
 
 // Opens a pool, and recovers it first if it was not closed. One process at a time may have a
-// pool open, once. A pool that was closed opens with any engine; after a crash the recovery of
-// the engine that wrote it runs first. `options` may be NULL.
+// pool open, and only once. A pool that was closed opens with any engine; after a crash the
+// recovery of the engine that wrote it runs first. `options` may be NULL.
 //
 // Pointers:
 // As perdura_pool_create.
@@ -392,15 +392,15 @@ int perdura_pool_open_or_create(const char *path,
                                 const struct perdura_options *options,
                                 struct perdura_pool *pool);
 
-// Closes a pool, all of whose sessions are closed, and tells whether its medium did its part. A
-// pool that is never closed is recovered when it is opened again: no commit is lost.
+// Closes a pool whose sessions are all closed, and reports whether its medium has failed. A pool
+// that is never closed is recovered when it is opened again: no commit is lost.
 int perdura_pool_close(struct perdura_pool pool);
 
 // Makes everything committed durable in place and empties the log, so that what was freed can
 // be used again and the next opening has nothing to recover.
 int perdura_pool_checkpoint(struct perdura_pool pool);
 
-// Tells what the pool is. `size` is the sizeof of `info`.
+// Says what the pool is. `size` is the sizeof of `info`.
 //
 // Pointers:
 // `info` points to `size` bytes.
@@ -416,16 +416,17 @@ int perdura_session_open(struct perdura_pool pool, struct perdura_session *sessi
 // instance when the one that used it has died.
 int perdura_session_close(struct perdura_session session);
 
-// Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for whoever must finish first.
+// Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for the transactions that must finish first.
 // The thread that begins it must end it, and has no other one open on the pool meanwhile.
 //
 // A call that fails inside a transaction leaves it to be rolled back: what follows in it fails
 // too, perdura_commit included, until perdura_commit, perdura_submit or perdura_abort ends it.
-int perdura_begin(struct perdura_session session, int mode);
+int perdura_begin(struct perdura_session session,
+                  int mode);
 
 // Commits, and returns when that is durable: what PERDURA_OK acknowledges outlives what
-// perdura_pool_info says. After an error nothing has happened, except for PERDURA_ERR_IO: the
-// transaction may or may not be there when the pool is opened again.
+// perdura_pool_info says. After an error the transaction has changed nothing, except after
+// PERDURA_ERR_IO: it may or may not be there when the pool is opened again.
 int perdura_commit(struct perdura_session session);
 
 // Commits logically: others see it, and what commits later is durable later. The ticket, if
@@ -451,7 +452,7 @@ int perdura_is_durable(struct perdura_session session, perdura_ticket ticket, in
 // Copies `len` bytes at `at` to `to`. A transaction sees its own writes.
 //
 // Pointers:
-// `to` points to `len` bytes that nobody else uses meanwhile.
+// `to` points to `len` bytes that nothing else uses meanwhile.
 int perdura_read(struct perdura_session session, perdura_offset at, void *to, size_t len);
 
 // Copies `len` bytes from `from` to `at`. They must lie in one object that perdura_alloc gave.
@@ -493,13 +494,13 @@ int perdura_alloc(struct perdura_session session, int purpose, uint64_t len, per
 // Frees the object that perdura_alloc gave at `at`.
 int perdura_free(struct perdura_session session, perdura_offset at);
 
-// Tells how many bytes the object at `at` has: what was asked for, rounded up.
+// Says how many bytes the object at `at` has: what was asked for, rounded up.
 //
 // Pointers:
 // `bytes` points to a word.
 int perdura_usable_size(struct perdura_session session, perdura_offset at, uint64_t *bytes);
 
-// Looks the named root up. `at` is 0 if there is none. `kind`, which may be NULL, is what
+// Looks up the named root. `at` is 0 if there is none. `kind`, which may be NULL, is what
 // perdura_root_set was given.
 //
 // Pointers:
@@ -561,7 +562,7 @@ int perdura_map_delete(struct perdura_session session,
 //
 // Pointers:
 // `key` points to `key_len` bytes that do not change meanwhile; `value` points to a buffer whose
-// `to` points to `room` bytes that nobody else uses meanwhile; `found` points to an int.
+// `to` points to `room` bytes that nothing else uses meanwhile; `found` points to an int.
 int perdura_map_get(struct perdura_session session,
                     struct perdura_map map,
                     const void *key,
@@ -604,7 +605,7 @@ int perdura_map_contains(struct perdura_session session,
                          size_t key_len,
                          int *found);
 
-// Tells how many entries there are. An ordered map is walked for it.
+// Says how many entries there are. An ordered map is walked for it.
 //
 // Pointers:
 // `len` points to a word.

@@ -94,7 +94,8 @@ pub(crate) fn alloc(session: &mut Session, number: i32, len: u64) -> Result<u64>
     })
 }
 
-/// Frees the object at `at`, which must be for that purpose, if one is given and the pool knows.
+/// Frees the object at `at`. If a purpose is given, and the pool records the object's, they must
+/// agree.
 pub(crate) fn free(session: &mut Session, at: u64, number: Option<i32>) -> Result<()> {
     let expected = number.map(purpose).transpose()?;
     session.within(|tx, guard, catalogue, changes| {

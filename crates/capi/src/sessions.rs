@@ -195,7 +195,7 @@ impl Session {
         }
         let changes = self.pool.root_changes.load(Ordering::Acquire);
         let (guard, catalogue) = (&mut open.guard, &mut self.catalogue);
-        // The heap need not know why a body fails: the reason is kept here.
+        // The reason of a failure is kept here: the heap has no type for it.
         let mut result = None;
         let outcome = self.handle.within(|tx| {
             result = Some(body(tx, guard, catalogue, changes));

@@ -3,8 +3,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// A place in a pool, in bytes from its start: good in every process that opens the pool. Zero
-/// is no place. Offsets are what a program stores in a pool to refer to other objects of it;
+/// A place in a pool, in bytes from the pool's start: good in every process that opens the pool.
+/// Zero is no place. Offsets are what a program stores in a pool to refer to other objects of it;
 /// there are no pointers into a pool.
 pub type perdura_offset = u64;
 
@@ -15,7 +15,7 @@ pub type perdura_ticket = u64;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct perdura_pool {
-    /// Which; zero is none.
+    /// Its number; zero is none.
     pub id: u64,
 }
 
@@ -23,16 +23,16 @@ pub struct perdura_pool {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct perdura_session {
-    /// Which; zero is none.
+    /// Its number; zero is none.
     pub id: u64,
 }
 
-/// A transaction that only reads: beside other readers.
+/// A transaction that only reads, while others may read too.
 pub const PERDURA_READ: i32 = 0;
 /// A transaction that may write.
 pub const PERDURA_WRITE: i32 = 1;
 
-/// Nodes, directories, and what fits nowhere else.
+/// Nodes, directories, and everything else.
 pub const PERDURA_GENERAL: i32 = 0;
 /// Keys.
 pub const PERDURA_KEY: i32 = 1;
@@ -136,7 +136,7 @@ pub struct perdura_bound {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct perdura_cursor {
-    /// Which; zero is none.
+    /// Its number; zero is none.
     pub id: u64,
 }
 

@@ -73,7 +73,7 @@ int main(int arguments_count, char **arguments) {
         fflush(stdout);
     }
 
-    /* No writer comes between, and so each word comes once. */
+    /* Inside of a read transaction the map does not change, so that each word comes once. */
     perdura_begin(session, PERDURA_READ);
     do
         check(perdura_map_scan(session, words, &cursor, AT_ONCE, tell, &total), "reading");

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn perdura_map_delete(
 ///
 /// # Safety
 /// `key` points to `key_len` bytes that do not change meanwhile; `value` points to a buffer whose
-/// `to` points to `room` bytes that nobody else uses meanwhile; `found` points to an int.
+/// `to` points to `room` bytes that nothing else uses meanwhile; `found` points to an int.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_get(
     session: perdura_session,
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn perdura_map_contains(
     call(|| unsafe { with_key(session, key, key_len, found, contains) })
 }
 
-/// Tells how many entries there are. An ordered map is walked for it.
+/// Says how many entries there are. An ordered map is walked for it.
 ///
 /// # Safety
 /// `len` points to a word.

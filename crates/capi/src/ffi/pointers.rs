@@ -41,7 +41,7 @@ impl<T: Copy> Out<T> {
         Ok(out)
     }
 
-    /// The same, for a result that nobody need want.
+    /// As [`new`](Self::new), for a result that the caller may not want.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -95,7 +95,7 @@ pub(super) unsafe fn path<'a>(pointer: *const c_char) -> Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
-/// Bytes to read from; the caller has checked that a pool can hold as many.
+/// Bytes to read from; the caller has checked that a pool can hold `len`.
 ///
 /// # Safety
 /// Unless null, `len` bytes can be read there, and do not change meanwhile.
@@ -108,11 +108,10 @@ pub(super) unsafe fn bytes<'a>(pointer: *const c_void, len: usize, name: &str) -
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
 }
 
-/// Bytes to write to, which is all that is done with them; the caller has checked that a pool can
-/// hold as many.
+/// Bytes to write to, and never to read; the caller has checked that a pool can hold `len`.
 ///
 /// # Safety
-/// Unless null, `len` bytes can be written there, and nobody else uses them meanwhile.
+/// Unless null, `len` bytes can be written there, and nothing else uses them meanwhile.
 pub(super) unsafe fn bytes_mut<'a>(pointer: *mut c_void, len: usize) -> Result<&'a mut [u8]> {
     if len == 0 {
         return Ok(&mut []);
@@ -213,8 +212,8 @@ impl Buffer {
 /// The options; null for the defaults.
 ///
 /// # Safety
-/// Unless null or misaligned, `struct_size` can be read, and as many bytes as it says, and the
-/// texts are as [`text`] wants them.
+/// Unless null or misaligned, `struct_size` can be read, and the number of bytes that it says, and
+/// the texts are as [`text`] wants them.
 pub(super) unsafe fn wanted(options: *const perdura_options) -> Result<Wanted> {
     if options.is_null() {
         return Ok(Wanted::default());

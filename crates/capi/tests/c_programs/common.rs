@@ -13,7 +13,7 @@ pub(crate) enum Link {
     Static,
 }
 
-/// What a static library of Rust needs beside it (`rustc --print native-static-libs`).
+/// What a static library of Rust needs to be linked with (`rustc --print native-static-libs`).
 const NATIVE: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
 /// What the shared library calls itself, and a program looks for when it starts.

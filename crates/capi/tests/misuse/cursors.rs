@@ -243,7 +243,7 @@ fn cursors_that_are_not_open() {
         let c = &c;
         s.spawn(move || {
             let session = session_of(c.pool);
-            let other = Fixture { session, ..Fixture::beside(c) };
+            let other = Fixture { session, ..Fixture::of(c) };
             other.begin(PERDURA_READ);
             tell.send(other.all(map)).unwrap();
             ended.recv().unwrap();

@@ -256,7 +256,7 @@ fn lengths_that_overflow() {
     c.commit();
     let at = b"12345678".as_ptr().cast();
     for len in [usize::MAX, isize::MAX as usize, isize::MAX as usize + 1, SIZE as usize + 1] {
-        // SAFETY: so many bytes are refused before any is looked at.
+        // SAFETY: such lengths are refused before any byte is read.
         let put =
             |key, value| unsafe { perdura_map_put(c.session, map, at, key, at, value, null_mut()) };
         let says = "more than the pool can have: pass its length";
@@ -373,7 +373,7 @@ fn handles_that_are_no_map() {
         let words = perdura_map { kind: kind | PERDURA_U64_VALUES, ..map };
         c.fails(|| c.len(words).0, PERDURA_ERR_TYPE, "open it with the types");
         // Deleted, by this session or by another.
-        let other = Fixture { session: session_of(c.pool), ..Fixture::beside(&c) };
+        let other = Fixture { session: session_of(c.pool), ..Fixture::of(&c) };
         c.begin(PERDURA_READ);
         assert_eq!(c.len(map), (PERDURA_OK, 0));
         c.commit();
@@ -526,7 +526,7 @@ fn maps_made_while_a_reader_had_a_snapshot_are_found_by_it_later() {
     expect(c.read(block, &mut vec![0; 64 << 10]), PERDURA_OK, "");
     std::thread::scope(|s| {
         s.spawn(|| {
-            let other = Fixture { session: session_of(c.pool), ..Fixture::beside(&c) };
+            let other = Fixture { session: session_of(c.pool), ..Fixture::of(&c) };
             other.begin(PERDURA_WRITE);
             other.map(c"new", PERDURA_HASH_MAP);
             other.commit();

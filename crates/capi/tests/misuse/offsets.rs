@@ -27,7 +27,7 @@ fn offsets_that_are_not_ours() {
             c.fails(|| c.write(bad, &[0; 64]), offset, "are not in the pool");
             c.fails(|| c.word(bad).0, offset, "are not in the pool");
         }
-        // SAFETY: so many bytes are refused before any is looked at.
+        // SAFETY: such lengths are refused before any byte is read.
         let huge = |len| unsafe { perdura_write(c.session, at, [0u8; 8].as_ptr().cast(), len) };
         c.fails(|| huge(usize::MAX), offset, "are not in the pool");
         c.fails(|| huge(65), offset, "run over the end of the object");

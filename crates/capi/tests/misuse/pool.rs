@@ -83,8 +83,8 @@ impl Fixture {
         Fixture { pool, session: session_of(pool), folder: Arc::new(folder) }
     }
 
-    /// The same pool and session: for another session on the pool.
-    pub(crate) fn beside(other: &Fixture) -> Self {
+    /// The same pool and session, of which a test replaces the session.
+    pub(crate) fn of(other: &Fixture) -> Self {
         Fixture { folder: Arc::clone(&other.folder), ..*other }
     }
 

@@ -24,7 +24,7 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// A known offset, one beside it, or any.
+    /// A known offset, one near it, or any.
     fn offset(&mut self, known: &[u64]) -> u64 {
         let at = if known.is_empty() { 0 } else { self.pick(known) };
         match self.below(10) {
