@@ -1,7 +1,7 @@
 //! Cursors over ordered maps: ranges in both directions, and cursors that are stale or were never open.
 
 use crate::SIZE;
-use crate::maps::owned;
+use crate::map_calls::{Entry, owned};
 use crate::pool::{Fixture, expect, session_of};
 use crate::random::Random;
 use perdura_c::*;
@@ -10,8 +10,6 @@ use std::ops::Bound;
 
 const NO_ENTRY: perdura_entry =
     perdura_entry { key: std::ptr::null(), key_len: 0, value: std::ptr::null(), value_len: 0 };
-
-type Entry = (Vec<u8>, Vec<u8>);
 
 fn bound(bound: Bound<&[u8]>) -> perdura_bound {
     let (key, how) = match bound {

@@ -6,6 +6,8 @@ mod arguments;
 mod cursors;
 mod handles;
 mod limits;
+mod map_arguments;
+mod map_calls;
 mod maps;
 mod offsets;
 mod order;
