@@ -198,3 +198,31 @@ fn maps_made_while_a_reader_had_a_snapshot_are_found_by_it_later() {
     c.commit();
     c.close();
 }
+
+#[test]
+fn a_map_is_found_by_a_session_that_looked_before_its_commit() {
+    let c = Fixture::new(SIZE);
+    c.begin(PERDURA_WRITE);
+    let old = c.map(c"old", PERDURA_HASH_MAP);
+    c.commit();
+    let other = Fixture { session: session_of(c.pool), ..Fixture::of(&c) };
+    let looked = |name, at| {
+        other.begin(PERDURA_READ);
+        assert_eq!(other.len(old), (PERDURA_OK, 0));
+        let (code, map) = other.open_map(name, PERDURA_HASH_MAP);
+        assert_eq!((code, map.at), (PERDURA_OK, at));
+        if at != 0 {
+            assert_eq!(other.len(map), (PERDURA_OK, 0));
+        }
+        other.commit();
+    };
+    c.begin(PERDURA_WRITE);
+    let new = c.map(c"new", PERDURA_HASH_MAP);
+    std::thread::scope(|s| {
+        s.spawn(|| looked(c"new", 0));
+    });
+    c.commit();
+    looked(c"new", new.at);
+    expect(perdura_session_close(other.session), PERDURA_OK, "");
+    c.close();
+}
