@@ -25,13 +25,13 @@
  * THREADS. A pool may be used by all threads. A session is for one thread at a time: two calls
  * at once give PERDURA_ERR_THREAD to one of them. A transaction is ended by the thread that began
  * it, and a thread has at most one open on a pool; otherwise it might wait for itself. Writers
- * wait for other transactions for as long as those are open: keep them short, and
- * close the session of a thread that has died in one. After fork() the child may not use what the
- * parent opened (PERDURA_ERR_FORKED), and should end with _exit() or exec.
+ * wait for other transactions for as long as those are open: keep them short, and close the
+ * session of a thread that has died in one. After fork() the child may not use what the parent
+ * opened (PERDURA_ERR_FORKED), and should end with _exit() or exec.
  *
  * OFFSETS. There are no pointers into a pool. Reading copies out, writing copies in; only objects
- * that perdura_alloc gave, and that are not freed, can be written. Numbers are stored in
- * the byte order of the machine.
+ * that perdura_alloc gave, and that are not freed, can be written. Numbers are stored in the byte
+ * order of the machine.
  *
  * MAPS. A hash map or an ordered map has a name in the pool (perdura_map_open_or_create), and is
  * what programs in Rust open as HashMap and OrderedMap. Keys and values are byte strings of any
@@ -50,8 +50,8 @@
 // It worked.
 #define PERDURA_OK 0
 
-// An invalid argument: an unknown mode or purpose, a misaligned pointer, a text that is
-// not UTF-8, sizes that no pool can have.
+// An invalid argument: an unknown mode, purpose or kind, a misaligned pointer, a text that is not
+// UTF-8, sizes that no pool can have.
 #define PERDURA_ERR_INVALID 1
 
 // A pointer that must not be null is.

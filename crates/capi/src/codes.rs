@@ -4,8 +4,8 @@ use std::ffi::CStr;
 
 /// It worked.
 pub const PERDURA_OK: i32 = 0;
-/// An invalid argument: an unknown mode or purpose, a misaligned pointer, a text that is
-/// not UTF-8, sizes that no pool can have.
+/// An invalid argument: an unknown mode, purpose or kind, a misaligned pointer, a text that is not
+/// UTF-8, sizes that no pool can have.
 pub const PERDURA_ERR_INVALID: i32 = 1;
 /// A pointer that must not be null is.
 pub const PERDURA_ERR_NULL: i32 = 2;

@@ -160,7 +160,7 @@ fn the_names_of_the_paper_work() {
 }
 
 #[test]
-fn misuse_in_c_is_told() {
+fn misuse_in_c_is_reported() {
     let program =
         Program::new(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/misuse.c"), Link::Shared);
     assert_eq!(program.run(&[]), "as it should be\n");
@@ -168,7 +168,7 @@ fn misuse_in_c_is_told() {
 }
 
 #[test]
-fn a_pool_in_use_is_told() {
+fn a_pool_in_use_is_reported() {
     let program = Program::new(&example("accounts.c"), Link::Shared);
     let _pool = Options::new().size(16 << 20).create(program.pool()).unwrap();
     let output = program.command(&["1"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! Maps: what their functions say to arguments and handles that cannot be.
+//! Maps: what their functions say to invalid arguments and handles.
 
 use crate::SIZE;
 use crate::map_calls::{KINDS, collect};
