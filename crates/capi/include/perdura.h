@@ -19,19 +19,23 @@
  *
  * ERRORS. Functions return PERDURA_OK or another code; perdura_last_error() says what happened
  * and what to do. A call that fails inside a transaction leaves it to be rolled back only, so it
- * is enough to look at what perdura_commit or perdura_submit returns: as above. After an error,
- * what a function would have given is 0, and what it would have read is undefined.
+ * is enough to check what perdura_commit or perdura_submit returns, as above. After an error,
+ * results are 0, and bytes that would have been read are undefined.
  *
  * THREADS. A pool may be used by all threads. A session is for one thread at a time: two calls
  * at once give PERDURA_ERR_THREAD to one of them. A transaction is ended by the thread that began
  * it, and a thread has at most one open on a pool; otherwise it might wait for itself. Writers
- * wait for one another and for readers, for as long as a transaction is open: keep them short, and
- * close the session of a thread that has died in one. After fork() the child may not use what the
- * parent opened (PERDURA_ERR_FORKED), and should end with _exit() or exec.
+ * wait for other transactions for as long as those are open: keep them short, and close the
+ * session of a thread that has died in one. After fork() the child may not use what the parent
+ * opened (PERDURA_ERR_FORKED), and should end with _exit() or exec.
  *
- * OFFSETS. There are no pointers into a pool. Reading copies out, writing copies in; what may be
- * written is what perdura_alloc gave and perdura_free did not take back. Numbers are stored in
- * the byte order of the machine.
+ * OFFSETS. There are no pointers into a pool. Reading copies out, writing copies in; only objects
+ * that perdura_alloc gave, and that are not freed, can be written. Numbers are stored in the byte
+ * order of the machine.
+ *
+ * MAPS. A hash map or an ordered map has a name in the pool (perdura_map_open_or_create), and is
+ * what programs in Rust open as HashMap and OrderedMap. Keys and values are byte strings of any
+ * length, or uint64_t.
  *
  * What no function can check: that a pointer which is not NULL points to as many bytes as it
  * says, and that a text ends with a zero byte.
@@ -46,14 +50,14 @@
 // It worked.
 #define PERDURA_OK 0
 
-// An argument that cannot be: an unknown mode or purpose, a misaligned pointer, a text that is
-// not UTF-8, sizes that no pool can have.
+// An invalid argument: an unknown mode, purpose or kind, a misaligned pointer, a text that is not
+// UTF-8, sizes that no pool can have.
 #define PERDURA_ERR_INVALID 1
 
 // A pointer that must not be null is.
 #define PERDURA_ERR_NULL 2
 
-// The pool or session is closed, or was never open.
+// The pool, session, map or cursor is closed or deleted, or was never open.
 #define PERDURA_ERR_HANDLE 3
 
 // The session is in use by another thread, or its transaction was begun by another one.
@@ -65,13 +69,13 @@
 // No transaction is open, and one must be begun first.
 #define PERDURA_ERR_NO_TX 6
 
-// A write in a transaction that only reads.
+// A change in a transaction that only reads.
 #define PERDURA_ERR_READ_ONLY 7
 
 // The offset, or the bytes from there on, are not what this call may touch.
 #define PERDURA_ERR_OFFSET 8
 
-// Something in the transaction has failed before: it was, or can only be, rolled back.
+// An earlier call in the transaction failed: it was, or can only be, rolled back.
 #define PERDURA_ERR_ROLLED_BACK 9
 
 // No room is left: in the pool, on the disk, or in the address space.
@@ -107,7 +111,7 @@
 // The pool is damaged.
 #define PERDURA_ERR_CORRUPT 20
 
-// The engine, or the persistence domain, is unknown or not to be had here.
+// The engine, or the persistence domain, is unknown or not available here.
 #define PERDURA_ERR_UNSUPPORTED 21
 
 // Transactions would outlive less than the pool asks for.
@@ -122,20 +126,26 @@
 // The pool was opened before this process was forked: only the parent may use it.
 #define PERDURA_ERR_FORKED 25
 
-// The library has failed inside (a bug of ours). A session that this happened in can only be
-// closed.
+// The library has failed inside: a bug of the library. A session that this happened in can only
+// be closed.
 #define PERDURA_ERR_PANIC 26
 
 // Something else: see the message.
 #define PERDURA_ERR_OTHER 27
 
-// A transaction that only reads: beside other readers.
+// What has this name is no map, or a map of another kind or with keys or values of another type.
+#define PERDURA_ERR_TYPE 28
+
+// The cursor's place is gone: entries were inserted or removed since.
+#define PERDURA_ERR_STALE 29
+
+// A transaction that only reads, while others may read too.
 #define PERDURA_READ 0
 
 // A transaction that may write.
 #define PERDURA_WRITE 1
 
-// Nodes, directories, and what fits nowhere else.
+// Nodes, directories, and everything else.
 #define PERDURA_GENERAL 0
 
 // Keys.
@@ -170,6 +180,27 @@
 
 // The first kind of root that is a program's own; lower ones are the library's collections.
 #define PERDURA_FIRST_KIND 1000
+
+// A kind of map: a hash map.
+#define PERDURA_HASH_MAP 2
+
+// A kind of map: an ordered map.
+#define PERDURA_ORDERED_MAP 3
+
+// Added to a kind of map: keys are uint64_t, not byte strings.
+#define PERDURA_U64_KEYS 16
+
+// Added to a kind of map: values are uint64_t, not byte strings.
+#define PERDURA_U64_VALUES 32
+
+// No bound: all keys on that side.
+#define PERDURA_UNBOUNDED 0
+
+// The bound's key is in the range.
+#define PERDURA_INCLUDED 1
+
+// The bound's key is not in the range.
+#define PERDURA_EXCLUDED 2
 
 // The pool for what fits in none of the others.
 #define ARCHAPT_GENERAL PERDURA_GENERAL
@@ -208,7 +239,7 @@ typedef struct perdura_options {
 
 // An open pool. Copies are the same pool; any thread may use it.
 typedef struct perdura_pool {
-    // Which; zero is none.
+    // Its number; zero is none.
     uint64_t id;
 } perdura_pool;
 
@@ -246,17 +277,70 @@ typedef struct perdura_info {
 
 // One thread's transactions on a pool, one after the other.
 typedef struct perdura_session {
-    // Which; zero is none.
+    // Its number; zero is none.
     uint64_t id;
 } perdura_session;
 
 // A commit's place in the order of commits of its pool.
 typedef uint64_t perdura_ticket;
 
-// A place in a pool, in bytes from its start: good in every process that opens the pool. Zero
-// is no place. Offsets are what a program stores in a pool to refer to other objects of it;
+// A place in a pool, in bytes from the pool's start: good in every process that opens the pool.
+// Zero is no place. Offsets are what a program stores in a pool to refer to other objects of it;
 // there are no pointers into a pool.
 typedef uint64_t perdura_offset;
+
+// A map. Copies are the same map. It is good in every transaction of every session on its pool
+// until the map is deleted, and is not closed.
+typedef struct perdura_map {
+    // The identifier of its pool.
+    uint64_t pool;
+    // Where it begins; zero is no map.
+    perdura_offset at;
+    // What it is.
+    int kind;
+} perdura_map;
+
+// Where a function copies bytes to.
+typedef struct perdura_buffer {
+    // `room` bytes; may be NULL if there are none.
+    void *to;
+    // Bytes that are copied at most.
+    size_t room;
+    // Set by the function: the bytes that there are, which can be more than `room`.
+    size_t len;
+} perdura_buffer;
+
+// An entry of a map: copies of its key and value.
+typedef struct perdura_entry {
+    // The key; NULL if there is no entry.
+    const void *key;
+    // Its bytes.
+    size_t key_len;
+    // The value.
+    const void *value;
+    // Its bytes.
+    size_t value_len;
+} perdura_entry;
+
+// What perdura_map_scan calls with each entry and its own last argument. The entry is good until
+// it returns, which it must do: by no exception, and by no longjmp.
+typedef void (*perdura_each)(void *context, const struct perdura_entry *entry);
+
+// An end of a range of keys.
+typedef struct perdura_bound {
+    // The key; not looked at if there is no bound.
+    const void *key;
+    // Its bytes.
+    size_t key_len;
+    // `PERDURA_UNBOUNDED`, `PERDURA_INCLUDED` or `PERDURA_EXCLUDED`.
+    int how;
+} perdura_bound;
+
+// A place in a range of an ordered map, between two entries. It ends with its transaction.
+typedef struct perdura_cursor {
+    // Its number; zero is none.
+    uint64_t id;
+} perdura_cursor;
 
 #ifdef __cplusplus
 extern "C" {
@@ -291,8 +375,8 @@ int perdura_pool_create(const char *path,
                         struct perdura_pool *pool);
 
 // Opens a pool, and recovers it first if it was not closed. One process at a time may have a
-// pool open, once. A pool that was closed opens with any engine; after a crash the recovery of
-// the engine that wrote it runs first. `options` may be NULL.
+// pool open, and only once. A pool that was closed opens with any engine; after a crash the
+// recovery of the engine that wrote it runs first. `options` may be NULL.
 //
 // Pointers:
 // As perdura_pool_create.
@@ -308,15 +392,15 @@ int perdura_pool_open_or_create(const char *path,
                                 const struct perdura_options *options,
                                 struct perdura_pool *pool);
 
-// Closes a pool, all of whose sessions are closed, and tells whether its medium did its part. A
-// pool that is never closed is recovered when it is opened again: no commit is lost.
+// Closes a pool whose sessions are all closed, and reports whether its medium has failed. A pool
+// that is never closed is recovered when it is opened again: no commit is lost.
 int perdura_pool_close(struct perdura_pool pool);
 
 // Makes everything committed durable in place and empties the log, so that what was freed can
 // be used again and the next opening has nothing to recover.
 int perdura_pool_checkpoint(struct perdura_pool pool);
 
-// Tells what the pool is. `size` is the sizeof of `info`.
+// Says what the pool is. `size` is the sizeof of `info`.
 //
 // Pointers:
 // `info` points to `size` bytes.
@@ -332,16 +416,17 @@ int perdura_session_open(struct perdura_pool pool, struct perdura_session *sessi
 // instance when the one that used it has died.
 int perdura_session_close(struct perdura_session session);
 
-// Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for whoever must finish first.
+// Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for the transactions that must finish first.
 // The thread that begins it must end it, and has no other one open on the pool meanwhile.
 //
 // A call that fails inside a transaction leaves it to be rolled back: what follows in it fails
 // too, perdura_commit included, until perdura_commit, perdura_submit or perdura_abort ends it.
-int perdura_begin(struct perdura_session session, int mode);
+int perdura_begin(struct perdura_session session,
+                  int mode);
 
 // Commits, and returns when that is durable: what PERDURA_OK acknowledges outlives what
-// perdura_pool_info says. After an error nothing has happened, except for PERDURA_ERR_IO: the
-// transaction may or may not be there when the pool is opened again.
+// perdura_pool_info says. After an error the transaction has changed nothing, except after
+// PERDURA_ERR_IO: it may or may not be there when the pool is opened again.
 int perdura_commit(struct perdura_session session);
 
 // Commits logically: others see it, and what commits later is durable later. The ticket, if
@@ -367,7 +452,7 @@ int perdura_is_durable(struct perdura_session session, perdura_ticket ticket, in
 // Copies `len` bytes at `at` to `to`. A transaction sees its own writes.
 //
 // Pointers:
-// `to` points to `len` bytes that nobody else uses meanwhile.
+// `to` points to `len` bytes that nothing else uses meanwhile.
 int perdura_read(struct perdura_session session, perdura_offset at, void *to, size_t len);
 
 // Copies `len` bytes from `from` to `at`. They must lie in one object that perdura_alloc gave.
@@ -409,13 +494,13 @@ int perdura_alloc(struct perdura_session session, int purpose, uint64_t len, per
 // Frees the object that perdura_alloc gave at `at`.
 int perdura_free(struct perdura_session session, perdura_offset at);
 
-// Tells how many bytes the object at `at` has: what was asked for, rounded up.
+// Says how many bytes the object at `at` has: what was asked for, rounded up.
 //
 // Pointers:
 // `bytes` points to a word.
 int perdura_usable_size(struct perdura_session session, perdura_offset at, uint64_t *bytes);
 
-// Looks the named root up. `at` is 0 if there is none. `kind`, which may be NULL, is what
+// Looks up the named root. `at` is 0 if there is none. `kind`, which may be NULL, is what
 // perdura_root_set was given.
 //
 // Pointers:
@@ -435,6 +520,153 @@ int perdura_root_set(struct perdura_session session,
                      const char *name,
                      perdura_offset at,
                      uint32_t kind);
+
+// Opens the map with this name, if there is one; `map->at` is 0 if there is none. Programs in
+// Rust open the same maps. `kind` is what the map was made with: `PERDURA_HASH_MAP` or
+// `PERDURA_ORDERED_MAP`, to which `PERDURA_U64_KEYS`, `PERDURA_U64_VALUES` or both are added where
+// keys or values are uint64_t: these are passed as 8 bytes.
+//
+// Pointers:
+// `name` is a text, `map` points to one.
+int perdura_map_open(struct perdura_session session,
+                     const char *name,
+                     int kind,
+                     struct perdura_map *map);
+
+// Opens the map with this name; makes an empty one if there is none. A name has 1 to 255 bytes of
+// UTF-8, and is found by perdura_root_get too.
+//
+// Pointers:
+// As perdura_map_open.
+int perdura_map_open_or_create(struct perdura_session session,
+                               const char *name,
+                               int kind,
+                               struct perdura_map *map);
+
+// Frees the map with this name: about `budget` of its entries, or all of them if that is 0. A map
+// with more entries than one transaction can free (PERDURA_ERR_TOO_LARGE) is deleted by several of
+// them; until the last it is a smaller map. `done`, which may be NULL, is set to 1 if no map with
+// this name is left, else to 0.
+//
+// Pointers:
+// `name` is a text, `done` is NULL or points to an int.
+int perdura_map_delete(struct perdura_session session,
+                       const char *name,
+                       int kind,
+                       uint64_t budget,
+                       int *done);
+
+// Copies a key's value to `value->to`, but no more than `value->room` bytes of it; `value->len` is
+// the length that it has. With a room of 0 only that is asked for. `found` is set to 1 if the key
+// is there, else to 0.
+//
+// Pointers:
+// `key` points to `key_len` bytes that do not change meanwhile; `value` points to a buffer whose
+// `to` points to `room` bytes that nothing else uses meanwhile; `found` points to an int.
+int perdura_map_get(struct perdura_session session,
+                    struct perdura_map map,
+                    const void *key,
+                    size_t key_len,
+                    struct perdura_buffer *value,
+                    int *found);
+
+// Sets a key's value. `found`, which may be NULL, is set to 1 if the key was there before, else
+// to 0.
+//
+// Pointers:
+// `key` and `value` point to `key_len` and `value_len` bytes that do not change meanwhile;
+// `found` is NULL or points to an int.
+int perdura_map_put(struct perdura_session session,
+                    struct perdura_map map,
+                    const void *key,
+                    size_t key_len,
+                    const void *value,
+                    size_t value_len,
+                    int *found);
+
+// Removes a key and its value. `found`, which may be NULL, is set to 1 if it was there, else to 0.
+//
+// Pointers:
+// `key` points to `key_len` bytes that do not change meanwhile; `found` is NULL or points to an
+// int.
+int perdura_map_remove(struct perdura_session session,
+                       struct perdura_map map,
+                       const void *key,
+                       size_t key_len,
+                       int *found);
+
+// Sets `found` to 1 if the key is there, else to 0.
+//
+// Pointers:
+// As perdura_map_remove.
+int perdura_map_contains(struct perdura_session session,
+                         struct perdura_map map,
+                         const void *key,
+                         size_t key_len,
+                         int *found);
+
+// Says how many entries there are. An ordered map is walked for it.
+//
+// Pointers:
+// `len` points to a word.
+int perdura_map_len(struct perdura_session session, struct perdura_map map, uint64_t *len);
+
+// Removes all entries. perdura_map_delete can do the same in several transactions.
+int perdura_map_clear(struct perdura_session session, struct perdura_map map);
+
+// Calls `each` with some entries of a hash map, and sets `cursor` to where to go on: begin with 0,
+// and stop when it is 0 again. What is in the map from the first call to the last is given at
+// least once, whatever is inserted and removed in between, also by other transactions and by
+// `each`, which may use the session. A call gives at least `count` entries, unless there are fewer
+// in the next 16 * `count` buckets.
+//
+// Pointers:
+// `cursor` points to a word; `each` is a function that takes `context` and returns.
+int perdura_map_scan(struct perdura_session session,
+                     struct perdura_map map,
+                     uint64_t *cursor,
+                     uint64_t count,
+                     perdura_each each,
+                     void *context);
+
+// Opens a cursor on an ordered map, before the first entry whose key is in the range; a bound
+// that is NULL is none. Byte strings are ordered by their bytes, uint64_t by their value. The
+// cursor ends with the transaction, if it is not closed before.
+//
+// Pointers:
+// `low` and `high` are NULL, or point to a bound whose key is as perdura_map_get wants it;
+// `cursor` points to one.
+int perdura_cursor_open(struct perdura_session session,
+                        struct perdura_map map,
+                        const struct perdura_bound *low,
+                        const struct perdura_bound *high,
+                        struct perdura_cursor *cursor);
+
+// Moves behind the last entry of the range, from where perdura_cursor_prev goes on.
+int perdura_cursor_to_end(struct perdura_session session, struct perdura_cursor cursor);
+
+// Gives the entry behind the cursor, and moves behind it; `entry->key` is NULL at the end of the
+// range. What `entry` points to is good until the next call with this cursor and until the
+// transaction ends. Insertions and removals in the map can make the cursor stale, which is
+// PERDURA_ERR_STALE; other values for keys that are there do not.
+//
+// Pointers:
+// `entry` points to one.
+int perdura_cursor_next(struct perdura_session session,
+                        struct perdura_cursor cursor,
+                        struct perdura_entry *entry);
+
+// Gives the entry before the cursor, and moves before it; `entry->key` is NULL at the beginning of
+// the range. Otherwise as perdura_cursor_next.
+//
+// Pointers:
+// `entry` points to one.
+int perdura_cursor_prev(struct perdura_session session,
+                        struct perdura_cursor cursor,
+                        struct perdura_entry *entry);
+
+// Closes a cursor, for transactions that open many: at most 1024 can be open in one.
+int perdura_cursor_close(struct perdura_session session, struct perdura_cursor cursor);
 
 // Opens the process's pool, or makes it if the file is not there. `options` may be NULL; unless
 // they name an engine, it is `archapt-redo` if this library has that, else `redo`. The paper's

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The engine of the paper, and what there is without it.
+/// The engine of the paper, and the one to take where the library lacks it.
 const ENGINES: [&str; 2] = ["archapt-redo", "redo"];
 
-/// The process's pool; zero for none. Changed by whoever holds [`CHANGING`].
+/// The process's pool; zero for none. Changed under the lock [`CHANGING`].
 static POOL: AtomicU64 = AtomicU64::new(0);
 static CHANGING: Mutex<()> = Mutex::new(());
 
@@ -22,13 +22,13 @@ static CHANGING: Mutex<()> = Mutex::new(());
 struct Mine {
     pool: u64,
     session: u64,
-    /// Of the last logical commit, while Tx_End has not made it durable.
+    /// The ticket of the last logical commit, until Tx_End has made it durable.
     ticket: Option<u64>,
 }
 
 impl Drop for Mine {
     fn drop(&mut self) {
-        // Closed already, perhaps, or the parent's of this process.
+        // It may be closed already, or be the parent process's.
         let _ = sessions::close(self.session);
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn init(path: &Path, mut wanted: Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Closes it, and this thread's session before.
+/// Closes this thread's session, then the pool.
 pub(crate) fn exit() -> Result<()> {
     let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
     let id = pool()?;
@@ -91,7 +91,7 @@ fn with<R>(body: impl FnOnce(&mut Mine) -> Result<R>) -> Result<R> {
     result.unwrap_or_else(|_| Err(Fail::new(PERDURA_ERR_THREAD, "the thread is ending")))
 }
 
-/// Whether nobody has closed the session by its number, and no call in it has failed inside.
+/// Whether the session is open, and no call in it has panicked.
 fn is_usable(session: u64) -> bool {
     match sessions::state(session) {
         Ok(_) => true,
@@ -121,7 +121,7 @@ pub(crate) fn end() -> Result<()> {
             Some(ticket) if !session.is_open() => Ok(ticket),
             _ => Ok(session.submit()?.0),
         })?;
-        // Not durable until the wait says so: it can be asked for again.
+        // Kept until the wait has succeeded: Tx_End can be called again after an error.
         mine.ticket = Some(ticket);
         sessions::run(mine.session, |session| session.wait(ticket))?;
         mine.ticket = None;
@@ -139,7 +139,7 @@ pub(crate) fn malloc(kind: i32, size: u64) -> Result<u64> {
     with(|mine| sessions::run(mine.session, |session| memory::alloc(session, kind, size)))
 }
 
-/// Frees to it.
+/// Frees to the type's pool.
 pub(crate) fn free(kind: i32, at: u64) -> Result<()> {
     with(|mine| sessions::run(mine.session, |session| memory::free(session, at, Some(kind))))
 }

@@ -1,15 +1,15 @@
-//! What functions return, as numbers that stay as they are from version to version.
+//! What functions return. The numbers stay the same from version to version.
 
 use std::ffi::CStr;
 
 /// It worked.
 pub const PERDURA_OK: i32 = 0;
-/// An argument that cannot be: an unknown mode or purpose, a misaligned pointer, a text that is
-/// not UTF-8, sizes that no pool can have.
+/// An invalid argument: an unknown mode, purpose or kind, a misaligned pointer, a text that is not
+/// UTF-8, sizes that no pool can have.
 pub const PERDURA_ERR_INVALID: i32 = 1;
 /// A pointer that must not be null is.
 pub const PERDURA_ERR_NULL: i32 = 2;
-/// The pool or session is closed, or was never open.
+/// The pool, session, map or cursor is closed or deleted, or was never open.
 pub const PERDURA_ERR_HANDLE: i32 = 3;
 /// The session is in use by another thread, or its transaction was begun by another one.
 pub const PERDURA_ERR_THREAD: i32 = 4;
@@ -17,11 +17,11 @@ pub const PERDURA_ERR_THREAD: i32 = 4;
 pub const PERDURA_ERR_TX_OPEN: i32 = 5;
 /// No transaction is open, and one must be begun first.
 pub const PERDURA_ERR_NO_TX: i32 = 6;
-/// A write in a transaction that only reads.
+/// A change in a transaction that only reads.
 pub const PERDURA_ERR_READ_ONLY: i32 = 7;
 /// The offset, or the bytes from there on, are not what this call may touch.
 pub const PERDURA_ERR_OFFSET: i32 = 8;
-/// Something in the transaction has failed before: it was, or can only be, rolled back.
+/// An earlier call in the transaction failed: it was, or can only be, rolled back.
 pub const PERDURA_ERR_ROLLED_BACK: i32 = 9;
 /// No room is left: in the pool, on the disk, or in the address space.
 pub const PERDURA_ERR_FULL: i32 = 10;
@@ -45,7 +45,7 @@ pub const PERDURA_ERR_NOT_A_POOL: i32 = 18;
 pub const PERDURA_ERR_VERSION: i32 = 19;
 /// The pool is damaged.
 pub const PERDURA_ERR_CORRUPT: i32 = 20;
-/// The engine, or the persistence domain, is unknown or not to be had here.
+/// The engine, or the persistence domain, is unknown or not available here.
 pub const PERDURA_ERR_UNSUPPORTED: i32 = 21;
 /// Transactions would outlive less than the pool asks for.
 pub const PERDURA_ERR_WEAKER: i32 = 22;
@@ -55,16 +55,20 @@ pub const PERDURA_ERR_NOT_CONSISTENT: i32 = 23;
 pub const PERDURA_ERR_IO: i32 = 24;
 /// The pool was opened before this process was forked: only the parent may use it.
 pub const PERDURA_ERR_FORKED: i32 = 25;
-/// The library has failed inside (a bug of ours). A session that this happened in can only be
-/// closed.
+/// The library has failed inside: a bug of the library. A session that this happened in can only
+/// be closed.
 pub const PERDURA_ERR_PANIC: i32 = 26;
 /// Something else: see the message.
 pub const PERDURA_ERR_OTHER: i32 = 27;
+/// What has this name is no map, or a map of another kind or with keys or values of another type.
+pub const PERDURA_ERR_TYPE: i32 = 28;
+/// The cursor's place is gone: entries were inserted or removed since.
+pub const PERDURA_ERR_STALE: i32 = 29;
 
 /// Short texts, in the order of the codes.
-const TEXTS: [&CStr; 28] = [
+const TEXTS: [&CStr; 30] = [
     c"no error",
-    c"an argument that cannot be",
+    c"an invalid argument",
     c"a null pointer",
     c"closed, or never open",
     c"in use by another thread",
@@ -91,6 +95,8 @@ const TEXTS: [&CStr; 28] = [
     c"opened before this process was forked",
     c"the library failed inside",
     c"another failure",
+    c"not a map of this kind and these types",
+    c"the cursor is stale",
 ];
 
 /// The text of a code.

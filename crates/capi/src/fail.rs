@@ -20,11 +20,11 @@ impl Fail {
         Fail { code, message: message.into() }
     }
 
-    /// Keeps the message for the thread, and gives the code.
+    /// Keeps the message for the thread, and returns the code.
     pub(crate) fn keep(self) -> i32 {
         let mut message = self.message.into_bytes();
         message.retain(|&byte| byte != 0);
-        // A thread that is ending has nobody left to ask.
+        // A thread that is ending has no caller left to read it.
         let _ = LAST.try_with(|last| {
             *last.borrow_mut() = (self.code, CString::new(message).unwrap_or_default());
         });
@@ -41,7 +41,7 @@ pub(crate) fn last_code() -> i32 {
     LAST.try_with(|last| last.borrow().0).unwrap_or(PERDURA_OK)
 }
 
-/// Its message, good until the thread's next failure.
+/// The message of the thread's last failure, good until the thread's next failure.
 pub(crate) fn last_message() -> *const c_char {
     LAST.try_with(|last| last.borrow().1.as_ptr()).unwrap_or(c"".as_ptr())
 }
@@ -55,7 +55,8 @@ impl From<Error> for Fail {
             Error::ReadOnly => PERDURA_ERR_READ_ONLY,
             Error::Sessions { .. } => PERDURA_ERR_TOO_MANY,
             Error::Aborted(_) => PERDURA_ERR_ROLLED_BACK,
-            Error::Invalid(_) | Error::WrongType { .. } => PERDURA_ERR_INVALID,
+            Error::Invalid(_) => PERDURA_ERR_INVALID,
+            Error::WrongType { .. } => PERDURA_ERR_TYPE,
             Error::Misuse { .. } => PERDURA_ERR_OFFSET,
             Error::Nested => PERDURA_ERR_TX_OPEN,
             Error::NotSafe { .. } => PERDURA_ERR_UNSUPPORTED,

@@ -1,18 +1,61 @@
 //! What a transaction may write: what is allocated, and is not the library's own.
 //!
-//! The heap takes any offset in its pages, since its callers have them from the heap. C may have
-//! them from anywhere: a stray one must not reach another object's bytes through the end of its own,
-//! a named root's entry, or what is free; for the log and the page table the error says more.
+//! The heap takes any offset in its pages, since its callers got theirs from the heap. C can pass
+//! any number: a stray offset must not reach another object's bytes through the end of its own, a
+//! named root's entry, a collection's header, or free memory. For the log and the page table the
+//! error says more.
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};
+use crate::types::PERDURA_FIRST_KIND;
 use perdura::{Extent, Fresh, Tx, roots};
 
-/// The entries of named roots, as of some count of changes to them.
+/// What the named roots are, as of some count of changes to them.
 #[derive(Default)]
-pub(crate) struct Entries {
+pub(crate) struct Catalogue {
     changes: u64,
-    at: Vec<u64>,
+    /// The library's own blocks, in order: the roots' entries, and the collections' headers.
+    blocks: Vec<u64>,
+    /// The collections with a name: offset and kind.
+    collections: Vec<(u64, u32)>,
+}
+
+impl Catalogue {
+    /// Reads the roots again if they may have changed.
+    fn renew(&mut self, tx: &mut dyn Tx, changes: u64) -> Result<()> {
+        if self.changes == changes {
+            return Ok(());
+        }
+        let all = roots::all(tx)?;
+        let collections = all.iter().map(|named| (named.root.at, named.root.kind));
+        self.collections = collections.filter(|&(_, kind)| kind < PERDURA_FIRST_KIND).collect();
+        self.blocks = all.iter().map(|named| named.entry).collect();
+        self.blocks.extend(self.collections.iter().map(|&(at, _)| at));
+        self.blocks.sort_unstable();
+        self.collections.sort_unstable();
+        self.changes = changes;
+        Ok(())
+    }
+
+    /// Whether a collection of this kind with a name is at `at`.
+    pub(crate) fn has(
+        &mut self,
+        tx: &mut dyn Tx,
+        changes: u64,
+        at: u64,
+        kind: u32,
+    ) -> Result<bool> {
+        self.renew(tx, changes)?;
+        Ok(self.collections.binary_search(&(at, kind)).is_ok())
+    }
+
+    /// Forgets what was read by a transaction that may not have seen the latest change, `began`
+    /// being the count of changes when it began.
+    pub(crate) fn leave(&mut self, began: u64) {
+        if self.changes != began {
+            self.changes = 0;
+        }
+    }
 }
 
 /// What is known about allocations in the transaction that is open.
@@ -59,8 +102,8 @@ impl Guard {
         self.fresh.retain(|(extent, _)| extent.at != at);
     }
 
-    /// A root has changed: an entry may have come or gone.
-    pub(crate) fn root_changed(&mut self) {
+    /// The library has allocated or freed blocks: what was found before may not be there any more.
+    pub(crate) fn forget(&mut self) {
         self.last = None;
     }
 
@@ -69,7 +112,7 @@ impl Guard {
     pub(crate) fn check(
         &mut self,
         tx: &mut dyn Tx,
-        entries: &mut Entries,
+        catalogue: &mut Catalogue,
         changes: u64,
         at: u64,
         len: u64,
@@ -77,7 +120,7 @@ impl Guard {
         if self.last.is_some_and(|last| last.contains(at, len)) {
             return Ok(());
         }
-        let extent = own(tx, entries, changes, at)?;
+        let extent = own(tx, catalogue, changes, at)?;
         if !extent.contains(at, len) {
             let Extent { at: start, bytes, .. } = extent;
             return Err(offset(format!(
@@ -104,22 +147,23 @@ impl Guard {
 }
 
 /// The program's own allocation that holds `at`.
-pub(crate) fn own(tx: &mut dyn Tx, entries: &mut Entries, changes: u64, at: u64) -> Result<Extent> {
+pub(crate) fn own(
+    tx: &mut dyn Tx,
+    catalogue: &mut Catalogue,
+    changes: u64,
+    at: u64,
+) -> Result<Extent> {
     let Some(extent) = tx.extent(at)? else {
         return Err(offset(format!(
             "nothing is allocated at offset {at:#x}: it was freed, or never came from \
              perdura_alloc"
         )));
     };
-    if entries.changes != changes {
-        entries.at = roots::all(tx)?.into_iter().map(|named| named.entry).collect();
-        entries.at.sort_unstable();
-        entries.changes = changes;
-    }
-    if entries.at.binary_search(&extent.at).is_ok() {
+    catalogue.renew(tx, changes)?;
+    if catalogue.blocks.binary_search(&extent.at).is_ok() {
         return Err(offset(format!(
-            "the offset {at:#x} is in a named root's entry, which is the library's: pass an \
-             offset that perdura_alloc or perdura_root_get gave"
+            "the offset {at:#x} is in a named root's entry or a collection's header, which is the \
+             library's: pass an offset that perdura_alloc gave"
         )));
     }
     Ok(extent)

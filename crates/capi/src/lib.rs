@@ -1,14 +1,15 @@
-//! The C API: pools, sessions and transactions by numbers and offsets.
+//! The C API: pools, sessions, transactions and maps by numbers and offsets.
 //!
-//! What always holds: nothing that C passes makes this panic, hang on a call of its own thread,
-//! or harm a pool; what is wrong comes back as a code, with a message that says what to do. C
-//! gets no pointer into a pool: offsets go out, and bytes are copied in and out. Pools and
-//! sessions are numbers, looked up in a table that knows which are open. No panic leaves a call.
+//! What always holds: no argument from C makes this panic or hang in a call of its own thread, or
+//! write to the log, the page table, the named roots or a collection's header; a mistake comes back
+//! as a code, with a message that says what to do. C gets no pointer into a pool: offsets go out,
+//! and bytes are copied in and out. Pools, sessions and cursors are numbers that are looked up; a
+//! map is a value that is checked at each use. No panic leaves a call.
 //!
 //! Reading order: [`codes`] and [`types`] (what the header shows), `fail` (errors of a call),
-//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what is done in transactions, and
-//! what may not be), `archapt` (the paper's names); [`ffi`] has the functions themselves, and all
-//! `unsafe` code.
+//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what can be done in transactions,
+//! and what cannot), `maps`, `archapt` (the paper's names); [`ffi`] has the functions themselves,
+//! and all `unsafe` code.
 //!
 //! The header, `include/perdura.h`, is generated from this crate: see `tests/header.rs`.
 
@@ -21,11 +22,12 @@ pub mod ffi;
 mod archapt;
 mod fail;
 mod guard;
+mod maps;
 mod memory;
 mod pools;
 mod sessions;
 mod table;
 
 pub use codes::*;
-pub use ffi::{archapt::*, errors::*, pool::*, transaction::*};
+pub use ffi::{archapt::*, errors::*, map::*, pool::*, transaction::*};
 pub use types::*;

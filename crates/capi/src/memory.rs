@@ -24,11 +24,11 @@ fn purpose(purpose: i32) -> Result<Purpose> {
     })
 }
 
-fn invalid(message: String) -> Fail {
+pub(crate) fn invalid(message: impl Into<String>) -> Fail {
     Fail::new(PERDURA_ERR_INVALID, message)
 }
 
-fn check_writer(tx: &dyn perdura::Tx) -> Result<()> {
+pub(crate) fn check_writer(tx: &dyn perdura::Tx) -> Result<()> {
     match tx.mode() {
         Mode::Write => Ok(()),
         Mode::Read => Err(Fail::new(
@@ -52,9 +52,9 @@ pub(crate) fn read_word(session: &mut Session, at: u64) -> Result<u64> {
 
 /// Writes bytes of an object.
 pub(crate) fn write(session: &mut Session, at: u64, from: &[u8]) -> Result<()> {
-    session.within(|tx, guard, entries, changes| {
+    session.within(|tx, guard, catalogue, changes| {
         check_writer(tx)?;
-        guard.check(tx, entries, changes, at, from.len() as u64)?;
+        guard.check(tx, catalogue, changes, at, from.len() as u64)?;
         Ok(tx.write_bytes(at, from)?)
     })
 }
@@ -63,9 +63,9 @@ pub(crate) fn write(session: &mut Session, at: u64, from: &[u8]) -> Result<()> {
 pub(crate) fn write_word(session: &mut Session, at: u64, value: u64) -> Result<()> {
     session.check_inside(at, 8)?;
     guard::check_word(at)?;
-    session.within(|tx, guard, entries, changes| {
+    session.within(|tx, guard, catalogue, changes| {
         check_writer(tx)?;
-        guard.check(tx, entries, changes, at, 8)?;
+        guard.check(tx, catalogue, changes, at, 8)?;
         Ok(tx.write_word(at, value)?)
     })
 }
@@ -94,12 +94,13 @@ pub(crate) fn alloc(session: &mut Session, number: i32, len: u64) -> Result<u64>
     })
 }
 
-/// Frees the object at `at`, which must be for that purpose, if one is given and the pool knows.
+/// Frees the object at `at`. If a purpose is given, and the pool records the object's, they must
+/// agree.
 pub(crate) fn free(session: &mut Session, at: u64, number: Option<i32>) -> Result<()> {
     let expected = number.map(purpose).transpose()?;
-    session.within(|tx, guard, entries, changes| {
+    session.within(|tx, guard, catalogue, changes| {
         check_writer(tx)?;
-        let extent = guard::own(tx, entries, changes, at)?;
+        let extent = guard::own(tx, catalogue, changes, at)?;
         check_start(&extent, at)?;
         if let (Some(expected), Some(purpose)) = (expected, extent.purpose)
             && expected != purpose
@@ -129,8 +130,8 @@ fn check_start(extent: &perdura::Extent, at: u64) -> Result<()> {
 
 /// The bytes of the object at `at`.
 pub(crate) fn usable(session: &mut Session, at: u64) -> Result<u64> {
-    session.within(|tx, _, entries, changes| {
-        let extent = guard::own(tx, entries, changes, at)?;
+    session.within(|tx, _, catalogue, changes| {
+        let extent = guard::own(tx, catalogue, changes, at)?;
         check_start(&extent, at)?;
         Ok(extent.bytes)
     })
@@ -143,15 +144,16 @@ pub(crate) fn root(session: &mut Session, name: &str) -> Result<Option<Root>> {
 
 /// Sets or removes the named root.
 pub(crate) fn set_root(session: &mut Session, name: &str, at: u64, kind: u32) -> Result<()> {
-    session.change_roots(|tx, entries, changes| {
+    session.change_roots(|tx, catalogue, changes| {
         check_writer(tx)?;
         if at != 0 {
             check_kind(kind)?;
-            guard::own(tx, entries, changes, at)?;
+            guard::own(tx, catalogue, changes, at)?;
         }
         if tx.root(name)?.is_some_and(|root| root.kind < PERDURA_FIRST_KIND) {
             return Err(invalid(format!(
-                "the root '{name}' is a collection of a program in Rust: choose another name"
+                "the root '{name}' is a collection: choose another name, or delete it first \
+                 (a map with perdura_map_delete)"
             )));
         }
         Ok(tx.set_root(name, Root { at, kind })?)

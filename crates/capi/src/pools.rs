@@ -25,7 +25,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Notes a commit's ticket.
+    /// Notes the ticket that a commit was given.
     pub(crate) fn gave(&self, ticket: Ticket) -> Ticket {
         self.highest.fetch_max(ticket.0, Ordering::Relaxed);
         ticket
@@ -54,7 +54,7 @@ pub(crate) enum How {
     OpenOrCreate,
 }
 
-/// What is asked of a pool, apart from its path.
+/// The options of a pool.
 #[derive(Clone, Default)]
 pub(crate) struct Wanted {
     pub(crate) size: u64,
@@ -140,7 +140,7 @@ pub(crate) fn close(id: u64) -> Result<()> {
     let shared = Arc::into_inner(held.take());
     match shared {
         Some(shared) => Ok(shared.pool.close()?),
-        // Nobody can have taken it: the table's lock was held.
+        // It cannot have been taken meanwhile: the table's lock was held.
         None => Ok(()),
     }
 }

@@ -1,12 +1,14 @@
 //! Open sessions, their transactions, and which thread may do what.
 //!
-//! What always holds: a session is in one call at a time; a transaction is used by the thread
-//! that began it. That a thread has at most one transaction open on a pool, so that it never waits
-//! for itself, the library sees to, for C as for Rust. A call that fails inside a transaction leaves it to be rolled back only.
+//! What always holds: a session is in one call at a time; a transaction is used by the thread that
+//! began it. A call that fails inside a transaction leaves it to be rolled back only. That a thread
+//! has at most one transaction open on a pool, and so never waits for itself, is checked by the heap,
+//! for C as for Rust.
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};
-use crate::guard::{self, Entries, Guard};
+use crate::guard::{self, Catalogue, Guard};
+use crate::maps::Cursors;
 use crate::pools::{self, Shared};
 use crate::table::{Slot, Table};
 use perdura::{Handle, Mode, Ticket, Tx};
@@ -23,7 +25,7 @@ pub(crate) struct Session {
     handle: Handle,
     pub(crate) pool: Arc<Shared>,
     open: Option<Open>,
-    entries: Entries,
+    catalogue: Catalogue,
     /// The thread whose transaction was begun last.
     owner: u64,
 }
@@ -31,8 +33,11 @@ pub(crate) struct Session {
 /// The transaction that is open.
 struct Open {
     guard: Guard,
-    /// What has failed in it.
+    cursors: Cursors,
+    /// The message of its first failure.
     failed: Option<String>,
+    /// The count of changes to the named roots when it began.
+    began: u64,
     /// It may have changed the named roots.
     roots: bool,
 }
@@ -60,8 +65,8 @@ pub(crate) fn open(pool_id: u64) -> Result<u64> {
     let pool = pools::get(pool_id)?;
     let handle = pool.pool.session()?;
     pool.sessions.fetch_add(1, Ordering::Relaxed);
-    let entries = Entries::default();
-    SESSIONS.insert(Session { handle, pool, open: None, entries, owner: 0 })
+    let catalogue = Catalogue::default();
+    SESSIONS.insert(Session { handle, pool, open: None, catalogue, owner: 0 })
 }
 
 /// Ends a session; a transaction that is open is rolled back.
@@ -91,9 +96,12 @@ impl Session {
         if self.open.is_some() {
             return Err(perdura::Error::Nested.into());
         }
+        // Counted before it begins: a later count might be of a change that it does not see.
+        let began = self.pool.root_changes.load(Ordering::Acquire);
         self.handle.begin(mode)?;
         self.owner = me();
-        self.open = Some(Open { guard: Guard::default(), failed: None, roots: false });
+        let (guard, cursors) = (Guard::default(), Cursors::default());
+        self.open = Some(Open { guard, cursors, failed: None, began, roots: false });
         Ok(())
     }
 
@@ -111,23 +119,32 @@ impl Session {
         &mut self,
         commit: impl FnOnce(&mut Handle) -> perdura::Result<Ticket>,
     ) -> Result<Ticket> {
-        let open = self.end()?;
-        if let Some(failed) = open.failed {
-            self.handle.abort();
-            return Err(already_failed(&failed, "it is rolled back; begin again"));
-        }
-        let ticket = commit(&mut self.handle);
-        if open.roots {
-            self.pool.root_changes.fetch_add(1, Ordering::Release);
-        }
-        Ok(self.pool.gave(ticket?))
+        let mut open = self.end()?;
+        let result = match open.failed.take() {
+            None => commit(&mut self.handle).map_err(Fail::from),
+            Some(failed) => {
+                self.handle.abort();
+                Err(already_failed(&failed, "it is rolled back; begin again"))
+            }
+        };
+        self.ended(&open);
+        Ok(self.pool.gave(result?))
     }
 
     /// Rolls it back.
     pub(crate) fn abort(&mut self) -> Result<()> {
-        self.end()?;
+        let open = self.end()?;
         self.handle.abort();
+        self.ended(&open);
         Ok(())
+    }
+
+    /// What is known about the named roots may not hold after the transaction.
+    fn ended(&mut self, open: &Open) {
+        if open.roots {
+            self.pool.root_changes.fetch_add(1, Ordering::Release);
+        }
+        self.catalogue.leave(open.began);
     }
 
     /// Returns when the commit with this ticket is durable.
@@ -150,6 +167,16 @@ impl Session {
         self.open.is_some()
     }
 
+    /// The cursors of the open transaction.
+    pub(crate) fn cursors(&mut self) -> Result<&mut Cursors> {
+        Ok(&mut self.open.as_mut().ok_or_else(none_open)?.cursors)
+    }
+
+    /// Bytes that the pool can have.
+    pub(crate) fn limit(&self) -> u64 {
+        perdura::Memory::limit(self.pool.pool.memory())
+    }
+
     /// `[at, at + len)` must lie in the pool.
     #[inline]
     pub(crate) fn check_inside(&self, at: u64, len: u64) -> Result<()> {
@@ -160,18 +187,18 @@ impl Session {
     #[inline]
     pub(crate) fn within<R>(
         &mut self,
-        body: impl FnOnce(&mut dyn Tx, &mut Guard, &mut Entries, u64) -> Result<R>,
+        body: impl FnOnce(&mut dyn Tx, &mut Guard, &mut Catalogue, u64) -> Result<R>,
     ) -> Result<R> {
         let open = self.open.as_mut().ok_or_else(none_open)?;
         if let Some(failed) = &open.failed {
             return Err(already_failed(failed, "abort it and begin again"));
         }
         let changes = self.pool.root_changes.load(Ordering::Acquire);
-        let (guard, entries) = (&mut open.guard, &mut self.entries);
-        // The heap need not know why a body fails: the reason is kept here.
+        let (guard, catalogue) = (&mut open.guard, &mut self.catalogue);
+        // The reason of a failure is kept here: the heap has no type for it.
         let mut result = None;
         let outcome = self.handle.within(|tx| {
-            result = Some(body(tx, guard, entries, changes));
+            result = Some(body(tx, guard, catalogue, changes));
             Ok(())
         });
         outcome?;
@@ -179,15 +206,15 @@ impl Session {
     }
 
     /// As [`within`](Self::within), for what may change the named roots.
-    pub(crate) fn change_roots(
+    pub(crate) fn change_roots<R>(
         &mut self,
-        body: impl FnOnce(&mut dyn Tx, &mut Entries, u64) -> Result<()>,
-    ) -> Result<()> {
-        let result = self.within(|tx, guard, entries, changes| {
-            guard.root_changed();
-            body(tx, entries, changes)
+        body: impl FnOnce(&mut dyn Tx, &mut Catalogue, u64) -> Result<R>,
+    ) -> Result<R> {
+        let result = self.within(|tx, guard, catalogue, changes| {
+            guard.forget();
+            body(tx, catalogue, changes)
         });
-        // Now for this transaction, and for those that begin before it commits; again when it has.
+        // For what follows in this transaction; again when it ends, for the others.
         self.pool.root_changes.fetch_add(1, Ordering::Release);
         if let Some(open) = &mut self.open {
             open.roots = true;

@@ -1,9 +1,9 @@
-//! Numbers for what C holds: which of them are open, and who is using them now.
+//! Numbers for what C holds: which of them are open, and which are in a call now.
 //!
-//! A number is a place in the table and how often that place was taken: what is closed is never
-//! mistaken for what took its place. Nothing here waits for another call, but for [`Table::wait`],
-//! and nothing locks a place but calls on what is there: a call on one thing is never in the way
-//! of a call on another.
+//! A number is a place in the table and how often that place was taken, so that a number of
+//! something closed is never mistaken for what is in its place now. Only [`Table::wait`] waits for
+//! another call. Only calls on the thing in a place lock the place: calls on different things never
+//! meet.
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};
@@ -23,7 +23,7 @@ pub(crate) struct Slot<T> {
     /// Forks before it was taken: outside of the lock, which may be held for ever in a child.
     forks: AtomicU32,
     /// Twice how often the place was taken, and one more while it is. Outside of the lock, so that
-    /// who looks for a free place takes no lock of a place that is in use.
+    /// a search for a free place locks no place that is in use.
     state: AtomicU64,
     value: Mutex<Option<T>>,
 }
@@ -44,7 +44,7 @@ impl<T> Slot<T> {
         free.then(|| claim(state, taken * 2 + 1)).flatten().map(|_| taken)
     }
 
-    /// What is here is no more.
+    /// Makes the place free.
     fn free(&self) {
         self.state.fetch_sub(1, Ordering::Release);
     }
@@ -58,7 +58,7 @@ pub(crate) struct Table<T: 'static> {
     pub(crate) slots: &'static [Slot<T>],
 }
 
-/// One of them, for the time of a call.
+/// A thing, for the time of a call.
 pub(crate) struct Held<'a, T> {
     slot: &'a Slot<T>,
     value: MutexGuard<'a, Option<T>>,
@@ -83,7 +83,7 @@ impl<T> Held<'_, T> {
     pub(crate) fn take(self) -> T {
         let Held { slot, mut value } = self;
         let taken = value.take().expect("what is held is open");
-        // Who finds the slot free finds its lock free.
+        // Unlocked first: a free place has a free lock.
         drop(value);
         slot.free();
         taken
@@ -95,7 +95,7 @@ impl<T> Table<T> {
     pub(crate) fn insert(&self, value: T) -> Result<u64> {
         for (place, slot) in self.slots.iter().enumerate() {
             let Some(taken) = slot.claim() else { continue };
-            // Only who closed it just now, or calls something closed, can have the lock.
+            // The lock is held only by a closing thread, or by a call with a stale number.
             let Ok(mut empty) = slot.value.try_lock() else {
                 slot.free();
                 continue;
@@ -108,7 +108,7 @@ impl<T> Table<T> {
         Err(Fail::new(PERDURA_ERR_TOO_MANY, format!("{most} {what}s are open: close one first")))
     }
 
-    /// What has this number, unless another call has it.
+    /// The thing with this number, unless another call is using it.
     pub(crate) fn get(&self, id: u64) -> Result<Held<'_, T>> {
         let slot = self.slot(id)?;
         match slot.value.try_lock() {
@@ -121,7 +121,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// What has this number, once other calls are done with it.
+    /// The thing with this number, once no other call is using it.
     pub(crate) fn wait(&self, id: u64) -> Result<Held<'_, T>> {
         let slot = self.slot(id)?;
         match slot.value.lock() {

@@ -1,10 +1,10 @@
 //! The types that the header shows.
 #![allow(non_camel_case_types)]
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int, c_void};
 
-/// A place in a pool, in bytes from its start: good in every process that opens the pool. Zero
-/// is no place. Offsets are what a program stores in a pool to refer to other objects of it;
+/// A place in a pool, in bytes from the pool's start: good in every process that opens the pool.
+/// Zero is no place. Offsets are what a program stores in a pool to refer to other objects of it;
 /// there are no pointers into a pool.
 pub type perdura_offset = u64;
 
@@ -15,7 +15,7 @@ pub type perdura_ticket = u64;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct perdura_pool {
-    /// Which; zero is none.
+    /// Its number; zero is none.
     pub id: u64,
 }
 
@@ -23,16 +23,16 @@ pub struct perdura_pool {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct perdura_session {
-    /// Which; zero is none.
+    /// Its number; zero is none.
     pub id: u64,
 }
 
-/// A transaction that only reads: beside other readers.
+/// A transaction that only reads, while others may read too.
 pub const PERDURA_READ: i32 = 0;
 /// A transaction that may write.
 pub const PERDURA_WRITE: i32 = 1;
 
-/// Nodes, directories, and what fits nowhere else.
+/// Nodes, directories, and everything else.
 pub const PERDURA_GENERAL: i32 = 0;
 /// Keys.
 pub const PERDURA_KEY: i32 = 1;
@@ -59,6 +59,86 @@ pub const PERDURA_SURVIVES_POWER: u32 = 3;
 
 /// The first kind of root that is a program's own; lower ones are the library's collections.
 pub const PERDURA_FIRST_KIND: u32 = 1000;
+
+/// A kind of map: a hash map.
+pub const PERDURA_HASH_MAP: i32 = 2;
+/// A kind of map: an ordered map.
+pub const PERDURA_ORDERED_MAP: i32 = 3;
+/// Added to a kind of map: keys are uint64_t, not byte strings.
+pub const PERDURA_U64_KEYS: i32 = 16;
+/// Added to a kind of map: values are uint64_t, not byte strings.
+pub const PERDURA_U64_VALUES: i32 = 32;
+
+/// A map. Copies are the same map. It is good in every transaction of every session on its pool
+/// until the map is deleted, and is not closed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct perdura_map {
+    /// The identifier of its pool.
+    pub pool: u64,
+    /// Where it begins; zero is no map.
+    pub at: perdura_offset,
+    /// What it is.
+    pub kind: c_int,
+}
+
+/// Where a function copies bytes to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct perdura_buffer {
+    /// `room` bytes; may be NULL if there are none.
+    pub to: *mut c_void,
+    /// Bytes that are copied at most.
+    pub room: usize,
+    /// Set by the function: the bytes that there are, which can be more than `room`.
+    pub len: usize,
+}
+
+/// An entry of a map: copies of its key and value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct perdura_entry {
+    /// The key; NULL if there is no entry.
+    pub key: *const c_void,
+    /// Its bytes.
+    pub key_len: usize,
+    /// The value.
+    pub value: *const c_void,
+    /// Its bytes.
+    pub value_len: usize,
+}
+
+/// What perdura_map_scan calls with each entry and its own last argument. The entry is good until
+/// it returns, which it must do: by no exception, and by no longjmp.
+pub type perdura_each =
+    Option<unsafe extern "C" fn(context: *mut c_void, entry: *const perdura_entry)>;
+
+/// No bound: all keys on that side.
+pub const PERDURA_UNBOUNDED: i32 = 0;
+/// The bound's key is in the range.
+pub const PERDURA_INCLUDED: i32 = 1;
+/// The bound's key is not in the range.
+pub const PERDURA_EXCLUDED: i32 = 2;
+
+/// An end of a range of keys.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct perdura_bound {
+    /// The key; not looked at if there is no bound.
+    pub key: *const c_void,
+    /// Its bytes.
+    pub key_len: usize,
+    /// `PERDURA_UNBOUNDED`, `PERDURA_INCLUDED` or `PERDURA_EXCLUDED`.
+    pub how: c_int,
+}
+
+/// A place in a range of an ordered map, between two entries. It ends with its transaction.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct perdura_cursor {
+    /// Its number; zero is none.
+    pub id: u64,
+}
 
 /// How a pool is created or opened. Fill it with `perdura_options_init` first, then set what is
 /// to be different: programs compiled against this header then run with later libraries, whose

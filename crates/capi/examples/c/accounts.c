@@ -3,8 +3,8 @@
  *
  *     accounts PATH TRANSFERS [ENGINE]
  *
- * Each run tells what it found, makes as many transfers as asked for, each acknowledged when it
- * is durable, and checks that no money came or went. Kill it at any moment and run it again.
+ * Each run prints what it found, makes the transfers, each acknowledged when it is durable, and
+ * checks that no money came or went. Kill it at any moment and run it again.
  */
 #include <perdura.h>
 #include <stdio.h>

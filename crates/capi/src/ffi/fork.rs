@@ -1,5 +1,5 @@
-//! Forks of the process: a pool's mapping and lock are inherited by the child, who must not use
-//! them beside the parent.
+//! Forks of the process. A child inherits a pool's mapping and lock, and must not use them: the
+//! parent does.
 
 use std::ffi::c_int;
 use std::sync::Once;
@@ -27,7 +27,7 @@ pub(crate) fn count() -> u32 {
 pub(crate) fn watch() {
     WATCH.call_once(|| {
         // SAFETY: the handler does nothing that a child of a process with threads may not do.
-        // Without memory for it (the only failure) forks go unnoticed, as they would without it.
+        // It fails only without memory: then forks go unnoticed.
         let _ = unsafe { pthread_atfork(None, None, Some(in_child)) };
     });
 }

@@ -1,13 +1,15 @@
-//! The functions of the header. Each checks what C gave it, calls the safe code beside this
-//! folder, and turns what comes of it into a code. All `unsafe` code of the crate is here.
+//! The functions of the header. Each checks its arguments, calls the safe code outside of this
+//! folder, and returns a code. All `unsafe` code of the crate is here.
 //!
-//! What a function cannot check is the caller's to promise, and stands in the header: that a
-//! pointer that is not null points to as many bytes as it says, and that a text ends.
+//! What a function cannot check, the caller promises, and the header says so: that a pointer that
+//! is not null points to as many bytes as it says, and that a text ends.
 
 // In the order of the header.
 pub mod errors;
 pub mod pool;
 pub mod transaction;
+
+pub mod map;
 
 pub mod archapt;
 

@@ -3,9 +3,10 @@
 use crate::codes::{PERDURA_ERR_INVALID, PERDURA_ERR_NULL};
 use crate::fail::{Fail, Result};
 use crate::pools::Wanted;
-use crate::types::perdura_options;
+use crate::types::*;
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::mem::MaybeUninit;
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -40,7 +41,7 @@ impl<T: Copy> Out<T> {
         Ok(out)
     }
 
-    /// The same, for a result that nobody need want.
+    /// As [`new`](Self::new), for a result that the caller may not want.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -50,6 +51,16 @@ impl<T: Copy> Out<T> {
         }
         // SAFETY: as promised.
         unsafe { Self::new(pointer, name, none) }.map(Some)
+    }
+
+    /// What is there when the call begins, for what is an argument too; `none` is put there.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new); it can be read, too.
+    pub(super) unsafe fn taking(pointer: *mut T, name: &str, none: T) -> Result<(Self, T)> {
+        check(pointer, name)?;
+        // SAFETY: as promised.
+        unsafe { Ok((Out(pointer), pointer.replace(none))) }
     }
 
     /// Writes the result.
@@ -84,24 +95,23 @@ pub(super) unsafe fn path<'a>(pointer: *const c_char) -> Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
-/// Bytes to read from; the caller has checked that a pool can hold as many.
+/// Bytes to read from; the caller has checked that a pool can hold `len`.
 ///
 /// # Safety
 /// Unless null, `len` bytes can be read there, and do not change meanwhile.
-pub(super) unsafe fn bytes<'a>(pointer: *const c_void, len: usize) -> Result<&'a [u8]> {
+pub(super) unsafe fn bytes<'a>(pointer: *const c_void, len: usize, name: &str) -> Result<&'a [u8]> {
     if len == 0 {
         return Ok(&[]);
     }
-    check(pointer.cast::<u8>(), "from")?;
+    check(pointer.cast::<u8>(), name)?;
     // SAFETY: as promised; no pool has more than `isize::MAX` bytes.
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
 }
 
-/// Bytes to write to, which is all that is done with them; the caller has checked that a pool can
-/// hold as many.
+/// Bytes to write to, and never to read; the caller has checked that a pool can hold `len`.
 ///
 /// # Safety
-/// Unless null, `len` bytes can be written there, and nobody else uses them meanwhile.
+/// Unless null, `len` bytes can be written there, and nothing else uses them meanwhile.
 pub(super) unsafe fn bytes_mut<'a>(pointer: *mut c_void, len: usize) -> Result<&'a mut [u8]> {
     if len == 0 {
         return Ok(&mut []);
@@ -112,11 +122,98 @@ pub(super) unsafe fn bytes_mut<'a>(pointer: *mut c_void, len: usize) -> Result<&
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), len) })
 }
 
+/// A key or a value, of `limit` bytes at most.
+///
+/// # Safety
+/// As [`bytes`].
+pub(super) unsafe fn item<'a>(
+    pointer: *const c_void,
+    len: usize,
+    name: &str,
+    limit: u64,
+) -> Result<&'a [u8]> {
+    if len as u64 > limit {
+        let text = format!("a {name} of {len} bytes, more than the pool can have: pass its length");
+        return Err(Fail::new(PERDURA_ERR_INVALID, text));
+    }
+    // SAFETY: as promised; a pool can hold `len` bytes.
+    unsafe { bytes(pointer, len, name) }
+}
+
+/// An end of a range; null for none.
+///
+/// # Safety
+/// Unless null or misaligned, it can be read, and its key is as [`item`] wants it.
+pub(super) unsafe fn bound<'a>(
+    pointer: *const perdura_bound,
+    name: &str,
+    limit: u64,
+) -> Result<Bound<&'a [u8]>> {
+    if pointer.is_null() {
+        return Ok(Bound::Unbounded);
+    }
+    check(pointer, name)?;
+    // SAFETY: as promised.
+    let bound = unsafe { pointer.read() };
+    // SAFETY: as promised.
+    let key = || unsafe { item(bound.key, bound.key_len, "key", limit) };
+    match bound.how {
+        PERDURA_UNBOUNDED => Ok(Bound::Unbounded),
+        PERDURA_INCLUDED => key().map(Bound::Included),
+        PERDURA_EXCLUDED => key().map(Bound::Excluded),
+        how => Err(Fail::new(
+            PERDURA_ERR_INVALID,
+            format!(
+                "{name}->how is {how}: set PERDURA_UNBOUNDED, PERDURA_INCLUDED or PERDURA_EXCLUDED"
+            ),
+        )),
+    }
+}
+
+/// A buffer of the caller's.
+pub(super) struct Buffer {
+    at: *mut perdura_buffer,
+    to: *mut u8,
+    room: usize,
+}
+
+impl Buffer {
+    /// Checks the buffer, and says in it that nothing is there.
+    ///
+    /// # Safety
+    /// Unless null or misaligned, it can be read and written to for as long as this exists, and so
+    /// can `room` bytes at `to`.
+    pub(super) unsafe fn new(at: *mut perdura_buffer, name: &str) -> Result<Self> {
+        check(at, name)?;
+        // SAFETY: as promised. What is in `len` is not read: C need not have set it.
+        let (to, room) = unsafe { ((&raw const (*at).to).read(), (&raw const (*at).room).read()) };
+        if room > 0 {
+            check(to.cast_const().cast::<u8>(), &format!("{name}->to"))?;
+        }
+        let buffer = Buffer { at, to: to.cast(), room };
+        buffer.say(0);
+        Ok(buffer)
+    }
+
+    fn say(&self, len: usize) {
+        // SAFETY: as promised to `new`.
+        unsafe { (&raw mut (*self.at).len).write(len) };
+    }
+
+    /// Copies as many of the bytes as there is room for, and says how many there are.
+    pub(super) fn fill(&self, bytes: &[u8]) {
+        let fits = bytes.len().min(self.room);
+        // SAFETY: as promised to `new`; `bytes` are the library's own, and none of the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.to, fits) };
+        self.say(bytes.len());
+    }
+}
+
 /// The options; null for the defaults.
 ///
 /// # Safety
-/// Unless null or misaligned, `struct_size` can be read, and as many bytes as it says, and the
-/// texts are as [`text`] wants them.
+/// Unless null or misaligned, `struct_size` can be read, and the number of bytes that it says, and
+/// the texts are as [`text`] wants them.
 pub(super) unsafe fn wanted(options: *const perdura_options) -> Result<Wanted> {
     if options.is_null() {
         return Ok(Wanted::default());

@@ -47,8 +47,8 @@ pub unsafe extern "C" fn perdura_pool_create(
 }
 
 /// Opens a pool, and recovers it first if it was not closed. One process at a time may have a
-/// pool open, once. A pool that was closed opens with any engine; after a crash the recovery of
-/// the engine that wrote it runs first. `options` may be NULL.
+/// pool open, and only once. A pool that was closed opens with any engine; after a crash the
+/// recovery of the engine that wrote it runs first. `options` may be NULL.
 ///
 /// # Safety
 /// As perdura_pool_create.
@@ -93,8 +93,8 @@ unsafe fn open(
     Ok(())
 }
 
-/// Closes a pool, all of whose sessions are closed, and tells whether its medium did its part. A
-/// pool that is never closed is recovered when it is opened again: no commit is lost.
+/// Closes a pool whose sessions are all closed, and reports whether its medium has failed. A pool
+/// that is never closed is recovered when it is opened again: no commit is lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_pool_close(pool: perdura_pool) -> c_int {
     call(|| pools::close(pool.id))
@@ -107,7 +107,7 @@ pub extern "C" fn perdura_pool_checkpoint(pool: perdura_pool) -> c_int {
     call(|| pools::checkpoint(pool.id))
 }
 
-/// Tells what the pool is. `size` is the sizeof of `info`.
+/// Says what the pool is. `size` is the sizeof of `info`.
 ///
 /// # Safety
 /// `info` points to `size` bytes.

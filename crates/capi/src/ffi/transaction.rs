@@ -8,9 +8,9 @@ use crate::types::*;
 use crate::{memory, sessions};
 use std::ffi::{c_char, c_int, c_void};
 
-/// Puts the result of `body` where C wants it. What is wrong with that place counts as a failure
-/// inside the transaction, like others.
-fn give<T: Copy>(
+/// Puts the result of `body` where C wants it. A wrong pointer to that place is a failure inside
+/// the transaction, as others are.
+pub(super) fn give<T: Copy>(
     session: perdura_session,
     to: Result<Out<T>>,
     body: impl FnOnce(&mut Session) -> Result<T>,
@@ -22,7 +22,7 @@ fn give<T: Copy>(
     })
 }
 
-/// Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for whoever must finish first.
+/// Begins a transaction: `PERDURA_READ` or `PERDURA_WRITE`. Waits for the transactions that must finish first.
 /// The thread that begins it must end it, and has no other one open on the pool meanwhile.
 ///
 /// A call that fails inside a transaction leaves it to be rolled back: what follows in it fails
@@ -36,8 +36,8 @@ pub extern "C" fn perdura_begin(session: perdura_session, mode: c_int) -> c_int 
 }
 
 /// Commits, and returns when that is durable: what PERDURA_OK acknowledges outlives what
-/// perdura_pool_info says. After an error nothing has happened, except for PERDURA_ERR_IO: the
-/// transaction may or may not be there when the pool is opened again.
+/// perdura_pool_info says. After an error the transaction has changed nothing, except after
+/// PERDURA_ERR_IO: it may or may not be there when the pool is opened again.
 #[unsafe(no_mangle)]
 pub extern "C" fn perdura_commit(session: perdura_session) -> c_int {
     call(|| sessions::run(session.id, |session| session.commit()))
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn perdura_is_durable(
 /// Copies `len` bytes at `at` to `to`. A transaction sees its own writes.
 ///
 /// # Safety
-/// `to` points to `len` bytes that nobody else uses meanwhile.
+/// `to` points to `len` bytes that nothing else uses meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_read(
     session: perdura_session,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn perdura_write(
         sessions::run(session.id, |session| {
             session.check_inside(at, len as u64)?;
             // SAFETY: the caller's promise; a pool can hold `len` bytes.
-            let from = unsafe { pointers::bytes(from, len) }?;
+            let from = unsafe { pointers::bytes(from, len, "from") }?;
             memory::write(session, at, from)
         })
     })
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn perdura_write_fresh(
         sessions::run(session.id, |session| {
             session.check_inside(at, len as u64)?;
             // SAFETY: the caller's promise; a pool can hold `len` bytes.
-            let from = unsafe { pointers::bytes(from, len) }?;
+            let from = unsafe { pointers::bytes(from, len, "from") }?;
             memory::write_fresh(session, at, from)
         })
     })
@@ -214,7 +214,7 @@ pub extern "C" fn perdura_free(session: perdura_session, at: perdura_offset) -> 
     call(|| sessions::run(session.id, |session| memory::free(session, at, None)))
 }
 
-/// Tells how many bytes the object at `at` has: what was asked for, rounded up.
+/// Says how many bytes the object at `at` has: what was asked for, rounded up.
 ///
 /// # Safety
 /// `bytes` points to a word.
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn perdura_usable_size(
     })
 }
 
-/// Looks the named root up. `at` is 0 if there is none. `kind`, which may be NULL, is what
+/// Looks up the named root. `at` is 0 if there is none. `kind`, which may be NULL, is what
 /// perdura_root_set was given.
 ///
 /// # Safety

@@ -21,7 +21,7 @@ static perdura_pool pool;
 static perdura_session shared;
 static perdura_offset counter;
 
-/* Many threads, each with a session of its own, beside one session that all try to use. */
+/* Many threads, each with a session of its own; all try to use another thread's session, too. */
 static void *work(void *unused) {
     perdura_session mine;
     uint64_t value;

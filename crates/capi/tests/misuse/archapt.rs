@@ -92,7 +92,7 @@ fn the_papers_names() {
     expect(perdura_session_close(session), PERDURA_OK, "");
     expect(start(), PERDURA_OK, "");
     let session = Archapt_Session();
-    let c = Fixture { pool: Archapt_Pool(), session, folder };
+    let c = Fixture { pool: Archapt_Pool(), session, folder: folder.into() };
     assert_eq!(c.word(key), (PERDURA_OK, 6));
     expect(Archapt_Free(ARCHAPT_KEY, key), PERDURA_OK, "");
     expect(Archapt_Free(ARCHAPT_LOG, large), PERDURA_OK, "");

@@ -1,4 +1,4 @@
-//! Arguments that cannot be.
+//! Invalid arguments.
 
 use crate::SIZE;
 use crate::pool::{Fixture, c_path, expect, open, options};

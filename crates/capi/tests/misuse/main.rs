@@ -3,8 +3,12 @@
 
 mod archapt;
 mod arguments;
+mod cursors;
 mod handles;
 mod limits;
+mod map_arguments;
+mod map_calls;
+mod maps;
 mod offsets;
 mod order;
 mod pool;

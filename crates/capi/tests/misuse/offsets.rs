@@ -27,7 +27,7 @@ fn offsets_that_are_not_ours() {
             c.fails(|| c.write(bad, &[0; 64]), offset, "are not in the pool");
             c.fails(|| c.word(bad).0, offset, "are not in the pool");
         }
-        // SAFETY: so many bytes are refused before any is looked at.
+        // SAFETY: such lengths are refused before any byte is read.
         let huge = |len| unsafe { perdura_write(c.session, at, [0u8; 8].as_ptr().cast(), len) };
         c.fails(|| huge(usize::MAX), offset, "are not in the pool");
         c.fails(|| huge(65), offset, "run over the end of the object");
@@ -90,6 +90,7 @@ fn the_catalogue_of_roots_is_the_librarys() {
     expect(perdura_write_u64(c.session, new, 1), offset, "named root's entry");
     c.abort();
     expect(change(other, 5), offset, "named root's entry");
+    expect(change(c.session, 5), offset, "named root's entry");
     expect(perdura_session_close(other), PERDURA_OK, "");
 
     let invalid = PERDURA_ERR_INVALID;

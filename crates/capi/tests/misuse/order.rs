@@ -1,4 +1,4 @@
-//! Calls in an order that cannot be.
+//! Calls in a wrong order.
 
 use crate::SIZE;
 use crate::pool::{Fixture, expect, session_of};

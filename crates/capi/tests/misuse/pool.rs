@@ -4,13 +4,14 @@ use perdura_c::*;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A pool in a folder of its own, with a session.
 pub(crate) struct Fixture {
     pub(crate) pool: perdura_pool,
     pub(crate) session: perdura_session,
-    pub(crate) folder: TempDir,
+    pub(crate) folder: Arc<TempDir>,
 }
 
 pub(crate) fn c_path(path: &Path) -> CString {
@@ -79,7 +80,12 @@ impl Fixture {
         options.engine = engine.map_or(std::ptr::null(), CStr::as_ptr);
         let path = folder.path().join("c.pool");
         let pool = open(perdura_pool_create, &path, &options).unwrap();
-        Fixture { pool, session: session_of(pool), folder }
+        Fixture { pool, session: session_of(pool), folder: Arc::new(folder) }
+    }
+
+    /// The same pool and session, of which a test replaces the session.
+    pub(crate) fn of(other: &Fixture) -> Self {
+        Fixture { folder: Arc::clone(&other.folder), ..*other }
     }
 
     pub(crate) fn path(&self) -> PathBuf {

@@ -13,10 +13,19 @@ pub(crate) enum Link {
     Static,
 }
 
-/// What a static library of Rust needs beside it (`rustc --print native-static-libs`).
+/// What a static library of Rust needs to be linked with (`rustc --print native-static-libs`).
 const NATIVE: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
-fn library(name: &str) -> PathBuf {
+/// What the shared library calls itself, and a program looks for when it starts.
+pub(crate) fn soname() -> String {
+    match env!("CARGO_PKG_VERSION_MAJOR") {
+        "0" => concat!("libperdura_c.so.0.", env!("CARGO_PKG_VERSION_MINOR")).to_owned(),
+        major => format!("libperdura_c.so.{major}"),
+    }
+}
+
+/// A file that cargo has built of the library.
+pub(crate) fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let deps = test.parent().expect("tests are in a folder");
     // Cargo links what it builds for a test from `deps`; a copy above it may be older.
@@ -47,7 +56,10 @@ pub(crate) fn compile(source: &Path, program: &Path, link: Link) {
             let library = library(&format!("{DLL_PREFIX}perdura_c{DLL_SUFFIX}"));
             let folder = library.parent().expect("a library is in a folder");
             command.arg("-L").arg(folder).arg("-lperdura_c");
-            command.arg(format!("-Wl,-rpath,{}", folder.display()));
+            // Installing it would make this link.
+            let found = program.parent().expect("a program is in a folder");
+            std::os::unix::fs::symlink(&library, found.join(soname())).expect("a link is made");
+            command.arg(format!("-Wl,-rpath,{}", found.display()));
         }
         Link::Static => {
             command.arg(library("libperdura_c.a")).args(NATIVE);

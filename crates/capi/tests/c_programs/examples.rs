@@ -1,37 +1,35 @@
 //! The examples in C: compiled, linked with the shared and with the static library, run, killed,
 //! run again.
 
-mod common;
-
-use common::{Link, compile, compiler, program, run};
+use crate::common::{Link, compile, compiler, program, run};
 use perdura::check::check;
 use perdura::{MapError, OpenError, Options, Pool};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use tempfile::TempDir;
 
-const LINKS: [Link; 2] = [Link::Shared, Link::Static];
+pub(crate) const LINKS: [Link; 2] = [Link::Shared, Link::Static];
 
-struct Program {
+pub(crate) struct Program {
     folder: TempDir,
     path: PathBuf,
 }
 
 impl Program {
-    fn new(source: &Path, link: Link) -> Self {
+    pub(crate) fn new(source: &Path, link: Link) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         compile(source, &path, link);
         Program { folder, path }
     }
 
-    fn pool(&self) -> PathBuf {
+    pub(crate) fn pool(&self) -> PathBuf {
         self.folder.path().join("c.pool")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program(&self.path);
         command.arg(self.pool()).args(arguments);
         command
@@ -41,17 +39,25 @@ impl Program {
         run(&mut self.command(arguments), "it is an example")
     }
 
+    /// Runs it with this on its standard input.
+    pub(crate) fn run_with(&self, input: &str) -> String {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(input.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        run(self.command(&[]).stdin(file), "it is an example")
+    }
+
     /// The pool is whole, and so is what the example keeps in it.
-    fn check_pool(&self) {
+    pub(crate) fn check_pool(&self) {
         // What the roots own is not said: only that it is whole.
         let report = check(&self.pool(), &|_, _, _| Ok(false)).unwrap();
         assert!(report.is_whole(), "{:?}", report.problems);
     }
 }
 
-/// Opens a pool that nobody has open for long: a program that another test is just starting has a
-/// copy of this process's files until it runs.
-fn open(path: &Path) -> Pool {
+/// Opens a pool, trying again while it is locked: a program that another test is just starting has
+/// a copy of this process's open files until it runs.
+pub(crate) fn open(path: &Path) -> Pool {
     let start = Instant::now();
     loop {
         match Options::new().open(path) {
@@ -63,16 +69,22 @@ fn open(path: &Path) -> Pool {
     }
 }
 
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/c").join(name)
 }
 
 #[test]
-fn the_program_in_the_docs_works() {
-    let docs = include_str!("../../../docs/c-api.md");
-    let told = docs.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
-    let source = include_str!("../examples/c/counter.c");
-    assert_eq!(told, source.split_once("*/\n").map(|(_, program)| program));
+fn the_programs_in_the_docs_are_examples() {
+    let docs = include_str!("../../../../docs/c-api.md");
+    let told = docs.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let sources =
+        [include_str!("../../examples/c/counter.c"), include_str!("../../examples/c/words.c")];
+    let sources = sources.map(|source| source.split_once("*/\n").expect("a comment first").1);
+    assert_eq!(told.collect::<Vec<_>>(), sources);
+}
+
+#[test]
+fn a_counter_counts() {
     for link in LINKS {
         let program = Program::new(&example("counter.c"), link);
         for run in 1..=3 {
@@ -148,7 +160,7 @@ fn the_names_of_the_paper_work() {
 }
 
 #[test]
-fn misuse_in_c_is_told() {
+fn misuse_in_c_is_reported() {
     let program =
         Program::new(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/misuse.c"), Link::Shared);
     assert_eq!(program.run(&[]), "as it should be\n");
@@ -156,7 +168,7 @@ fn misuse_in_c_is_told() {
 }
 
 #[test]
-fn a_pool_in_use_is_told() {
+fn a_pool_in_use_is_reported() {
     let program = Program::new(&example("accounts.c"), Link::Shared);
     let _pool = Options::new().size(16 << 20).create(program.pool()).unwrap();
     let output = program.command(&["1"]).output().unwrap();
@@ -176,7 +188,7 @@ fn the_header_is_cplusplus_too() {
         return;
     };
     let program = b"#include <perdura.h>\nint main() { return perdura_last_code(); }\n";
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), program).unwrap();
+    child.stdin.take().unwrap().write_all(program).unwrap();
     let mut text = String::new();
     child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(child.wait().unwrap().success(), "{text}");
