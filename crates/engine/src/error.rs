@@ -21,7 +21,7 @@ pub enum Error {
     /// A collection is of another kind, or has keys or values of other types, than the program expects. The pool is not
     /// damaged.
     #[error(
-        "what is at offset {at:#x} is no {expected}, but a collection of another kind or of other types; open it with the types that it was made with"
+        "what is at offset {at:#x} is not a {expected}, but a collection of another kind or of other types; open it with the types that it was made with"
     )]
     WrongType {
         /// What the program expected.

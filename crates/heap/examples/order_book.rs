@@ -54,7 +54,9 @@ impl Book {
         })
     }
 
-    fn place(&self, tx: &mut dyn Tx, mut order: Order) -> Result<u64, BookError> {
+    /// What is to be printed once it has committed.
+    fn place(&self, tx: &mut dyn Tx, mut order: Order) -> Result<String, BookError> {
+        let mut said = String::new();
         let (own, other) = match order.side {
             Side::Buy => (self.buys, self.sells),
             Side::Sell => (self.sells, self.buys),
@@ -68,7 +70,7 @@ impl Book {
             }
             let traded = order.left.min(met.left);
             (order.left, met.left) = (order.left - traded, met.left - traded);
-            println!("{traded} at {} from order {number}", met.price);
+            said += &format!("{traded} at {} from order {number}\n", met.price);
             if met.left > 0 {
                 self.orders.insert(tx, number, met)?;
             } else {
@@ -81,7 +83,7 @@ impl Book {
             self.orders.insert(tx, number, order)?;
             own.insert(tx, order.key(number), ())?;
         }
-        Ok(number)
+        Ok(said + &format!("order {number}\n"))
     }
 
     fn cancel(&self, tx: &mut dyn Tx, number: u64) -> Result<(), BookError> {
@@ -96,23 +98,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Options::new().open_or_create("book.pool")?;
     let number = |at| args().nth(at).and_then(|text| text.parse().ok()).unwrap_or(0);
     let (price, left) = (number(2), number(3));
-    pool.session()?.try_transaction(|tx| {
+    let side = match args().nth(1).as_deref() {
+        Some("buy") => Some(Side::Buy),
+        Some("sell") => Some(Side::Sell),
+        _ => None,
+    };
+    let said = pool.session()?.try_transaction(|tx| {
         let book = Book::open(tx)?;
-        match args().nth(1).as_deref() {
-            Some("buy") => {
-                println!("order {}", book.place(tx, Order { side: Side::Buy, price, left })?)
-            }
-            Some("sell") => {
-                println!("order {}", book.place(tx, Order { side: Side::Sell, price, left })?)
-            }
-            Some("cancel") => book.cancel(tx, price)?,
-            _ => {
-                for order in book.orders.iter(tx) {
-                    println!("{:?}", order?);
-                }
-            }
+        match (side, args().nth(1).as_deref()) {
+            (Some(side), _) => book.place(tx, Order { side, price, left }),
+            (None, Some("cancel")) => book.cancel(tx, price).map(|()| String::new()),
+            (None, _) => book.orders.iter(tx).map(|order| Ok(format!("{:?}\n", order?))).collect(),
         }
-        Ok::<_, BookError>(())
     })?;
+    print!("{said}"); // What it says is durable.
     Ok(())
 }

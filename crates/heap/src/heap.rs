@@ -551,6 +551,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         }
         match result {
             Ok(value) => {
+                // Otherwise it is rolled back.
+                running.session.local.savepoints.check_complete()?;
                 running.finished = true;
                 let ticket = running.session.commit_by(commit)?;
                 Ok((value, ticket))

@@ -1,7 +1,8 @@
 //! Information about a pool, for people and programs.
 
 use crate::alloc::space::Usage;
-use crate::superblock::{State, Superblock};
+use crate::superblock::{State, Superblock, VERSION};
+use perdura_engine::EngineKind;
 use perdura_memory::{Domain, Mapped, Memory, Survives};
 use serde::Serialize;
 use std::path::Path;
@@ -22,6 +23,8 @@ pub struct Info {
     pub path: String,
     /// Identifies the pool; a copy has the same.
     pub id: String,
+    /// Version of the pool's format.
+    pub format: u64,
     /// Name of its engine.
     pub engine: String,
     /// How it was left.
@@ -65,9 +68,20 @@ impl Info {
         let free = usage.free_page_bytes + usage.free_slot_bytes;
         // An open pool may have a limit other than its own.
         let limit = if memory.is_read_only() { superblock.limit } else { memory.limit() };
+        let engine: Option<EngineKind> = superblock.engine.parse().ok();
+        let keeps_log = engine.is_none_or(EngineKind::is_crash_consistent);
+        let durability = match keeps_log {
+            true => memory.describe(),
+            false => format!(
+                "the engine {} keeps no log: unless the pool is closed, its contents are undefined afterwards, whatever \
+                 was acknowledged",
+                superblock.engine
+            ),
+        };
         Info {
             path: path.display().to_string(),
             id: format!("{:016x}", superblock.id),
+            format: VERSION,
             engine: superblock.engine.clone(),
             state: superblock.state,
             in_use: memory.in_use() || !memory.is_read_only(),
@@ -80,8 +94,8 @@ impl Info {
             usage,
             free_bytes: free + limit.saturating_sub(bytes),
             domain: memory.domain(),
-            survives: memory.backing().survives(memory.domain()),
-            durability: memory.describe(),
+            survives: if keeps_log { memory.survives() } else { Survives::Nothing },
+            durability,
             requires: superblock.requires,
             flush: memory.features().flush.to_string(),
             features: memory.features().to_string(),

@@ -67,6 +67,8 @@ pub(crate) struct Savepoints {
     last: u64,
     transaction: u64,
     changes: u64,
+    /// An operation has ended half done, when `last` was this.
+    incomplete: Option<u64>,
 }
 
 impl Default for Savepoints {
@@ -83,7 +85,13 @@ impl Savepoints {
     pub(crate) fn new() -> Self {
         static SESSIONS: AtomicU64 = AtomicU64::new(1);
         let transaction = SESSIONS.fetch_add(1, Ordering::Relaxed) << TRANSACTIONS;
-        Savepoints { good: Vec::new(), last: transaction, transaction, changes: 0 }
+        Savepoints {
+            good: Vec::new(),
+            last: transaction,
+            transaction,
+            changes: 0,
+            incomplete: None,
+        }
     }
 
     /// The number of the running transaction.
@@ -109,6 +117,27 @@ impl Savepoints {
         self.good.clear();
         self.transaction = self.transaction.wrapping_add(1);
         self.changes = 0;
+        self.incomplete = None;
+    }
+
+    /// Calls that may have changed something so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// To be called when an operation has failed that may have changed something before.
+    #[cold]
+    pub(crate) fn failed(&mut self) {
+        self.incomplete.get_or_insert(self.last);
+    }
+
+    /// Checks that no operation has ended half done, unless the transaction has gone back to before it.
+    ///
+    /// # Errors
+    /// `Aborted` if one has.
+    #[inline]
+    pub(crate) fn check_complete(&self) -> Result<()> {
+        if self.incomplete.is_none() { Ok(()) } else { Err(incomplete()) }
     }
 
     /// Adds a savepoint.
@@ -127,6 +156,7 @@ impl Savepoints {
             Some((number, done)) if *number == savepoint.number => {
                 let done = *done;
                 self.good.truncate(savepoint.depth + 1);
+                self.incomplete = self.incomplete.filter(|last| savepoint.number > *last);
                 self.changed();
                 Ok(done)
             }
@@ -140,6 +170,15 @@ impl Savepoints {
     pub(crate) fn may_undo(&self, place: usize) -> bool {
         self.good.last().is_some_and(|(_, done)| done.taken > place)
     }
+}
+
+#[cold]
+fn incomplete() -> Error {
+    Error::Aborted(
+        "an operation in it failed for lack of room and may be half done; return its error from the transaction, or \
+         make a savepoint before the operation and go back to it (`Tx::point`, `Tx::undo_to`)"
+            .to_owned(),
+    )
 }
 
 const VOID: Error = Error::Invalid(

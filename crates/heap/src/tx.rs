@@ -47,6 +47,9 @@ impl Purpose {
 
 /// A transaction on a heap.
 ///
+/// **An operation that fails with `Full`, `NoSpace` or `TooLarge` may be half done.** The transaction cannot commit then:
+/// return the error, or go back to a savepoint made before the operation ([`point`](Tx::point), [`undo_to`](Tx::undo_to)).
+///
 /// It writes to the pool's pages only: a write before them, to the header, the log or the page table, is refused as
 /// `Invalid`. **Within the pages it may write to any offset**, including other objects and free space: keeping offsets
 /// right is up to the program.
@@ -294,6 +297,13 @@ impl<T> Ptr<T> {
     /// The pointer `bytes` further, to a `U`.
     pub const fn field<U>(self, bytes: u64) -> Ptr<U> {
         Ptr::new(self.at + bytes)
+    }
+}
+
+impl<T> Default for Ptr<T> {
+    /// The null pointer.
+    fn default() -> Self {
+        Ptr::NULL
     }
 }
 

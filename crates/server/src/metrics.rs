@@ -100,8 +100,9 @@ fn of_server(server: &Server, page: &mut Page) {
     page.gauge("perdura_export_in_progress", help, u8::from(save.since.is_some()));
     let help = "Whether the last export went well.";
     page.gauge("perdura_export_last_ok", help, u8::from(save.failed.is_none()));
-    let help = "When an export last went well, or the server started, since 1970.";
-    page.gauge("perdura_export_last_success_seconds", help, save.last);
+    let help = "When an export last went well, since 1970; 0 if none has since the server started.";
+    let last = if save.took.is_some() && save.failed.is_none() { save.last } else { 0 };
+    page.gauge("perdura_export_last_success_seconds", help, last);
     let took = save.took.unwrap_or(Duration::ZERO).as_secs_f64();
     page.gauge("perdura_export_last_duration_seconds", "How long the last export took.", took);
 }

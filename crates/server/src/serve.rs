@@ -161,7 +161,7 @@ impl Server {
         let server = Self::on(pool.clone(), listener, options)?;
         let (facts, recovery) = (server.shared.facts(), pool.recovery());
         info!(
-            pool = ?pool.path(),
+            pool = %pool.path().display(),
             engine = facts.engine,
             domain = facts.domain,
             used_bytes = facts.used,
@@ -171,6 +171,12 @@ impl Server {
             discarded = recovery.discarded,
             "pool opened"
         );
+        if !pool.engine().is_crash_consistent() {
+            warn!(
+                engine = facts.engine,
+                "this engine keeps no log: if the process dies, everything in the pool is lost, acknowledged or not"
+            );
+        }
         Ok(server)
     }
 

@@ -19,9 +19,13 @@ mod sim;
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
 
+/// With the format of the pools that it reads, which an upgrade may change.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (pool format 6)");
+const _: () = assert!(perdura::superblock::VERSION == 6, "the version names the format");
+
 /// A durable heap: transactions on memory that outlive a power cut.
 #[derive(Debug, Parser)]
-#[command(name = "perdura", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "perdura", version = VERSION, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -33,6 +33,14 @@ impl<'a, S: Session> HeapTx<'a, S> {
         HeapTx { session, local, shared, reclaimable, pages, naming: false }
     }
 
+    /// A write for which the log has no room may be one of several that belong together.
+    #[cold]
+    fn write_failed(&mut self, written: &Result<()>) {
+        if matches!(written, Err(Error::TooLarge { .. })) {
+            self.local.savepoints.failed();
+        }
+    }
+
     /// A write to an offset before the pages.
     #[cold]
     fn write_before(&mut self, at: u64, value: u64) -> Result<()> {
@@ -75,7 +83,11 @@ impl<S: Session> Access for HeapTx<'_, S> {
             return self.write_before(at, value);
         }
         self.local.savepoints.changed();
-        self.session.write_word(at, value)
+        let written = self.session.write_word(at, value);
+        if written.is_err() {
+            self.write_failed(&written);
+        }
+        written
     }
 
     #[inline]
@@ -89,7 +101,11 @@ impl<S: Session> Access for HeapTx<'_, S> {
             return Err(BEFORE);
         }
         self.local.savepoints.changed();
-        self.session.write_bytes(at, from)
+        let written = self.session.write_bytes(at, from);
+        if written.is_err() {
+            self.write_failed(&written);
+        }
+        written
     }
 
     fn mode(&self) -> Mode {
@@ -119,7 +135,17 @@ impl<S: Session> HeapTx<'_, S> {
         self.local.allocate(&mut *self.session, space, &**memory, purpose, len, whole)
     }
 
-    /// Takes free space, or makes some free.
+    /// Takes free space, or makes some free. If that fails after other changes, they may be those of an operation that
+    /// ends here half done.
+    fn take_or_fail(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
+        let before = self.local.savepoints.changes();
+        let taken = self.take_or_reclaim(purpose, len, whole);
+        if before > 0 && taken.as_ref().is_err_and(Error::is_full) {
+            self.local.savepoints.failed();
+        }
+        taken
+    }
+
     fn take_or_reclaim(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
         for attempt in 0..3 {
             if let Some(fresh) = self.take(purpose, len, whole)? {
@@ -145,7 +171,7 @@ impl<S: Session> HeapTx<'_, S> {
 
 impl<S: Session> Tx for HeapTx<'_, S> {
     fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
-        self.take_or_reclaim(purpose, len, true)
+        self.take_or_fail(purpose, len, true)
     }
 
     fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<Fresh>> {
@@ -156,7 +182,7 @@ impl<S: Session> Tx for HeapTx<'_, S> {
     }
 
     fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
-        self.take_or_reclaim(purpose, len, false)
+        self.take_or_fail(purpose, len, false)
     }
 
     fn is_sparse(&mut self, at: u64) -> bool {

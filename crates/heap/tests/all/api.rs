@@ -228,3 +228,62 @@ fn commits_are_awaited() {
         drop(pool.durable(ticket));
     });
 }
+
+/// A body that goes on after an operation has run out of room does not commit what may be half done.
+#[test]
+fn what_may_be_half_done_is_not_committed() {
+    type Blobs = HashMap<Bytes, Bytes>;
+    type Ordered = OrderedMap<Bytes, Bytes>;
+    on_every_engine(|pool| {
+        let mut session = pool.session().unwrap();
+        let value = [7; 60_000];
+        let (mut filled, mut refused) = (0_u32, 0);
+        while refused < 20 {
+            let key = (filled + refused).wrapping_mul(0x9E37_79B9).to_be_bytes();
+            let mut full = false;
+            let done = session.transaction(|tx| {
+                let (map, ordered): (Blobs, Ordered) =
+                    (tx.open_or_create("map")?, tx.open_or_create("ordered")?);
+                full = false;
+                for inserted in
+                    [map.set(tx, &key, &value).map(drop), ordered.set(tx, &key, &value).map(drop)]
+                {
+                    match inserted {
+                        Err(error) if error.is_full() => full = true,
+                        other => other?,
+                    }
+                }
+                Ok(())
+            });
+            match done {
+                Ok(()) => {
+                    assert!(!full);
+                    filled += 1;
+                }
+                Err(Error::Aborted(why)) => {
+                    assert!(full && why.contains("half done"), "{why}");
+                    refused += 1;
+                }
+                Err(error) => panic!("{}: {error}", pool.engine()),
+            }
+        }
+        // With a savepoint it can go on.
+        session
+            .transaction(|tx| {
+                let map = tx.open_or_create::<Blobs>("map")?;
+                map.remove(tx, &0_u32.to_be_bytes())?;
+                let before = tx.point();
+                let large = map.set(tx, b"large", &vec![0; 32 << 20]);
+                assert!(large.is_err_and(|error| error.is_full()));
+                tx.undo_to(before)
+            })
+            .unwrap();
+        let mut tx = session.begin_write().unwrap();
+        let map = tx.open_or_create::<Blobs>("map").unwrap();
+        map.remove(&mut tx, &0x9E37_79B9_u32.to_be_bytes()).unwrap();
+        assert!(map.set(&mut tx, b"large", &vec![0; 32 << 20]).is_err());
+        assert!(matches!(tx.commit(), Err(Error::Aborted(_))));
+        let count = session.read(|tx| tx.open_or_create::<Blobs>("map")?.len(tx)).unwrap();
+        assert_eq!(count, u64::from(filled) - 1);
+    });
+}

@@ -99,8 +99,8 @@ impl Backing {
             (_, Domain::Process) => "nothing is written back or synced",
         };
         format!(
-            "{self}, domain {domain}. An acknowledged transaction, in the death of the \
-             process: {}; in a crash of the operating system: {}; in a power cut: {} ({why})",
+            "{self}, domain {domain}. An acknowledged write after the process dies: {}; after a system crash: {}; after a \
+             power failure: {} ({why})",
             kept(Survives::Process),
             kept(Survives::System),
             kept(Survives::Power),
@@ -163,7 +163,7 @@ mod tests {
         ] {
             assert_eq!(backing.survives(domain), survives, "{backing}, {domain}");
             let text = backing.describe(domain);
-            assert_eq!(text.contains("in a power cut: may be lost"), survives < Survives::Power);
+            assert_eq!(text.contains("a power failure: may be lost"), survives < Survives::Power);
         }
     }
 

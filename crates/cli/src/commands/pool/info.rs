@@ -5,7 +5,7 @@ use crate::output::{print, print_json};
 use crate::quantity::show_bytes;
 use perdura::alloc::Space;
 use perdura::superblock::{State, Superblock};
-use perdura::{Info, OpenError};
+use perdura::{EngineKind, Info, OpenError};
 use perdura_memory::Mapped;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -31,11 +31,18 @@ pub(super) fn state_in_words(info: &Info) -> &'static str {
     match info.state {
         _ if info.in_use => "in use",
         State::Clean => "closed",
+        State::Open if !keeps_log(info) => {
+            "left without being closed by an engine without a log: its contents are undefined"
+        }
         State::Open => {
             "left without being closed: what was committed is recovered when it is opened"
         }
         State::Formatting => "closed, about to get a new log",
     }
+}
+
+fn keeps_log(info: &Info) -> bool {
+    info.engine.parse().is_ok_and(EngineKind::is_crash_consistent)
 }
 
 pub(super) fn look(path: &Path) -> Result<Info, OpenError> {
@@ -57,6 +64,7 @@ fn text(info: &Info) -> String {
     let rows = [
         ("pool", info.path.clone()),
         ("id", info.id.clone()),
+        ("format", info.format.to_string()),
         ("engine", info.engine.clone()),
         ("state", state_in_words(info).to_owned()),
         ("file", of_limit),
