@@ -307,7 +307,7 @@ fn mistakes_of_the_program() {
             HashMap::<i64, [f32; 8]>::new(at).len(tx).map(drop)
         },
         &[
-            "is no HashMap<i64, [f32; 8]>, but a collection of another kind or of other types; open it with \
+            "is not a HashMap<i64, [f32; 8]>, but a collection of another kind or of other types; open it with \
              the types that it was made with",
         ],
     );
