@@ -4,12 +4,13 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
+    ("perdura-derive", &[]),
     ("perdura-engine", &["perdura-memory"]),
     ("perdura-matrices", &["perdura-memory"]),
-    ("perdura", &["perdura-memory", "perdura-engine"]),
+    ("perdura", &["perdura-memory", "perdura-derive", "perdura-engine"]),
     ("perdura-workloads", &["perdura"]),
     (
         "perdura-crashtest",
