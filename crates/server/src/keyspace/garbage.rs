@@ -39,9 +39,18 @@ pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
             block => (link, steps) = (block + 16, steps + 1),
         }
     }
-    match new_block(tx, [NOTHING, 0, 0]) {
-        Ok(block) => tx.write_word(link, block).map(|()| true),
-        Err(Error::Full { .. } | Error::NoSpace { .. }) => Ok(false),
+    match new_block_if_room(tx, [NOTHING, 0, 0])? {
+        Some(block) => tx.write_word(link, block).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// As [`new_block`], but returns `None` if there is no room: the transaction goes on.
+fn new_block_if_room(tx: &mut dyn Tx, words: [u64; 3]) -> Result<Option<u64>> {
+    let before = tx.point();
+    match new_block(tx, words) {
+        Ok(block) => Ok(Some(block)),
+        Err(error) if error.is_full() => tx.undo_to(before).map(|()| None),
         Err(error) => Err(error),
     }
 }
@@ -93,14 +102,13 @@ pub(super) fn discard_expiries(tx: &mut dyn Tx, header: u64, expiries: Expiries)
 
 fn put_off(tx: &mut dyn Tx, header: u64, what: u64, at: u64) -> Result<()> {
     let next = tx.read_word(header + GARBAGE)?;
-    match new_block(tx, [what, at, next]) {
-        Ok(block) => tx.write_word(header + GARBAGE, block),
+    match new_block_if_room(tx, [what, at, next])? {
+        Some(block) => tx.write_word(header + GARBAGE, block),
         // Deleting from a full pool, or on a full disk, must go on: no list, but all at once.
-        Err(Error::Full { .. } | Error::NoSpace { .. }) => {
+        None => {
             while !sweep_one(tx, what, at, u64::MAX)? {}
             Ok(())
         }
-        Err(error) => Err(error),
     }
 }
 
