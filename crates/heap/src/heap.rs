@@ -551,8 +551,6 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         }
         match result {
             Ok(value) => {
-                // Otherwise it is rolled back.
-                running.session.local.savepoints.check_complete()?;
                 running.finished = true;
                 let ticket = running.session.commit_by(commit)?;
                 Ok((value, ticket))
@@ -566,6 +564,11 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         &mut self,
         commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<Ticket> {
+        if let Err(incomplete) = self.local.savepoints.check_complete() {
+            self.session.abort();
+            self.local.aborted(&self.shared.space);
+            return Err(incomplete);
+        }
         let wrote = self.private && self.session.mode() == Mode::Write;
         match commit(&mut self.session) {
             Ok(ticket) => {

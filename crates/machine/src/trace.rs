@@ -51,7 +51,7 @@ pub enum Step {
     },
     /// Waits until all that was asked to be written back is durable.
     Fence,
-    /// Computes for so many cycles. An instruction is one.
+    /// Computes for `cycles` cycles. An instruction of lackey's takes one cycle.
     Compute {
         /// Cycles.
         cycles: u32,

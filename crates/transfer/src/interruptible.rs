@@ -1,4 +1,4 @@
-//! Reading from a pipe or a terminal, which may have nothing for ever, until somebody wants an end.
+//! Reads from a pipe or a terminal that end when the caller asks, even if no data ever arrives.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -57,7 +57,7 @@ impl Fixture {
 #[test]
 fn ranges_are_those_of_a_tree() {
     let c = Fixture::new(SIZE);
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     c.begin(PERDURA_WRITE);
     let map = c.map(c"map", PERDURA_ORDERED_MAP);
     let mut model = BTreeMap::new();
@@ -170,7 +170,7 @@ fn stale_cursors_say_so() {
 #[test]
 fn changes_at_random_harm_no_cursor() {
     let c = Fixture::new(SIZE);
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut stale = 0;
     for _ in 0..300 {
         c.begin(PERDURA_WRITE);

@@ -3,21 +3,22 @@
 use crate::SIZE;
 use crate::pool::{Fixture, session_of};
 use perdura_c::*;
+use perdura_memory::random::SplitMix64;
 
-/// A small generator: seeds are printed when a run fails.
-pub(crate) struct Random(pub(crate) u64);
+/// Random choices: seeds are printed when a run fails.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(SplitMix64::new(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        // Splitmix64.
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
+        self.0.next()
     }
 
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.below(limit)
     }
 
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
@@ -79,7 +80,7 @@ fn step(random: &mut Random, c: &Fixture, session: perdura_session, known: &mut 
 fn random_calls_harm_nothing() {
     for (seed, engine) in [c"redo", c"undo", c"s-wal", c"volatile"].into_iter().enumerate() {
         println!("seed {seed}, {engine:?}");
-        let mut random = Random(seed as u64);
+        let mut random = Random::new(seed as u64);
         let c = Fixture::with_engine(SIZE, Some(engine));
         let other = session_of(c.pool);
         let (mut known, mut counts) = (Vec::new(), [0; 28]);
@@ -178,7 +179,7 @@ fn map_step(random: &mut Random, session: perdura_session, known: &mut Known) ->
 fn random_calls_on_maps_harm_nothing() {
     for (seed, engine) in [c"redo", c"undo", c"s-wal", c"ccstm"].into_iter().enumerate() {
         println!("seed {seed}, {engine:?}");
-        let mut random = Random(seed as u64);
+        let mut random = Random::new(seed as u64);
         let c = Fixture::with_engine(SIZE, Some(engine));
         let other = session_of(c.pool);
         let (mut known, mut counts) = (Known::default(), [0; 30]);

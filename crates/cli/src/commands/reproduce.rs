@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     setting: Vec<String>,
 
     /// Measured operations of each run; workloads with a number of their own do no more than that
-    #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", value_parser = quantity::count)]
     ops: Option<u64>,
 
     /// Records loaded, of YCSB; objects, where no engine runs

@@ -55,10 +55,6 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<Ticket> {
         // Whether or not the commit succeeds, the transaction is over.
-        if let Err(error) = self.local.savepoints.check_complete() {
-            self.abort();
-            return Err(error);
-        }
         self.place.end();
         self.commit_by(commit)
     }

@@ -33,10 +33,19 @@ impl<'a, S: Session> HeapTx<'a, S> {
         HeapTx { session, local, shared, reclaimable, pages, naming: false }
     }
 
-    /// A write for which the log has no room may be one of several that belong together.
+    /// Passes on the result of a change. One that found no room, in the pool or in the log, may be one of several that
+    /// belong together: the transaction is incomplete then.
+    #[inline(always)]
+    fn noted<R>(&mut self, changed: Result<R>) -> Result<R> {
+        if let Err(error) = &changed {
+            self.change_failed(error);
+        }
+        changed
+    }
+
     #[cold]
-    fn write_failed(&mut self, written: &Result<()>) {
-        if matches!(written, Err(Error::TooLarge { .. })) {
+    fn change_failed(&mut self, error: &Error) {
+        if error.is_full() || matches!(error, Error::TooLarge { .. }) {
             self.local.savepoints.failed();
         }
     }
@@ -84,10 +93,7 @@ impl<S: Session> Access for HeapTx<'_, S> {
         }
         self.local.savepoints.changed();
         let written = self.session.write_word(at, value);
-        if written.is_err() {
-            self.write_failed(&written);
-        }
-        written
+        self.noted(written)
     }
 
     #[inline]
@@ -102,10 +108,7 @@ impl<S: Session> Access for HeapTx<'_, S> {
         }
         self.local.savepoints.changed();
         let written = self.session.write_bytes(at, from);
-        if written.is_err() {
-            self.write_failed(&written);
-        }
-        written
+        self.noted(written)
     }
 
     fn mode(&self) -> Mode {
@@ -135,17 +138,14 @@ impl<S: Session> HeapTx<'_, S> {
         self.local.allocate(&mut *self.session, space, &**memory, purpose, len, whole)
     }
 
-    /// Takes free space, or makes some free. If that fails after other changes, they may be those of an operation that
-    /// ends here half done.
-    fn take_or_fail(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
-        let before = self.local.savepoints.changes();
+    /// Allocates, which before any other change of the transaction leaves nothing half done.
+    fn take_noted(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
+        let is_first = self.local.savepoints.changes() == 0;
         let taken = self.take_or_reclaim(purpose, len, whole);
-        if before > 0 && taken.as_ref().is_err_and(Error::is_full) {
-            self.local.savepoints.failed();
-        }
-        taken
+        if is_first { taken } else { self.noted(taken) }
     }
 
+    /// Takes free space, or makes some free.
     fn take_or_reclaim(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
         for attempt in 0..3 {
             if let Some(fresh) = self.take(purpose, len, whole)? {
@@ -171,18 +171,18 @@ impl<S: Session> HeapTx<'_, S> {
 
 impl<S: Session> Tx for HeapTx<'_, S> {
     fn allocate(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
-        self.take_or_fail(purpose, len, true)
+        self.take_noted(purpose, len, true)
     }
 
     fn allocate_now(&mut self, purpose: Purpose, len: u64) -> Result<Option<Fresh>> {
         match self.take(purpose, len, true) {
             Err(Error::Full { .. }) => Ok(None),
-            taken => taken,
+            taken => self.noted(taken),
         }
     }
 
     fn allocate_some(&mut self, purpose: Purpose, len: u64) -> Result<Fresh> {
-        self.take_or_fail(purpose, len, false)
+        self.take_noted(purpose, len, false)
     }
 
     fn is_sparse(&mut self, at: u64) -> bool {
@@ -198,11 +198,13 @@ impl<S: Session> Tx for HeapTx<'_, S> {
             return Err(OVER_THE_END);
         }
         self.local.savepoints.changed();
-        if self.local.savepoints.may_undo(fresh.place) {
+        let written = if self.local.savepoints.may_undo(fresh.place) {
             // Stores without a log cannot be undone.
-            return self.session.write_bytes(fresh.at + from, bytes);
-        }
-        self.session.write_fresh(fresh.at + from, bytes)
+            self.session.write_bytes(fresh.at + from, bytes)
+        } else {
+            self.session.write_fresh(fresh.at + from, bytes)
+        };
+        self.noted(written)
     }
 
     fn free(&mut self, at: u64) -> Result<()> {
@@ -210,7 +212,8 @@ impl<S: Session> Tx for HeapTx<'_, S> {
             return Err(Error::ReadOnly);
         }
         self.local.savepoints.changed();
-        self.local.free(&mut *self.session, &self.shared.space, at)
+        let freed = self.local.free(&mut *self.session, &self.shared.space, at);
+        self.noted(freed)
     }
 
     fn usable(&mut self, at: u64) -> Result<u64> {

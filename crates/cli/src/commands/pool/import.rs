@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -44,10 +44,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let name = if is_standard(file) { Path::new("standard input") } else { file };
     let bar = Bar::new("importing", total)?;
     // A pipe may have nothing to read for long: Ctrl-C is noticed meanwhile.
-    let (flag, is_stopped) = (bar.stopped(), |flag: &AtomicBool| flag.load(Ordering::Relaxed));
-    let mut from = BufReader::new(Interruptible::new(from, || !is_stopped(&flag)));
+    let stopped = bar.stopped();
+    let mut from = BufReader::new(Interruptible::new(from, || !stopped.load(Ordering::Relaxed)));
     let imported = import(&mut from, &target, &mut |bytes| bar.go_on(bytes));
-    let imported = imported.map_err(|error| match is_stopped(&flag) {
+    let imported = imported.map_err(|error| match stopped.load(Ordering::Relaxed) {
         true => Failure::Interrupted,
         false => failure(name, error),
     })?;
