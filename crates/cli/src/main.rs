@@ -4,7 +4,7 @@
 //! benchmarks), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers' figures, from both).
 //! Failures are one line on the standard error, with what to do; the exit status is 1, or 2 for an invalid command
 //! line. Without the feature `measure`, which is on unless `--no-default-features` is given, the program only serves
-//! and maintains pools, and is built in a third of the time.
+//! and maintains pools, and is built in a seventh of the time.
 
 #![forbid(unsafe_code)]
 
