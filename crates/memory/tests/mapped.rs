@@ -347,7 +347,11 @@ fn tmpfs_emulates_persistent_memory_and_says_so() {
         assert_ne!(memory.features().flush.to_string(), "none");
     }
     assert_eq!(memory.survives(), Survives::Process);
-    assert!(memory.describe().contains("after a power failure: may be lost"), "{}", memory.describe());
+    assert!(
+        memory.describe().contains("after a power failure: may be lost"),
+        "{}",
+        memory.describe()
+    );
     assert!(memory.features().to_string().contains("hardware transactions"));
 }
 
