@@ -1,9 +1,9 @@
 //! A log area of any bytes, with corrected checksums: inspected and recovered by every engine.
 
-use crate::sample::{BYTES, POOLS, call_with_kind, with_engine};
+use crate::sample::{BYTES, POOLS};
 use crate::{Target, repair};
 use perdura::superblock::Superblock;
-use perdura::{Engine, EngineKind, Memory};
+use perdura::{Engine, EngineKind, Memory, OnEngine};
 use perdura_engine::area::Geometry;
 use perdura_engine::record;
 use perdura_memory::{PAGE, Ram};
@@ -28,7 +28,20 @@ fn recover(bytes: &[u8]) {
     if how & 1 == 0 {
         repair::log(&memory, area.clone());
     }
-    with_engine!(engine, recover_with(&memory, area));
+    engine.run(Recover { memory: &memory, area });
+}
+
+struct Recover<'a> {
+    memory: &'a Ram,
+    area: Range<u64>,
+}
+
+impl OnEngine<Ram> for Recover<'_> {
+    type Output = ();
+
+    fn run<E: Engine<Ram>>(self) {
+        recover_with::<E>(self.memory, self.area);
+    }
 }
 
 fn recover_with<E: Engine<Ram>>(memory: &Ram, area: Range<u64>) {

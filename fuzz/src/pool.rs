@@ -1,11 +1,10 @@
 //! Opening a manipulated pool: with every engine, then checking, reading and changing its contents.
 
-use crate::sample::{BYTES, POOLS, call_with_kind, use_collections, with_engine};
+use crate::sample::{BYTES, POOLS, use_collections};
 use crate::{Target, repair};
-use perdura::check::check_heap;
 use perdura::superblock::{CATALOGUE, Superblock};
-use perdura::{Engine, EngineKind, Heap, Memory, Opening};
-use perdura_memory::{PAGE, Ram};
+use perdura::{AnyHeap, EngineKind, Memory, Opening};
+use perdura_memory::{AnyMemory, PAGE, Ram};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,7 +41,11 @@ fn open(bytes: &[u8]) {
     }
     let engine = EngineKind::ALL[usize::from(*by) % EngineKind::ALL.len()];
     let opening = Opening { accept_weaker: true, force: how & 4 != 0 };
-    with_engine!(engine, open_with(Arc::new(memory), opening));
+    let memory = Arc::new(AnyMemory::new(Arc::new(memory)));
+    match <dyn AnyHeap>::open(engine, memory, opening) {
+        Ok(heap) => use_heap(&*heap),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
 }
 
 fn apply(memory: &Ram, regions: &[Range<u64>], edit: &[u8]) {
@@ -61,22 +64,15 @@ fn apply(memory: &Ram, regions: &[Range<u64>], edit: &[u8]) {
     memory.store(at, new);
 }
 
-fn open_with<E: Engine<Ram>>(memory: Arc<Ram>, opening: Opening) {
-    match Heap::<Ram, E>::open(memory, opening) {
-        Ok(heap) => use_heap(&heap),
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
-}
-
-fn use_heap<E: Engine<Ram>>(heap: &Heap<Ram, E>) {
-    let _ = check_heap(heap, &|_, _, _| Ok(false));
+fn use_heap(heap: &dyn AnyHeap) {
+    let _ = heap.check(&|_, _, _| Ok(false));
     let mut session = heap.session().expect("the first session");
     for key in [7, 1 << 40, 50] {
         let _ = session.transaction(|tx| use_collections(tx, key));
     }
     drop(session);
     let _ = heap.checkpoint();
-    let _ = check_heap(heap, &|_, _, _| Ok(false));
+    let _ = heap.check(&|_, _, _| Ok(false));
 }
 
 /// Each engine's pool, opened by itself and by another one.

@@ -1,8 +1,8 @@
 //! Initial pools: small, in plain memory, abandoned while in use, so that their logs hold records.
 
 use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Vector, kind};
-use perdura::{Engine, EngineKind, Format, Heap, Memory, Purpose, Root, Tx};
-use perdura_memory::Ram;
+use perdura::{AnyHeap, EngineKind, Format, Memory, Purpose, Root, Tx};
+use perdura_memory::{AnyMemory, Ram};
 use std::sync::{Arc, LazyLock};
 
 /// Bytes of a pool.
@@ -13,41 +13,15 @@ const LIMIT: u64 = 1 << 20;
 pub(crate) static POOLS: LazyLock<Vec<Vec<u8>>> =
     LazyLock::new(|| EngineKind::ALL.into_iter().map(pool).collect());
 
-/// Calls code that is generic over the engine with the engine of a kind.
-macro_rules! with_engine {
-    ($kind:expr, $call:ident $arguments:tt) => {
-        perdura_engine::engines!(call_with_kind! { $kind, $call $arguments })
-    };
-}
-
-macro_rules! call_with_kind {
-    (
-        { $kind:expr, $call:ident $arguments:tt }
-        $($(#[$doc:meta])* $one:ident $name:literal $engine:ident $made:tt;)*
-    ) => {
-        match $kind {
-            $(perdura::EngineKind::$one => {
-                $call::<perdura_engine::$engine<perdura_memory::Ram>> $arguments
-            })*
-        }
-    };
-}
-pub(crate) use call_with_kind;
-pub(crate) use with_engine;
-
 fn pool(engine: EngineKind) -> Vec<u8> {
-    with_engine!(engine, left_in_use())
-}
-
-fn left_in_use<E: Engine<Ram>>() -> Vec<u8> {
     let memory = Arc::new(Ram::new(BYTES));
     let format = Format { limit: LIMIT, log: None, id: 1, requires: None, checksums: false };
-    let heap = Heap::<Ram, E>::create(memory.clone(), format).expect("room for a pool");
+    let any = Arc::new(AnyMemory::new(memory.clone()));
+    let heap = <dyn AnyHeap>::create(engine, any, format).expect("room for a pool");
     let mut session = heap.session().expect("a session");
-    session.transaction(|tx| fill(tx)).expect("room");
+    session.transaction(fill).expect("room");
     for key in 100..110 {
-        let add = |tx: &mut dyn Tx| use_collections(tx, key);
-        session.transaction(|tx| add(tx)).expect("room");
+        session.transaction(|tx| use_collections(tx, key)).expect("room");
     }
     let mut bytes = vec![0; BYTES as usize];
     memory.copy_out(0, &mut bytes);

@@ -4,12 +4,12 @@ use crate::bench::knobs::Knobs;
 use crate::failure::{Failure, Outcome};
 use crate::faults::FaultInjector;
 use crate::quantity::show_bytes;
-use perdura::{AnyHeap, Counters, Engine, EngineKind, Format, Heap, OnEngine};
+use perdura::{AnyHeap, Counters, EngineKind, Format};
 use perdura_crashtest::Losses;
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::list::{self, MechanismError};
 use perdura_machine::{Design, Keep, Machine, MachineConfig, Options, Ps, Schedule, Statistics};
-use perdura_memory::{AnyMemory, Memory, Unflushed};
+use perdura_memory::{AnyMemory, Unflushed};
 use perdura_workloads::random::Random;
 use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
 use std::cell::{Cell, RefCell};
@@ -112,13 +112,13 @@ pub(crate) fn run<W: Workload>(
     let format = format(plan, bytes)?;
     let options = options(plan, &format)?;
     let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options));
-    let heap = if plan.unflushed {
-        let machine = Arc::new(AnyMemory::new(machine.clone()));
-        plan.engine.run(Make { memory: Arc::new(Unflushed::new(machine)), format })
-    } else {
-        plan.engine.run(Make { memory: machine.clone(), format })
-    };
-    let heap = heap?;
+    let mut memory = AnyMemory::new(machine.clone());
+    if plan.unflushed {
+        memory = AnyMemory::new(Arc::new(Unflushed::new(Arc::new(memory))));
+    }
+    // The simulated time does not depend on dispatch.
+    let heap = <dyn AnyHeap>::create(plan.engine, Arc::new(memory), format)
+        .map_err(|error| Failure::new(error.to_string()))?;
     heap.tune(&plan.knobs.tuning());
     phases(plan, workload, &machine, &*heap, progress)
 }
@@ -159,23 +159,6 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
         ..Options::default()
     })
-}
-
-/// Creates a heap on `memory`: the machine, or the machine unflushed. Only this is compiled for each engine; unflushed
-/// it takes any memory, as in the native runs of a debug build. The simulated time does not depend on dispatch.
-struct Make<M> {
-    memory: Arc<M>,
-    format: Format,
-}
-
-impl<M: Memory + 'static> OnEngine<M> for Make<M> {
-    type Output = Outcome<Box<dyn AnyHeap>>;
-
-    fn run<E: Engine<M>>(self) -> Self::Output {
-        let heap = Heap::<M, E>::create(self.memory, self.format)
-            .map_err(|error| Failure::new(error.to_string()))?;
-        Ok(Box::new(heap))
-    }
 }
 
 fn phases<W: Workload>(

@@ -6,6 +6,7 @@ use crate::life::{World, recover_alone};
 use crate::{Case, Trial};
 use perdura::{AnyHeap, Format, Heap, Memory, OpenError, Opening};
 use perdura_machine::{Machine, Sites};
+use perdura_memory::AnyMemory;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -78,7 +79,8 @@ impl<F: Family> AnyFamily for Of<F> {
         trial: &Arc<Trial>,
         new: Option<Format>,
     ) -> Result<Box<dyn AnyHeap>, OpenError> {
-        heap_on::<F, _>(trial, new)
+        // Compiled with the heap, once: an image's memory need not know call sites.
+        heap_on::<F, _>(&Arc::new(AnyMemory::new(trial.clone())), new)
     }
 
     fn recover_alone(&self, case: &Case, world: World) -> Result<Sites, String> {

@@ -4,10 +4,11 @@ use perdura::superblock::Superblock;
 use perdura::{Engine, EngineKind, Error, Memory, OnEngine};
 use perdura_engine::area::Geometry;
 use perdura_engine::groups::deferred::{Layout, examine};
-use perdura_memory::{LINE, Ram, WORD};
+use perdura_memory::{AnyMemory, LINE, Ram, WORD};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Add;
+use std::sync::Arc;
 
 /// The result of some power cuts. Lines are counted separately for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -61,28 +62,28 @@ pub fn losses(durable: &[u64], visible: &[u64]) -> Result<Losses, String> {
 }
 
 struct Compare<'a> {
-    durable: &'a Ram,
-    truth: &'a Ram,
+    durable: &'a AnyMemory,
+    truth: &'a AnyMemory,
     header: &'a Superblock,
 }
 
-impl OnEngine<Ram> for Compare<'_> {
+impl OnEngine<AnyMemory> for Compare<'_> {
     type Output = Result<Losses, String>;
 
-    fn run<E: Engine<Ram>>(self) -> Self::Output {
+    fn run<E: Engine<AnyMemory>>(self) -> Self::Output {
         compare::<E>(self.durable, self.truth, self.header)
     }
 }
 
-fn ram(words: &[u64]) -> Ram {
+fn ram(words: &[u64]) -> AnyMemory {
     let ram = Ram::new(words.len() as u64 * WORD);
     ram.copy_in(0, bytemuck::cast_slice(words));
-    ram
+    AnyMemory::new(Arc::new(ram))
 }
 
-fn compare<E: Engine<Ram>>(
-    durable: &Ram,
-    truth: &Ram,
+fn compare<E: Engine<AnyMemory>>(
+    durable: &AnyMemory,
+    truth: &AnyMemory,
     header: &Superblock,
 ) -> Result<Losses, String> {
     let text = |error: Error| error.to_string();
@@ -127,6 +128,6 @@ fn compare<E: Engine<Ram>>(
     Ok(losses)
 }
 
-fn differ(one: &Ram, other: &Ram, line: u64) -> bool {
+fn differ(one: &AnyMemory, other: &AnyMemory, line: u64) -> bool {
     (line..line + LINE).step_by(WORD as usize).any(|at| one.load(at) != other.load(at))
 }

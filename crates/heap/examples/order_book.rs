@@ -108,7 +108,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match (side, args().nth(1).as_deref()) {
             (Some(side), _) => book.place(tx, Order { side, price, left }),
             (None, Some("cancel")) => book.cancel(tx, price).map(|()| String::new()),
-            (None, _) => book.orders.iter(tx).map(|order| Ok(format!("{:?}\n", order?))).collect(),
+            (None, _) => book.orders.iter(tx)?.map(|order| Ok(format!("{:?}\n", order?))).collect(),
         }
     })?;
     print!("{said}"); // What it says is durable.

@@ -3,6 +3,8 @@
 //! Everything here is statically dispatched, except for [`AnyHeap`]. [`Pool`](crate::Pool) wraps it for programs that
 //! choose the engine at run time.
 
+#[cfg(feature = "any-memory")]
+mod any;
 mod erased;
 mod explicit;
 #[cfg(test)]

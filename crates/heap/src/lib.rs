@@ -58,9 +58,10 @@ pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Op
 pub use info::Info;
 pub use perdura_derive::Persist;
 pub use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, EagerEngine, Engine, Error, Mode,
-    OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip,
-    SkippingRedoEngine, SkippingUndoEngine, Ticket, Tuning, UndoEngine, Volatile, on_each_engine,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, CcStmEngine, Counters, EagerEngine, Engine,
+    Error, Mode, OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip,
+    SkippingRedoEngine, SkippingUndoEngine, StmEngine, Ticket, Tuning, UndoEngine, Volatile,
+    on_each_engine,
 };
 pub use perdura_memory::{Domain, Gather, MapError, Mapped, Memory, Survives};
 pub use persist::Persist;

@@ -1,7 +1,8 @@
 //! A memory whose persistence operations do nothing, to measure what they cost.
 //!
 //! Engines do the same on it as on the inner memory, since its domain is the same; but write-backs and fences do
-//! nothing, and streams are stored through the caches. So nothing on it is durable: it is for measuring only.
+//! nothing, and streams are stored through the caches. So nothing on it is durable: it is for measuring only. A mapped
+//! file can be [`unflushed`](crate::mapped::Mapped::unflushed) itself, so that no engine is compiled a second time.
 
 use crate::own::{Object, Touch};
 use crate::transactions::{HardwareAbort, HardwareTicket};

@@ -365,3 +365,23 @@ fn stores_to_a_shared_mapping_are_in_the_page_cache() {
     // The page cache survives a process, and is what other descriptors read.
     assert_eq!(fs::read(&path).expect("read")[8..16], 4_u64.to_ne_bytes());
 }
+
+/// On every domain that the place offers: what is stored is seen, and neither written nor synced.
+#[test]
+fn an_unflushed_memory_grows_and_promises_nothing() {
+    for directory in [Some(block()), in_memory()].into_iter().flatten() {
+        let path = directory.path().join("pool");
+        let options = MapOptions { domain: None, limit: 4 * PAGE };
+        let memory = Mapped::create(&path, PAGE, options).expect("create");
+        let domain = memory.domain();
+        let memory = memory.unflushed();
+        memory.grow(2 * PAGE).expect("grow");
+        memory.stream(64, &[7; 8]);
+        memory.store(PAGE, 9);
+        memory.write_back(0, 2 * PAGE);
+        memory.fence();
+        assert_eq!([memory.load(72), memory.load(PAGE)], [7, 9]);
+        assert_eq!((memory.domain(), memory.survives()), (domain, Survives::Nothing));
+        assert_eq!((memory.syncs(), memory.pages_written()), (0, 0));
+    }
+}

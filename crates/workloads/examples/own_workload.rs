@@ -4,8 +4,9 @@
 //! own is another type in place of `RedoEngine`: whatever implements `perdura::Engine`.
 
 use perdura::collections::HashMap;
-use perdura::{EngineKind, Format, Heap, Options, RedoEngine, TxExt};
+use perdura::{Engine, Format, Heap, Mapped, RedoEngine, TxExt, UndoEngine};
 use perdura_machine::{Keep, Machine, presets};
+use perdura_memory::{MapOptions, PAGE};
 use perdura_workloads::random::Random;
 use perdura_workloads::{
     Failure, Outcome, Plan, Progress, Recorder, Session, Share, Workload, load, measure, work,
@@ -82,48 +83,34 @@ fn likes() -> Likes {
     Likes { posts: 1_000, given: AtomicU64::new(0) }
 }
 
-/// Natively, on a pool in a file.
-fn native(engine: EngineKind, plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
+/// The format of a small heap.
+const FORMAT: Format =
+    Format { limit: 64 << 20, log: None, id: 1, requires: None, checksums: false };
+
+/// Natively, in a file.
+fn native<E: Engine<Mapped>>(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let pool = Options::new().engine(engine).size(64 << 20).create(folder.path().join("a.pool"))?;
+    let options = MapOptions { limit: FORMAT.limit, ..MapOptions::default() };
+    let memory = Mapped::create(folder.path().join("a.pool"), PAGE, options)?;
+    let heap = Heap::<_, E>::create(Arc::new(memory), FORMAT)?;
     let (likes, progress) = (likes(), Progress::default());
-    pool.visit(OnPool { likes: &likes, plan, progress: &progress })?;
+    load(&likes, &heap, &progress)?;
+    let measured = measure(&likes, &heap, plan, &progress)?;
+    likes.check(&mut heap.session()?)?;
+    println!("{:12} {:10.0} likes a second", E::NAME, measured.per_second());
     Ok(())
-}
-
-struct OnPool<'a> {
-    likes: &'a Likes,
-    plan: &'a Plan,
-    progress: &'a Progress,
-}
-
-impl perdura::Visitor for OnPool<'_> {
-    type Output = Outcome;
-
-    fn visit<E: perdura::Engine<perdura::Mapped>>(
-        self,
-        heap: &Heap<perdura::Mapped, E>,
-    ) -> Outcome {
-        load(self.likes, heap, self.progress)?;
-        let measured = measure(self.likes, heap, self.plan, self.progress)?;
-        self.likes.check(&mut heap.session()?)?;
-        println!("{:12} {:10.0} likes a second", E::NAME, measured.per_second());
-        Ok(())
-    }
 }
 
 /// On a simulated machine, timed by its clock: a program on each of two cores.
 fn simulated(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
-    let limit = 64 << 20;
     let options = perdura_machine::Options {
         cores: Some(2),
-        limit,
+        limit: FORMAT.limit,
         keep: Keep::Visible,
         ..Default::default()
     };
     let machine = Arc::new(Machine::new(presets::load("optane")?, &[0; 64], options));
-    let format = Format { limit, log: None, id: 1, requires: None, checksums: false };
-    let heap = Heap::<Machine, RedoEngine<Machine>>::create(machine.clone(), format)?;
+    let heap = Heap::<Machine, RedoEngine<Machine>>::create(machine.clone(), FORMAT)?;
     let (likes, progress) = (likes(), Progress::default());
     load(&likes, &heap, &progress)?;
     machine.start_measuring();
@@ -162,8 +149,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pinned: false,
         window: 1,
     };
-    for engine in [EngineKind::Undo, EngineKind::Redo, EngineKind::CcStm] {
-        native(engine, &plan)?;
-    }
+    native::<RedoEngine<_>>(&plan)?;
+    native::<UndoEngine<_>>(&plan)?;
     simulated(&plan)
 }

@@ -213,6 +213,8 @@ enum OperationEffect {
 impl<M: WordMap> Workload for Maps<M> {
     const KINDS: &'static [&'static str] = &["insert", "remove", "look-up"];
 
+    const STATIC: bool = true;
+
     fn load_size(&self) -> u64 {
         self.domain() * self.maps
     }

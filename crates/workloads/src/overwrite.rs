@@ -65,6 +65,8 @@ pub(crate) fn check_blocks(tx: &mut dyn Tx, directory: u64, visit: &mut Visit<'_
 impl Workload for Overwrite {
     const KINDS: &'static [&'static str] = &["overwrite"];
 
+    const STATIC: bool = true;
+
     fn load_size(&self) -> u64 {
         self.values
     }

@@ -157,6 +157,10 @@ pub trait Workload: Sync {
     /// operations as that takes, whatever the plan says.
     const ENDS: bool = false;
 
+    /// Whether native benchmarks compile its transactions for each engine, so that no access is dispatched at run time:
+    /// for workloads whose native times are compared. Each takes minutes to build; the others are compiled once.
+    const STATIC: bool = false;
+
     /// Records that [`load`](Workload::load) makes, for a progress bar.
     fn load_size(&self) -> u64;
 

@@ -113,6 +113,8 @@ pub fn swap<T: Tx + ?Sized>(tx: &mut T, array: u64, pairs: &[Pair]) -> Result<()
 impl Workload for Sps {
     const KINDS: &'static [&'static str] = &["swap"];
 
+    const STATIC: bool = true;
+
     fn load_size(&self) -> u64 {
         self.entries
     }

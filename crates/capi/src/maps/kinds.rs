@@ -254,7 +254,7 @@ maps! {
                 Bound::Excluded(key) => K::of(key, "key").map(Bound::Excluded),
                 Bound::Unbounded => Ok(Bound::Unbounded),
             });
-            Ok(Box::new(self.range(tx, (low?, high?))?))
+            Ok(Box::new(self.cursor(tx, (low?, high?))?))
         }
     }
 }

@@ -79,6 +79,7 @@ impl<'a> Ours<'a> {
             domain: self.domain,
             knobs: Knobs::default(),
             emptied: false,
+            unflushed: false,
         };
         let label = self.engine.name();
         let run = engine::run(label, self.engine, site, pool, &workload?, &plan, self.progress)?;

@@ -4,11 +4,10 @@ use super::knobs::Knobs;
 use super::site::Site;
 use super::watch;
 use crate::failure::{Failure, Outcome};
-use perdura::{
-    AnyHeap, Domain, Engine, EngineKind, Format, Heap, Memory, OnEngine, Options, Pool, Visitor,
-};
-use perdura_memory::{AnyMemory, MapOptions, Mapped, PAGE, Unflushed};
+use perdura::{AnyHeap, Domain, Engine, EngineKind, Format, Heap, OnEngine, Options, Visitor};
+use perdura_memory::{MapOptions, Mapped, PAGE};
 use perdura_workloads::{Measured, Plan, Progress, Store, Submit, Workload};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +23,8 @@ pub(crate) struct PoolPlan {
     /// Whether the log is emptied before and after the measured transactions, with the time for the latter included:
     /// so that no log is left over for later transactions to pay for.
     pub(crate) emptied: bool,
+    /// Whether write-backs, streams and fences are left out, to measure their cost: the pool is unusable afterwards.
+    pub(crate) unflushed: bool,
 }
 
 /// One run, checked.
@@ -46,50 +47,17 @@ pub(crate) fn run<W: Workload>(
     plan: &Plan,
     progress: &Progress,
 ) -> Outcome<Run> {
-    let (path, emptied) = (site.fresh_pool()?, pool.emptied);
-    let mut options = Options::new().engine(engine).domain(pool.domain).size(pool.limit);
-    options = options.tuning(pool.knobs.tuning()).checksums(pool.knobs.checksums);
-    if let Some(log) = pool.knobs.log {
-        options = options.log(log);
-    }
-    let pool = options.create(&path).map_err(|error| Failure::at(&path, error))?;
-    let memory = pool.memory().describe();
-    let phases = Phases { label, workload, plan, progress, emptied };
-    let (measured, load_seconds) = phases.on_pool(&pool)?;
-    pool.close()?;
-    Ok(Run { measured, load_seconds, memory })
-}
-
-/// The same without write-backs, streams and fences, to measure their cost: the pool is unusable afterwards.
-pub(crate) fn run_unflushed<W: Workload>(
-    label: &str,
-    engine: EngineKind,
-    site: &Site,
-    pool: PoolPlan,
-    workload: &W,
-    plan: &Plan,
-    progress: &Progress,
-) -> Outcome<Run> {
-    let (path, emptied) = (site.fresh_pool()?, pool.emptied);
-    let map = MapOptions { domain: pool.domain, limit: pool.limit };
-    let mapped = Mapped::create(&path, PAGE, map).map_err(|error| Failure::at(&path, error))?;
-    let memory = format!("{}; nothing written back or fenced", mapped.describe());
-    let mapped = Arc::new(mapped);
-    let phases = Phases { label, workload, plan, progress, emptied };
-    let (measured, load_seconds) = if cfg!(debug_assertions) {
-        let memory = Arc::new(Unflushed::new(Arc::new(AnyMemory::new(mapped))));
-        let heap = engine.run(Fresh { memory, pool })?;
-        phases.through(&*heap, &*heap)?
+    let path = site.fresh_pool()?;
+    let phases = Phases { label, workload, plan, progress, emptied: pool.emptied };
+    if pool.unflushed {
+        phases.unflushed(engine, &path, pool)
     } else {
-        let memory = Arc::new(Unflushed::new(mapped));
-        engine.run(Unfenced { phases, fresh: Fresh { memory, pool } })?
-    };
-    Ok(Run { measured, load_seconds, memory })
+        phases.on_pool(engine, &path, pool)
+    }
 }
 
-/// The measurement. A release build compiles it for each engine: a benchmark must not include the cost of dynamic
-/// dispatch. A debug build's figures mean nothing, and each workload takes minutes to compile for each engine: there,
-/// one copy serves all engines.
+/// The measurement. Where [`Workload::STATIC`] says so, a release build compiles the measured transactions for each
+/// engine. A debug build's figures mean nothing: there, one copy serves all engines.
 struct Phases<'a, W> {
     label: &'a str,
     workload: &'a W,
@@ -99,15 +67,40 @@ struct Phases<'a, W> {
 }
 
 impl<W: Workload> Phases<'_, W> {
-    fn on_pool(self, pool: &Pool) -> Outcome<(Measured, f64)> {
-        if cfg!(debug_assertions) {
-            pool.visit(Erased(Box::new(|heap| self.through(heap, heap))))
+    fn on_pool(self, engine: EngineKind, path: &Path, plan: PoolPlan) -> Outcome<Run> {
+        let PoolPlan { limit, domain, knobs, .. } = plan;
+        let mut options = Options::new().engine(engine).domain(domain).size(limit);
+        options = options.tuning(knobs.tuning()).checksums(knobs.checksums);
+        if let Some(log) = knobs.log {
+            options = options.log(log);
+        }
+        let pool = options.create(path).map_err(|error| Failure::at(path, error))?;
+        let memory = pool.memory().describe();
+        let (measured, load_seconds) = pool.visit(self)?;
+        pool.close()?;
+        Ok(Run { measured, load_seconds, memory })
+    }
+
+    fn unflushed(self, engine: EngineKind, path: &Path, plan: PoolPlan) -> Outcome<Run> {
+        let map = MapOptions { domain: plan.domain, limit: plan.limit };
+        let mapped = Mapped::create(path, PAGE, map).map_err(|error| Failure::at(path, error))?;
+        let memory = format!("{}; nothing written back or fenced", mapped.describe());
+        let mapped = Arc::new(mapped.unflushed());
+        let (measured, load_seconds) = engine.run(Unflushed { phases: self, mapped, plan })?;
+        Ok(Run { measured, load_seconds, memory })
+    }
+
+    fn on_heap<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Outcome<(Measured, f64)> {
+        if cfg!(debug_assertions) || !W::STATIC {
+            let erased: &dyn AnyHeap = heap;
+            self.through(erased, erased)
         } else {
-            pool.visit(self)
+            self.through(heap, heap)
         }
     }
 
-    /// Runs the transactions through `store`, which is `heap` itself or a view of it.
+    /// Runs the measured transactions through `store`, which is `heap`; the others, compiled once for all engines,
+    /// through `heap`.
     fn through<S: ?Sized + Store<Session: Submit>>(
         self,
         store: &S,
@@ -116,7 +109,7 @@ impl<W: Workload> Phases<'_, W> {
         let Phases { label, workload, plan, progress, emptied } = self;
         let start = Instant::now();
         watch::with_bar(&format!("{label}: loading"), workload.load_size(), progress, || {
-            perdura_workloads::load(workload, store, progress)
+            perdura_workloads::load(workload, heap, progress)
         })?;
         let load_seconds = start.elapsed().as_secs_f64();
         let operations = plan.operations + plan.warm_up;
@@ -130,7 +123,6 @@ impl<W: Workload> Phases<'_, W> {
         if emptied {
             measured.counters += heap.empty_log()?;
         }
-        // Not timed: compiled once for all engines.
         workload.check(&mut heap.session()?)?;
         Ok((measured, load_seconds))
     }
@@ -140,61 +132,27 @@ impl<W: Workload> Visitor for Phases<'_, W> {
     type Output = Outcome<(Measured, f64)>;
 
     fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output {
-        self.through(heap, heap)
+        self.on_heap(heap)
     }
 }
 
-/// Code that runs on a heap of any engine.
-type OnHeap<'a> = dyn FnOnce(&dyn AnyHeap) -> Outcome<(Measured, f64)> + 'a;
+/// The phases on a memory without write-backs and fences, which no pool would be opened on.
+struct Unflushed<'a, W> {
+    phases: Phases<'a, W>,
+    mapped: Arc<Mapped>,
+    plan: PoolPlan,
+}
 
-/// A pool's heap, with its engine erased.
-struct Erased<'a>(Box<OnHeap<'a>>);
-
-impl Visitor for Erased<'_> {
+impl<W: Workload> OnEngine<Mapped> for Unflushed<'_, W> {
     type Output = Outcome<(Measured, f64)>;
 
-    fn visit<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Self::Output {
-        (self.0)(heap)
-    }
-}
-
-/// Creates a heap on a memory without requirements.
-struct Fresh<M> {
-    memory: Arc<M>,
-    pool: PoolPlan,
-}
-
-impl<M: Memory + 'static> Fresh<M> {
-    fn heap<E: Engine<M>>(self) -> Outcome<Heap<M, E>> {
-        let PoolPlan { limit, knobs, .. } = self.pool;
+    fn run<E: Engine<Mapped>>(self) -> Self::Output {
+        let PoolPlan { limit, knobs, .. } = self.plan;
         let (log, checksums) = (knobs.log, knobs.checksums);
         let format = Format { limit, log, id: 1, requires: None, checksums };
-        let heap = Heap::<_, E>::create(self.memory, format);
+        let heap = Heap::<_, E>::create(self.mapped, format);
         let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
         heap.tune(&knobs.tuning());
-        Ok(heap)
-    }
-}
-
-impl<M: Memory + 'static> OnEngine<M> for Fresh<M> {
-    type Output = Outcome<Box<dyn AnyHeap>>;
-
-    fn run<E: Engine<M>>(self) -> Self::Output {
-        Ok(Box::new(self.heap::<E>()?))
-    }
-}
-
-/// The phases on it.
-struct Unfenced<'a, W, M> {
-    phases: Phases<'a, W>,
-    fresh: Fresh<M>,
-}
-
-impl<W: Workload, M: Memory + 'static> OnEngine<M> for Unfenced<'_, W, M> {
-    type Output = Outcome<(Measured, f64)>;
-
-    fn run<E: Engine<M>>(self) -> Self::Output {
-        let heap = self.fresh.heap::<E>()?;
-        self.phases.through(&heap, &heap)
+        self.phases.on_heap(&heap)
     }
 }

@@ -77,7 +77,8 @@ fn run_some<W: Workload>(
         "there is nothing to measure in 0 operations; give --operations more",
     )?;
     let limit = common.pool_bytes(case.data_bytes, knobs);
-    let pool = PoolPlan { limit, domain: common.domain.0, knobs: *knobs, emptied: false };
+    let (domain, knobs) = (common.domain.0, *knobs);
+    let pool = PoolPlan { limit, domain, knobs, emptied: false, unflushed: false };
     let seed = common.seed();
     let warm_up = if W::ENDS { 0 } else { threads.warm_up.unwrap_or(case.operations / 10) };
     let mut baseline = Vec::new();
@@ -125,7 +126,7 @@ fn run_some<W: Workload>(
         arrivals_per_second: threads.rate,
         pinned: threads.pin,
         window: threads.window,
-        tuning: *knobs,
+        tuning: knobs,
         warm_up,
         line_and_fence_ns: Spread::of(baseline),
         ended_early: progress.is_stopped(),

@@ -107,11 +107,11 @@ impl On<'_> {
         };
         let knobs = job.setting.tuning;
         let emptied = plan.kind == Kind::Flushes;
-        let pool =
-            PoolPlan { limit: plenty(bytes, &knobs), domain: job.part.domain, knobs, emptied };
-        let run = if job.unflushed { engine::run_unflushed } else { engine::run };
+        let (limit, domain) = (plenty(bytes, &knobs), job.part.domain);
+        let pool = PoolPlan { limit, domain, knobs, emptied, unflushed: job.unflushed };
         let engine = self.engine.engine;
-        let run = run(self.label, engine, &stage.site, pool, workload, &work, &stage.progress)?;
+        let run =
+            engine::run(self.label, engine, &stage.site, pool, workload, &work, &stage.progress)?;
         let measured = run.measured;
         let overall = measured.overall.as_ref();
         Ok(Sample {

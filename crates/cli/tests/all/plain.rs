@@ -39,7 +39,7 @@ fn faster(machine: &str, workload: &str, ops: &str, entries: &str) -> Vec<String
 fn nothing_is_faster_than_stores_alone() {
     let (ops, entries) = (number("PERDURA_PLAIN_OPS", 40), number("PERDURA_PLAIN_ENTRIES", 256));
     let (ops, entries) = (ops.as_str(), entries.as_str());
-    let some: usize = number("PERDURA_PLAIN_WORKLOADS", 3).parse().expect("a number");
+    let some: usize = number("PERDURA_PLAIN_WORKLOADS", 2).parse().expect("a number");
     let of_workload = |index: usize| {
         let each = perdura_machine::presets::names().enumerate();
         let its = each.filter(|(turn, _)| (index + turn) % WORKLOADS.len() < some);

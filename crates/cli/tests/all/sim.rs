@@ -16,7 +16,7 @@ fn json(arguments: &[&str]) -> Value {
 
 #[test]
 fn ycsb_over_the_store_is_the_same_each_time() {
-    for letter in ["a", "b", "c", "d", "e", "f"] {
+    for letter in ["a", "e"] {
         let workload = format!("ycsb-{letter}");
         let store = ["--machine", "tiny", "--workload", &workload, "--over", "store"];
         let report = json(&store);

@@ -264,7 +264,7 @@ impl Eq for Total {}
 /// films.insert(tx, (1927, b"Metropolis"), ())?;
 /// films.insert(tx, (1922, b"Nosferatu"), ())?;
 /// films.insert(tx, (1927, b"Wings"), ())?;
-/// let year = films.iter(tx, (1927, b"".as_slice())..(1928, b"".as_slice()))?;
+/// let year = films.range(tx, (1927, b"".as_slice())..(1928, b"".as_slice()))?;
 /// assert_eq!(year.count(), 2);
 /// # Ok(())
 /// # }).unwrap();

@@ -77,17 +77,17 @@ fn iterators_give_each_entry_once() -> Result<()> {
                 list.push(tx, key * 2)?;
             }
             let all: Vec<_> = (0..count).map(|key| (key * 2, key)).collect();
-            assert_eq!(map.iter(tx, ..)?.collect::<Result<Vec<_>>>()?, all);
-            let mut back = map.iter(tx, ..)?.rev().collect::<Result<Vec<_>>>()?;
+            assert_eq!(map.iter(tx)?.collect::<Result<Vec<_>>>()?, all);
+            let mut back = map.iter(tx)?.rev().collect::<Result<Vec<_>>>()?;
             back.reverse();
             assert_eq!(back, all);
-            let part = map.iter(tx, 3..=10)?.collect::<Result<Vec<_>>>()?;
+            let part = map.range(tx, 3..=10)?.collect::<Result<Vec<_>>>()?;
             assert_eq!(
                 part,
                 all.iter().copied().filter(|(key, _)| (3..=10).contains(key)).collect::<Vec<_>>()
             );
             // From both ends, until they meet.
-            let (mut ends, mut met) = (map.iter(tx, ..)?, Vec::new());
+            let (mut ends, mut met) = (map.iter(tx)?, Vec::new());
             while let Some(first) = ends.next().transpose()? {
                 met.push(first);
                 met.extend(ends.next_back().transpose()?);
@@ -95,7 +95,7 @@ fn iterators_give_each_entry_once() -> Result<()> {
             assert!(ends.next().is_none() && ends.next_back().is_none());
             met.sort_unstable();
             assert_eq!(met, all);
-            let mut unordered = hash.iter(tx).collect::<Result<Vec<_>>>()?;
+            let mut unordered = hash.iter(tx)?.collect::<Result<Vec<_>>>()?;
             unordered.sort_unstable();
             assert_eq!(unordered, all);
             let items = list.iter(tx)?.collect::<Result<Vec<_>>>()?;
@@ -153,10 +153,10 @@ fn a_transaction_that_is_a_value_is_rolled_back_unless_it_commits() {
         {
             let mut tx = session.begin_write().unwrap();
             words.insert(&mut tx, b"two", 2).unwrap();
-            let mut cursor = words.iter(&mut tx).count();
+            let mut cursor = words.iter(&mut tx).unwrap().count();
             assert_eq!(cursor, 2);
             drop(tx);
-            cursor = words.iter(&mut session.begin_read().unwrap()).count();
+            cursor = words.iter(&mut session.begin_read().unwrap()).unwrap().count();
             assert_eq!(cursor, 1);
         }
         let mut read = session.begin_read().unwrap();

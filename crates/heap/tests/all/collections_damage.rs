@@ -52,7 +52,7 @@ impl All {
         self.words.len(tx)?;
         self.ordered.rank(tx, (Total(word as f64), &key))?;
         self.ordered.nth(tx, word)?;
-        let mut cursor = self.plain.range(tx, word..)?;
+        let mut cursor = self.plain.cursor(tx, word..)?;
         while cursor.next(tx)?.is_some() {}
         while cursor.prev(tx)?.is_some() {}
         self.vector.get(tx, word)?;

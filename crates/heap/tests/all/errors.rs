@@ -291,7 +291,7 @@ fn mistakes_of_the_program() {
         |tx| {
             let map = OrderedMap::<u64, u64>::create(tx)?;
             map.insert(tx, 1, 1)?;
-            let mut cursor = map.range(tx, ..)?;
+            let mut cursor = map.cursor(tx, ..)?;
             map.insert(tx, 2, 2)?;
             cursor.next(tx).map(drop)
         },

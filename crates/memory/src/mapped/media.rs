@@ -147,6 +147,10 @@ impl<D: Device> Media<D> {
         &self.device
     }
 
+    pub(super) fn into_device(self) -> D {
+        self.device
+    }
+
     pub(super) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }

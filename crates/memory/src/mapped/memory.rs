@@ -20,7 +20,8 @@ impl Mapped {
         match &self.mode {
             WriteBackMode::Lines(_, file)
             | WriteBackMode::Stores(file)
-            | WriteBackMode::ReadOnly(file) => file,
+            | WriteBackMode::ReadOnly(file)
+            | WriteBackMode::Unflushed(file) => file,
             WriteBackMode::Media(media) => &media.device().file,
         }
     }
@@ -32,7 +33,9 @@ impl Mapped {
         let recorded = match &self.mode {
             WriteBackMode::Media(media) => media.device().recorder.is_some(),
             WriteBackMode::ReadOnly(_) => true,
-            WriteBackMode::Lines(..) | WriteBackMode::Stores(_) => false,
+            WriteBackMode::Lines(..) | WriteBackMode::Stores(_) | WriteBackMode::Unflushed(_) => {
+                false
+            }
         };
         !recorded && self.backing == Backing::Block && !self.keeps_space.load(Ordering::Relaxed)
     }
@@ -64,7 +67,8 @@ impl Mapped {
 
 // SAFETY: [base, base + len) is mapped as long as `self` lives, and accessed by atomics only; `len` only ever grows.
 // Each mode keeps the durable image: `Lines` flushes and fences, `Stores` has caches that persist (or a domain that
-// promises nothing beyond the process), `Media` writes and syncs, and `ReadOnly` survives nothing and says so.
+// promises nothing beyond the process), `Media` writes and syncs, and `ReadOnly` and `Unflushed` survive nothing and
+// say so.
 unsafe impl Memory for Mapped {
     fn domain(&self) -> Domain {
         self.domain
@@ -165,6 +169,11 @@ unsafe impl Memory for Mapped {
             }
             // SAFETY: in bounds by the caller's contract.
             unsafe { media.write_back(self.base, at, from.len() as u64 * 8) };
+        } else if let WriteBackMode::Unflushed(_) = self.mode {
+            // SAFETY: words are bytes, eight each.
+            let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), from.len() * 8) };
+            // SAFETY: in bounds by the caller's contract.
+            unsafe { self.copy_in_unchecked(at, bytes) }
         } else {
             // SAFETY: in bounds and whole lines by the caller's contract; the features are this
             // machine's.
@@ -196,7 +205,8 @@ unsafe impl Memory for Mapped {
             }
             // SAFETY: as above; the base is aligned to far more than a line.
             WriteBackMode::Media(media) => unsafe { media.write_back(self.base, at, len) },
-            WriteBackMode::Stores(_) | WriteBackMode::ReadOnly(_) => {}
+            WriteBackMode::Stores(_) | WriteBackMode::ReadOnly(_) | WriteBackMode::Unflushed(_) => {
+            }
         }
     }
 
@@ -206,7 +216,7 @@ unsafe impl Memory for Mapped {
             // Also where caches persist: non-temporal stores are not in them yet.
             WriteBackMode::Lines(..) | WriteBackMode::Stores(_) => flush::fence(),
             WriteBackMode::Media(media) => media.fence(),
-            WriteBackMode::ReadOnly(_) => {}
+            WriteBackMode::ReadOnly(_) | WriteBackMode::Unflushed(_) => {}
         }
     }
 

@@ -98,6 +98,8 @@ enum WriteBackMode {
     Media(Box<Media<PoolFile>>),
     /// Nothing ever reaches the file.
     ReadOnly(File),
+    /// Write-backs and fences do nothing, and streams are stored through the caches.
+    Unflushed(File),
 }
 
 // SAFETY: `base` points into the reservation that the struct owns; all access through it is
@@ -274,6 +276,20 @@ impl Mapped {
             keeps_space: AtomicBool::new(false),
             start: Instant::now(),
         })
+    }
+
+    /// The same memory without its write-backs, streams and fences, to measure what they cost: engines do the same on
+    /// it, since its domain is the same, but nothing on it is durable. See also [`Unflushed`](crate::Unflushed).
+    pub fn unflushed(mut self) -> Self {
+        self.mode = WriteBackMode::Unflushed(match self.mode {
+            WriteBackMode::Lines(_, file)
+            | WriteBackMode::Stores(file)
+            | WriteBackMode::ReadOnly(file)
+            | WriteBackMode::Unflushed(file) => file,
+            WriteBackMode::Media(media) => media.into_device().file,
+        });
+        self.survives = Survives::Nothing;
+        self
     }
 
     /// What the file lives on.

@@ -243,7 +243,7 @@ impl Records for Plain {
     ) -> Result<()> {
         let Some((_, order)) = self.sorted(tx, key)? else { return Ok(()) };
         let first = (Total(from + 0.0), b"".as_slice());
-        let mut cursor = order.range(tx, first..)?;
+        let mut cursor = order.cursor(tx, first..)?;
         while let Some(((score, member), ())) = cursor.next(tx)? {
             if !each(score.0, &member) {
                 break;

@@ -175,6 +175,8 @@ impl<T: Table> YcsbOn<T> {
 impl<T: Table> Workload for YcsbOn<T> {
     const KINDS: &'static [&'static str] = Kind::NAMES;
 
+    const STATIC: bool = true;
+
     fn load_size(&self) -> u64 {
         self.options.records
     }

@@ -88,7 +88,7 @@ impl Table for Own {
         mut each: impl FnMut(&mut X, &[u8], u64) -> Result<()>,
     ) -> Result<()> {
         let Some(index) = self.index else { return Ok(()) };
-        let mut cursor = index.range(tx, key..)?;
+        let mut cursor = index.cursor(tx, key..)?;
         for _ in 0..limit {
             let Some((key, at)) = cursor.next(tx)? else { break };
             each(tx, &key, at)?;

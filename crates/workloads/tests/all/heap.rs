@@ -1,25 +1,8 @@
 //! Heaps with their engine and memory type erased, so that code for all of them is compiled once.
 
-use perdura::{AnyHeap, Engine, EngineKind, Format, Heap, OnEngine, Opening};
+use perdura::{AnyHeap, EngineKind, Format, Opening};
 use perdura_memory::{AnyMemory, Memory, Ram};
 use std::sync::Arc;
-
-struct Make {
-    memory: Arc<AnyMemory>,
-    new: Option<Format>,
-}
-
-impl OnEngine<AnyMemory> for Make {
-    type Output = Box<dyn AnyHeap>;
-
-    fn run<E: Engine<AnyMemory>>(self) -> Self::Output {
-        let heap = match self.new {
-            Some(format) => Heap::<_, E>::create(self.memory, format),
-            None => Heap::open(self.memory, Opening::default()),
-        };
-        Box::new(heap.expect("a heap"))
-    }
-}
 
 /// An empty heap, with a log of this many bytes.
 pub(crate) fn create(
@@ -28,13 +11,14 @@ pub(crate) fn create(
     log: Option<u64>,
 ) -> Box<dyn AnyHeap> {
     let limit = memory.limit();
-    let new = Some(Format { limit, log, id: 1, requires: None, checksums: false });
-    engine.run(Make { memory: Arc::new(AnyMemory::new(memory)), new })
+    let format = Format { limit, log, id: 1, requires: None, checksums: false };
+    <dyn AnyHeap>::create(engine, Arc::new(AnyMemory::new(memory)), format).expect("a heap")
 }
 
 /// The heap that is there.
 pub(crate) fn open(engine: EngineKind, memory: Arc<dyn Memory>) -> Box<dyn AnyHeap> {
-    engine.run(Make { memory: Arc::new(AnyMemory::new(memory)), new: None })
+    let memory = Arc::new(AnyMemory::new(memory));
+    <dyn AnyHeap>::open(engine, memory, Opening::default()).expect("a heap")
 }
 
 /// An empty heap in plain memory.

@@ -21,8 +21,9 @@ pub struct Iter<'t, K: Item, V: Item, T: ?Sized, const COUNTED: bool> {
 }
 
 impl<'t, K: Item, V: Item, T: Tx + ?Sized, const COUNTED: bool> Iter<'t, K, V, T, COUNTED> {
-    pub(super) fn new(tx: &'t mut T, map: HashMap<K, V, COUNTED>) -> Self {
-        Iter { tx, map, found: Vec::new().into_iter(), cursor: Some(0) }
+    pub(super) fn new(tx: &'t mut T, map: HashMap<K, V, COUNTED>) -> Result<Self> {
+        let (cursor, found) = map.scan(tx, 0, SOME)?;
+        Ok(Iter { tx, map, found: found.into_iter(), cursor: (cursor != 0).then_some(cursor) })
     }
 }
 

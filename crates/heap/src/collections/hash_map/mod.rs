@@ -361,7 +361,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// ages.insert(tx, b"ada", 36)?;
     /// ages.insert(tx, b"grace", 85)?;
     /// let mut sum = 0;
-    /// for entry in ages.iter(tx) {
+    /// for entry in ages.iter(tx)? {
     ///     let (_name, age) = entry?;
     ///     sum += age;
     /// }
@@ -369,7 +369,10 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// # Ok(())
     /// # }).unwrap();
     /// ```
-    pub fn iter<T: Tx + ?Sized>(self, tx: &mut T) -> Iter<'_, K, V, T, COUNTED> {
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn iter<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Iter<'_, K, V, T, COUNTED>> {
         Iter::new(tx, self)
     }
 

@@ -153,7 +153,7 @@ where
         })
     };
     let wanted: Vec<_> = model.iter().filter(|entry| inside(entry.0)).collect();
-    let mut cursor = map.range(tx, (low.map(K::borrow), high.map(K::borrow)))?;
+    let mut cursor = map.cursor(tx, (low.map(K::borrow), high.map(K::borrow)))?;
     let mut place = 0;
     if rng.below(2) == 0 {
         (cursor, place) = (cursor.at_end(), wanted.len());

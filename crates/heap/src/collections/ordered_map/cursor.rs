@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 ///     map.insert(tx, key, 0)?;
 /// }
 /// // Unlike an iterator, a cursor lets values be changed on the way.
-/// let mut cursor = map.range(tx, 3..6)?;
+/// let mut cursor = map.cursor(tx, 3..6)?;
 /// while let Some((key, value)) = cursor.next(tx)? {
 ///     map.insert(tx, key, value + key)?;
 /// }

@@ -48,7 +48,7 @@ const COUNTED_FLAG: u64 = 1;
 /// events.insert(tx, 1969, b"moon")?;
 /// events.insert(tx, 1903, b"flight")?;
 /// assert_eq!(events.first(tx)?, Some((1903, b"flight".to_vec())));
-/// assert_eq!(events.iter(tx, 1950..)?.count(), 1);
+/// assert_eq!(events.range(tx, 1950..)?.count(), 1);
 /// # Ok(())
 /// # }).unwrap();
 /// ```
@@ -240,7 +240,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// # Errors
     /// `Corrupt` if the map is damaged.
     pub fn first<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        self.range(tx, ..)?.next(tx)
+        self.cursor(tx, ..)?.next(tx)
     }
 
     /// The entry with the greatest key.
@@ -248,7 +248,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// # Errors
     /// `Corrupt` if the map is damaged.
     pub fn last<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
-        self.range(tx, ..)?.at_end().prev(tx)
+        self.cursor(tx, ..)?.at_end().prev(tx)
     }
 
     /// The entries whose keys are in a range: a cursor before the first of them. For the other
@@ -256,7 +256,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
-    pub fn range<'k, T: Tx + ?Sized>(
+    pub fn cursor<'k, T: Tx + ?Sized>(
         self,
         tx: &mut T,
         range: impl RangeBounds<K::Ref<'k>>,
@@ -276,7 +276,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     }
 
     /// Iterates over the entries whose keys are in a range, from either end. While the iterator lives, the transaction
-    /// can do nothing else; with a [`Cursor`] ([`range`](OrderedMap::range)) it can.
+    /// can do nothing else; with a [`cursor`](OrderedMap::cursor) it can.
     ///
     /// ```
     /// use perdura::TxExt;
@@ -287,9 +287,9 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// for (price, name) in [(30, "pear"), (10, "apple"), (20, "plum")] {
     ///     prices.insert(tx, price, name.as_bytes())?;
     /// }
-    /// let cheap: perdura::Result<Vec<_>> = prices.iter(tx, ..=20)?.collect();
+    /// let cheap: perdura::Result<Vec<_>> = prices.range(tx, ..=20)?.collect();
     /// assert_eq!(cheap?, [(10, b"apple".to_vec()), (20, b"plum".to_vec())]);
-    /// let dearest = prices.iter(tx, ..)?.next_back().transpose()?;
+    /// let dearest = prices.iter(tx)?.next_back().transpose()?;
     /// assert_eq!(dearest, Some((30, b"pear".to_vec())));
     /// # Ok(())
     /// # }).unwrap();
@@ -297,13 +297,21 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
-    pub fn iter<'t, 'k, T: Tx + ?Sized>(
+    pub fn range<'t, 'k, T: Tx + ?Sized>(
         self,
         tx: &'t mut T,
         range: impl RangeBounds<K::Ref<'k>>,
     ) -> Result<Iter<'t, K, V, T>> {
-        let range = self.range(tx, range)?;
+        let range = self.cursor(tx, range)?;
         Ok(Iter::new(tx, range))
+    }
+
+    /// Iterates over all entries: the [`range`](OrderedMap::range) without bounds.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn iter<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Iter<'_, K, V, T>> {
+        self.range(tx, ..)
     }
 
     /// Calls `each` with every entry, in order; an error that it returns ends the walk.
@@ -315,7 +323,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         tx: &mut T,
         each: &mut dyn FnMut(K::Owned, V::Owned) -> Result<()>,
     ) -> Result<()> {
-        let mut cursor = self.range(tx, ..)?;
+        let mut cursor = self.cursor(tx, ..)?;
         while let Some((key, value)) = cursor.next(tx)? {
             each(key, value)?;
         }
@@ -402,7 +410,7 @@ impl<K: OrderedItem, V: Item> OrderedMap<K, V, true> {
     pub fn at_index<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<Cursor<K, V>> {
         let tree = self.tree(tx)?;
         let place = Path::to_index(tx, &tree, index)?;
-        Ok(self.range(tx, ..)?.placed(place))
+        Ok(self.cursor(tx, ..)?.placed(place))
     }
 }
 

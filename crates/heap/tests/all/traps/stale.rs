@@ -25,7 +25,7 @@ fn a_stale_cursor_is_refused() {
                 .transaction(|tx| {
                     let map = filled(tx, (0..count).map(|key| key * 10))?;
                     let begun = |tx: &mut dyn Tx| {
-                        let mut cursor = map.range(tx, ..)?;
+                        let mut cursor = map.cursor(tx, ..)?;
                         assert_eq!(cursor.next(tx)?, Some((0, 0)));
                         Ok::<_, Error>(cursor)
                     };
@@ -48,11 +48,11 @@ fn a_stale_cursor_is_refused() {
                     let mut cursor = begun(tx)?;
                     map.clear(tx)?;
                     is_misuse(&cursor.next(tx));
-                    let mut empty = map.range(tx, ..)?;
+                    let mut empty = map.cursor(tx, ..)?;
                     assert_eq!(empty.next(tx)?, None);
                     map.insert(tx, 1, 1)?;
                     is_misuse(&empty.next(tx));
-                    let mut cursor = map.range(tx, ..)?;
+                    let mut cursor = map.cursor(tx, ..)?;
                     map.destroy(tx)?;
                     is_misuse(&cursor.next(tx));
                     is_misuse(&map.get(tx, 1));
@@ -78,7 +78,7 @@ fn a_cursor_that_is_not_refused_is_right() {
             let map = filled(tx, (0..400).map(|key| key * 10))?;
             let low = random(2000);
             let high = low + random(2000);
-            let mut cursor = map.range(tx, low..high)?;
+            let mut cursor = map.cursor(tx, low..high)?;
             let mut last = None;
             let (mut stale, mut ended) = (false, false);
             while !stale && !ended {
@@ -89,7 +89,7 @@ fn a_cursor_that_is_not_refused_is_right() {
                     }
                 }
                 let from = last.map_or(Included(low), Excluded);
-                let expected = map.range(tx, (from, Excluded(high)))?.next(tx)?;
+                let expected = map.cursor(tx, (from, Excluded(high)))?.next(tx)?;
                 match cursor.next(tx) {
                     Ok(entry) => {
                         assert_eq!(entry, expected, "seed {seed}");
@@ -113,7 +113,7 @@ fn a_cursor_outlives_its_transaction_as_long_as_it_fits() {
     on_every_engine(|pool| {
         let mut handle = pool.session().unwrap();
         let map = handle.transaction(|tx| filled(tx, 0..100)).unwrap();
-        let mut cursor = handle.read(|tx| map.range(tx, ..)).unwrap();
+        let mut cursor = handle.read(|tx| map.cursor(tx, ..)).unwrap();
         for key in 0..5 {
             assert_eq!(handle.read(|tx| cursor.next(tx)).unwrap(), Some((key, key)));
         }
@@ -145,7 +145,7 @@ fn what_is_of_another_pool_is_no_damage() {
         Ok((hash, filled(tx, 0..50)?, vector, blob))
     };
     let (hash, ordered, vector, blob) = a.session().unwrap().transaction(make).unwrap();
-    let cursor = |tx: &mut dyn Tx| ordered.range(tx, ..);
+    let cursor = |tx: &mut dyn Tx| ordered.cursor(tx, ..);
     let mut cursor = a.session().unwrap().read(cursor).unwrap();
     let tries = &mut |tx: &mut dyn Tx| {
         is_misuse(&hash.get(tx, b"key"));
