@@ -1,7 +1,7 @@
 //! A workload of one's own, on a file with several engines, and on a simulated machine.
 //!
 //! It needs no change to this project: another program depends on `perdura-workloads` and `perdura-machine`. An engine of one's
-//! own is another type in place of `RedoEngine`: whatever implements `perdura::Engine`.
+//! own is another type in place of `RedoEngine`: `crates/crashtest/examples/own_engine.rs` has one.
 
 use perdura::collections::HashMap;
 use perdura::{Engine, Format, Heap, Mapped, RedoEngine, TxExt, UndoEngine};
