@@ -5,11 +5,14 @@
 mod own_engine;
 
 use own_engine::own_structure::Bank;
-use perdura_crashtest::check::{check, replay};
+use perdura_crashtest::check::{Check, check, replay};
+use perdura_crashtest::{Case, Points};
 
 #[test]
 fn the_bug_of_the_example_is_found_and_shrunk() {
-    let report = check(&Bank(false)).unwrap_or_else(|failure| panic!("{failure}"));
+    let case = Case { points: Points::Random(10), ..Case::default() };
+    let few = Check { case, seeds: 1, ..Check::default() };
+    let report = few.run(&Bank(false)).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{report}");
     let bank = Bank(true);
     let failure = check(&bank).expect_err("a failure");
