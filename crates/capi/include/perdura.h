@@ -47,14 +47,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// It worked.
+// The call succeeded.
 #define PERDURA_OK 0
 
 // An invalid argument: an unknown mode, purpose or kind, a misaligned pointer, a text that is not
 // UTF-8, sizes that no pool can have.
 #define PERDURA_ERR_INVALID 1
 
-// A pointer that must not be null is.
+// A null pointer, where none is allowed.
 #define PERDURA_ERR_NULL 2
 
 // The pool, session, map or cursor is closed or deleted, or was never open.
@@ -69,13 +69,14 @@
 // No transaction is open, and one must be begun first.
 #define PERDURA_ERR_NO_TX 6
 
-// A change in a transaction that only reads.
+// A write in a transaction that only reads.
 #define PERDURA_ERR_READ_ONLY 7
 
-// The offset, or the bytes from there on, are not what this call may touch.
+// The offset is outside of the pool, or this call may not access the bytes there.
 #define PERDURA_ERR_OFFSET 8
 
-// An earlier call in the transaction failed: it was, or can only be, rolled back.
+// An earlier call in the transaction failed: the transaction was rolled back, or can only be
+// rolled back.
 #define PERDURA_ERR_ROLLED_BACK 9
 
 // No room is left: in the pool, on the disk, or in the address space.
@@ -84,7 +85,7 @@
 // The transaction is too large for the pool's log.
 #define PERDURA_ERR_TOO_LARGE 11
 
-// No further session, or pool, can be opened.
+// The limit of open sessions, or of open pools, is reached.
 #define PERDURA_ERR_TOO_MANY 12
 
 // The pool cannot be closed: sessions of it are open.
@@ -96,7 +97,7 @@
 // There is no such file.
 #define PERDURA_ERR_NOT_FOUND 15
 
-// There is a file already.
+// The file to create exists already.
 #define PERDURA_ERR_EXISTS 16
 
 // The operating system denies access.
@@ -114,10 +115,12 @@
 // The engine, or the persistence domain, is unknown or not available here.
 #define PERDURA_ERR_UNSUPPORTED 21
 
-// Transactions would outlive less than the pool asks for.
+// The memory is weaker than the pool requires: committed transactions would survive the death of
+// the process, for example, but no power cut.
 #define PERDURA_ERR_WEAKER 22
 
-// The pool was left by an engine without crash consistency: what it holds is undefined.
+// The pool was in use by an engine without crash consistency when its process ended: its contents
+// are undefined.
 #define PERDURA_ERR_NOT_CONSISTENT 23
 
 // The medium, or the operating system, failed.
@@ -126,17 +129,17 @@
 // The pool was opened before this process was forked: only the parent may use it.
 #define PERDURA_ERR_FORKED 25
 
-// The library has failed inside: a bug of the library. A session that this happened in can only
-// be closed.
+// A bug of the library made the call fail. If it happened in a session, this session can only be
+// closed.
 #define PERDURA_ERR_PANIC 26
 
-// Something else: see the message.
+// Another failure: see the message.
 #define PERDURA_ERR_OTHER 27
 
-// What has this name is no map, or a map of another kind or with keys or values of another type.
+// The root of this name is no map, or a map of another kind or of other types of keys or values.
 #define PERDURA_ERR_TYPE 28
 
-// The cursor's place is gone: entries were inserted or removed since.
+// The cursor has lost its place: entries were inserted or removed since.
 #define PERDURA_ERR_STALE 29
 
 // A transaction that only reads, while others may read too.

@@ -1,13 +1,13 @@
-//! What functions return. The numbers stay the same from version to version.
+//! The status codes that the C functions return, and a short text for each. A code's number never changes.
 
 use std::ffi::CStr;
 
-/// It worked.
+/// The call succeeded.
 pub const PERDURA_OK: i32 = 0;
 /// An invalid argument: an unknown mode, purpose or kind, a misaligned pointer, a text that is not
 /// UTF-8, sizes that no pool can have.
 pub const PERDURA_ERR_INVALID: i32 = 1;
-/// A pointer that must not be null is.
+/// A null pointer, where none is allowed.
 pub const PERDURA_ERR_NULL: i32 = 2;
 /// The pool, session, map or cursor is closed or deleted, or was never open.
 pub const PERDURA_ERR_HANDLE: i32 = 3;
@@ -17,17 +17,18 @@ pub const PERDURA_ERR_THREAD: i32 = 4;
 pub const PERDURA_ERR_TX_OPEN: i32 = 5;
 /// No transaction is open, and one must be begun first.
 pub const PERDURA_ERR_NO_TX: i32 = 6;
-/// A change in a transaction that only reads.
+/// A write in a transaction that only reads.
 pub const PERDURA_ERR_READ_ONLY: i32 = 7;
-/// The offset, or the bytes from there on, are not what this call may touch.
+/// The offset is outside of the pool, or this call may not access the bytes there.
 pub const PERDURA_ERR_OFFSET: i32 = 8;
-/// An earlier call in the transaction failed: it was, or can only be, rolled back.
+/// An earlier call in the transaction failed: the transaction was rolled back, or can only be
+/// rolled back.
 pub const PERDURA_ERR_ROLLED_BACK: i32 = 9;
 /// No room is left: in the pool, on the disk, or in the address space.
 pub const PERDURA_ERR_FULL: i32 = 10;
 /// The transaction is too large for the pool's log.
 pub const PERDURA_ERR_TOO_LARGE: i32 = 11;
-/// No further session, or pool, can be opened.
+/// The limit of open sessions, or of open pools, is reached.
 pub const PERDURA_ERR_TOO_MANY: i32 = 12;
 /// The pool cannot be closed: sessions of it are open.
 pub const PERDURA_ERR_BUSY: i32 = 13;
@@ -35,7 +36,7 @@ pub const PERDURA_ERR_BUSY: i32 = 13;
 pub const PERDURA_ERR_IN_USE: i32 = 14;
 /// There is no such file.
 pub const PERDURA_ERR_NOT_FOUND: i32 = 15;
-/// There is a file already.
+/// The file to create exists already.
 pub const PERDURA_ERR_EXISTS: i32 = 16;
 /// The operating system denies access.
 pub const PERDURA_ERR_PERMISSION: i32 = 17;
@@ -47,25 +48,27 @@ pub const PERDURA_ERR_VERSION: i32 = 19;
 pub const PERDURA_ERR_CORRUPT: i32 = 20;
 /// The engine, or the persistence domain, is unknown or not available here.
 pub const PERDURA_ERR_UNSUPPORTED: i32 = 21;
-/// Transactions would outlive less than the pool asks for.
+/// The memory is weaker than the pool requires: committed transactions would survive the death of
+/// the process, for example, but no power cut.
 pub const PERDURA_ERR_WEAKER: i32 = 22;
-/// The pool was left by an engine without crash consistency: what it holds is undefined.
+/// The pool was in use by an engine without crash consistency when its process ended: its contents
+/// are undefined.
 pub const PERDURA_ERR_NOT_CONSISTENT: i32 = 23;
 /// The medium, or the operating system, failed.
 pub const PERDURA_ERR_IO: i32 = 24;
 /// The pool was opened before this process was forked: only the parent may use it.
 pub const PERDURA_ERR_FORKED: i32 = 25;
-/// The library has failed inside: a bug of the library. A session that this happened in can only
-/// be closed.
+/// A bug of the library made the call fail. If it happened in a session, this session can only be
+/// closed.
 pub const PERDURA_ERR_PANIC: i32 = 26;
-/// Something else: see the message.
+/// Another failure: see the message.
 pub const PERDURA_ERR_OTHER: i32 = 27;
-/// What has this name is no map, or a map of another kind or with keys or values of another type.
+/// The root of this name is no map, or a map of another kind or of other types of keys or values.
 pub const PERDURA_ERR_TYPE: i32 = 28;
-/// The cursor's place is gone: entries were inserted or removed since.
+/// The cursor has lost its place: entries were inserted or removed since.
 pub const PERDURA_ERR_STALE: i32 = 29;
 
-/// Short texts, in the order of the codes.
+/// The text of each code, at the index that is its number.
 const TEXTS: [&CStr; 30] = [
     c"no error",
     c"an invalid argument",

@@ -8,7 +8,7 @@
 use crate::codes::*;
 use crate::fail::{Fail, Result};
 use crate::guard::{self, Catalogue, Guard};
-use crate::maps::Cursors;
+use crate::maps::cursors::Cursors;
 use crate::pools::{self, Shared};
 use crate::table::{Slot, Table};
 use perdura::{Handle, Mode, Ticket, Tx};

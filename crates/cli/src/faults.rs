@@ -7,7 +7,7 @@ use perdura_crashtest::{Losses, losses};
 use perdura_machine::Machine;
 use perdura_memory::random::SplitMix64;
 use perdura_workloads::Session;
-use perdura_workloads::window::Answers;
+use perdura_workloads::answers::Answers;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 

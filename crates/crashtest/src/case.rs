@@ -1,6 +1,5 @@
 //! One case: everything that determines a run, and so is needed to replay it.
 
-use crate::explore::mix;
 use crate::{Answers, Place};
 use perdura_machine::cache::Policy;
 use perdura_machine::{CallSite, Event, MachineConfig, Ps, Schedule, presets};
@@ -159,6 +158,38 @@ impl Case {
     }
 }
 
+/// How much of a case is explored.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// The most images of each crash point that are checked.
+    pub images: u64,
+    /// One in this many images is lived on, and cut again; 0: none.
+    pub again_every: u64,
+    /// Crash points of a life after recovery, and images of each.
+    pub again: (u64, u64),
+    /// How many lives follow one another.
+    pub depth: usize,
+    /// At one in this many crash points the process dies, too: another one opens the pool, and goes on until its power
+    /// is cut; 0: none.
+    pub deaths_every: u64,
+    /// Also checks pruned images, whose results must agree.
+    #[doc(hidden)]
+    pub check_pruning: bool,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            images: 24,
+            again_every: 40,
+            again: (24, 3),
+            depth: 2,
+            deaths_every: 12,
+            check_pruning: false,
+        }
+    }
+}
+
 /// The default number of operations of each core in a case with this seed: mostly few; resources run out only in longer
 /// lives, which are more frequent for engines that skip write-backs.
 pub fn usual_operations(seed: u64, skips: bool) -> usize {
@@ -183,4 +214,9 @@ pub fn schedule_name(schedule: Schedule) -> String {
         Schedule::Clock => "clock".to_owned(),
         Schedule::Seeded { every } => format!("{every}"),
     }
+}
+
+/// A random number that two numbers determine.
+pub(crate) fn mix(left: u64, right: u64) -> u64 {
+    SplitMix64::new(left.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ right).next()
 }

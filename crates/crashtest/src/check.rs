@@ -1,8 +1,8 @@
 //! Checks a custom structure in one call.
 
 use crate::case::STARTS;
-use crate::engines::{ENGINES, on_engine};
 use crate::replay::Choice;
+use crate::runner::{ENGINES, on_engine};
 use crate::shrink::{Effort, shrink};
 use crate::subjects::POLICIES;
 use crate::{Budget, Case, Failure, Points, Report, Runner, Subject, Watcher};

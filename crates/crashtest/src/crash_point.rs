@@ -3,8 +3,10 @@
 use crate::Subject;
 use crate::bench::Verified;
 use crate::candidates::Candidates;
-use crate::explore::{Exploration, Explorer, Problem, mix};
-use crate::life::World;
+use crate::case::mix;
+use crate::engine::World;
+use crate::explore::{Exploration, Explorer};
+use crate::failure::Problem;
 use crate::root_cause::{RootCause, is_named, root_cause};
 use crate::verify::{Expect, Verdict, verify};
 use perdura_machine::{CallSite, Event, Machine};

@@ -6,28 +6,15 @@
 //! in the processor's caches. After a sync that failed it is the same, except that the pages count as clean: no sync
 //! writes them again.
 
+use crate::Subject;
 use crate::candidates::Candidates;
-use crate::explore::{Exploration, Explorer, mix};
-use crate::life::World;
+use crate::case::mix;
+use crate::engine::World;
+use crate::explore::{Exploration, Explorer};
 use crate::verify::{Expect, Verdict};
-use crate::{Case, Subject};
 use perdura_memory::Domain;
 use perdura_memory::image::Image;
-use perdura_memory::random::SplitMix64;
 use std::collections::BTreeMap;
-
-/// On a file, one life in this many meets a failing sync.
-const FAILING: u64 = 3;
-/// The last fence that may be chosen to fail.
-const LAST_FENCE: u64 = 60;
-
-/// The fence that fails in the life with this seed, if one does.
-pub(crate) fn failing_fence(case: &Case, seed: u64) -> Option<u64> {
-    let mut random = SplitMix64::new(seed ^ 0x6661_696c);
-    // The few fences of the opening matter most.
-    let last = if random.below(2) == 0 { LAST_FENCE } else { LAST_FENCE / 10 };
-    (case.domain == Domain::Media && random.below(FAILING) == 0).then(|| 1 + random.below(last))
-}
 
 /// What the next process finds if the lines are in these states at the death of this one; `synced` as in
 /// [`Image::after_death`].

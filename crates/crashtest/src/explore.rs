@@ -2,74 +2,20 @@
 
 use crate::bench::Bench;
 use crate::case::{BYTES, Points};
-use crate::engine::{AnyFamily, Of};
-use crate::engines::Family;
-use crate::failure::Failure;
+use crate::engine::{AnyFamily, Family, Of, World};
+use crate::failure::{Failure, Problem, without_panic};
 use crate::history::{History, States};
-use crate::life::{Life, LifeOutcome, Stopped, World, draw};
+use crate::life::{Life, LifeOutcome, Stopped, draw};
 use crate::readers::agree;
-use crate::root_cause::RootCause;
 use crate::starts::first_image;
-use crate::{Case, Place, Report, Start, Subject};
+use crate::{Budget, Case, Report, Start, Subject, Watcher};
 use perdura_machine::{CallSite, Event, Machine};
 use perdura_memory::random::SplitMix64;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// How much of a case is explored.
-#[derive(Clone, Copy, Debug)]
-pub struct Budget {
-    /// The most images of each crash point that are checked.
-    pub images: u64,
-    /// One in this many images is lived on, and cut again; 0: none.
-    pub again_every: u64,
-    /// Crash points of a life after recovery, and images of each.
-    pub again: (u64, u64),
-    /// How many lives follow one another.
-    pub depth: usize,
-    /// At one in this many crash points the process dies, too: another one opens the pool, and goes on until its power
-    /// is cut; 0: none.
-    pub deaths_every: u64,
-    /// Also checks pruned images, whose results must agree.
-    #[doc(hidden)]
-    pub check_pruning: bool,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Budget {
-            images: 24,
-            again_every: 40,
-            again: (24, 3),
-            depth: 2,
-            deaths_every: 12,
-            check_pruning: false,
-        }
-    }
-}
 
 /// Operations of each core in a life after recovery.
 pub(crate) const OPERATIONS_AGAIN: usize = 2;
-
-/// The progress of an exploration, for other threads to watch, and a request to stop it.
-#[derive(Debug, Default)]
-pub struct Watcher {
-    /// Images checked.
-    pub images: AtomicU64,
-    /// Crash points so far.
-    pub points: AtomicU64,
-    /// Set to stop early.
-    pub stop: AtomicBool,
-}
-
-impl Watcher {
-    /// Whether it should stop.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
 
 /// Explores a case: returns what was explored, or the first failure.
 ///
@@ -96,21 +42,6 @@ pub fn explore<F: Family, S: Subject>(
     match explored {
         Ok(()) => Ok(explorer.report),
         Err(problem) => Err(Box::new(explorer.failure(problem))),
-    }
-}
-
-/// What went wrong, and where.
-pub(crate) struct Problem {
-    pub(crate) what: String,
-    pub(crate) cut: Option<(u64, u64, String)>,
-    pub(crate) root_cause: RootCause,
-    /// With a mechanism in hardware: which image of that crash point.
-    pub(crate) place: Option<Box<Place>>,
-}
-
-impl Problem {
-    pub(crate) fn plain(what: String) -> Self {
-        Problem { what, cut: None, root_cause: RootCause::default(), place: None }
     }
 }
 
@@ -268,18 +199,4 @@ impl<S: Subject> Explorer<'_, S> {
             },
         )
     }
-}
-
-pub(crate) fn mix(left: u64, right: u64) -> u64 {
-    SplitMix64::new(left.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ right).next()
-}
-
-pub(crate) fn without_panic<R>(run: impl FnOnce() -> R) -> Result<R, Problem> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied());
-        Problem::plain(format!("the run panicked: {}", text.unwrap_or("without words")))
-    })
 }

@@ -1,12 +1,39 @@
 //! Failures, described so that the cause can be found.
 
-use crate::explore::Problem;
 use crate::life::numbered;
+use crate::root_cause::RootCause;
 use crate::subjects::SUBJECTS;
 use crate::{Budget, Case, Place, Subject};
 use perdura_machine::mechanism::list;
 use perdura_machine::{CallSite, Ps};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What went wrong, and where.
+pub(crate) struct Problem {
+    pub(crate) what: String,
+    pub(crate) cut: Option<(u64, u64, String)>,
+    pub(crate) root_cause: RootCause,
+    /// With a mechanism in hardware: which image of that crash point.
+    pub(crate) place: Option<Box<Place>>,
+}
+
+impl Problem {
+    pub(crate) fn plain(what: String) -> Self {
+        Problem { what, cut: None, root_cause: RootCause::default(), place: None }
+    }
+}
+
+/// Runs code under test, whose panics are problems.
+pub(crate) fn without_panic<R>(run: impl FnOnce() -> R) -> Result<R, Problem> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Problem::plain(format!("a panic: {}", text.unwrap_or("without words")))
+    })
+}
 
 /// A failure of a case.
 #[derive(Clone, Debug)]

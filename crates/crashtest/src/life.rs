@@ -1,19 +1,15 @@
 //! A run on a machine: the pool is opened, used by every core, and closed.
 
-use crate::death::failing_fence;
-use crate::engine::AnyFamily;
-use crate::engines::Family;
+use crate::engine::{AnyFamily, World, settled, text};
 use crate::history::{History, Transaction};
-use crate::mechanisms::Fitted;
+use crate::mechanisms::maker::Fitted;
 use crate::polling::Poll;
 use crate::readers::{self, Read};
 use crate::{Answers, Case, Start, Subject};
-use perdura::superblock::{State, Superblock};
-use perdura::{AnyHeap, AnySession, Engine, Error, Format, Mode, Recovery, Ticket, Tx};
-use perdura_machine::{CallSite, Event, Keep, Kind, Machine, Options, Sites};
-use perdura_memory::Memory;
-use perdura_memory::image::Image;
+use perdura::{AnyHeap, AnySession, Error, Format, Mode, Ticket, Tx};
+use perdura_machine::{Event, Keep, Machine, Options};
 use perdura_memory::random::SplitMix64;
+use perdura_memory::{Domain, Memory};
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,20 +22,17 @@ pub(crate) fn format(bytes: u64) -> Format {
     Format { limit: bytes, log: Some(0), id: 7, requires: None, checksums: false }
 }
 
-/// The initial state of a life.
-#[derive(Clone)]
-pub(crate) struct World {
-    /// The pool's contents, as programs see them.
-    pub(crate) visible: Vec<u64>,
-    /// How much of that is durable, if a dead process has left it.
-    pub(crate) left: Option<Image>,
-}
+/// On a file, one life in this many meets a failing sync.
+const FAILING: u64 = 3;
+/// The last fence that may be chosen to fail.
+const LAST_FENCE: u64 = 60;
 
-impl World {
-    /// All of it is durable.
-    pub(crate) fn durable(visible: Vec<u64>) -> Self {
-        World { visible, left: None }
-    }
+/// The fence that fails in the life with this seed, if one does.
+pub(crate) fn failing_fence(case: &Case, seed: u64) -> Option<u64> {
+    let mut random = SplitMix64::new(seed ^ 0x6661_696c);
+    // The few fences of the opening matter most.
+    let last = if random.below(2) == 0 { LAST_FENCE } else { LAST_FENCE / 10 };
+    (case.domain == Domain::Media && random.below(FAILING) == 0).then(|| 1 + random.below(last))
 }
 
 /// A run, which is the same each time.
@@ -367,55 +360,4 @@ impl<S: Subject> Life<'_, S> {
         }
         Ok(())
     }
-}
-
-/// Runs the engine's recovery by itself: everything must be durable when it returns, and a second recovery must have
-/// nothing to do. Returns the call sites that it met.
-pub(crate) fn recover_alone<F: Family>(case: &Case, world: World) -> Result<Sites, String> {
-    let (left, omit) = (world.left, case.omit);
-    let options = Options { keep: Keep::Model, seed: case.seed, omit, left, ..Options::default() };
-    let machine = Machine::from_words(case.config(), world.visible, options);
-    let header = Superblock::read(&machine).map_err(|error| error.to_string())?;
-    if header.engine != F::NAME || header.state != State::Open {
-        return Ok(Sites::default());
-    }
-    let mut recovered = Ok(Recovery::default());
-    let log = header.log.clone();
-    let program = Box::new(|| recovered = F::On::<Machine>::recover(&machine, log.clone()));
-    let _ = machine.run_watched::<()>(vec![program], |_, _| ControlFlow::Continue(()));
-    match recovered {
-        Err(Error::Lost { .. }) if F::SKIPS => return Ok(machine.sites()),
-        other => other.map_err(text)?,
-    };
-    settled(&machine, "recovery")?;
-    let left = F::On::<Machine>::inspect(&machine, log).map_err(text)?;
-    if left.replayed + left.rolled_back + left.discarded > 0 {
-        return Err(format!("recovery left records that count: {left:?}"));
-    }
-    Ok(machine.sites())
-}
-
-pub(crate) fn text(error: Error) -> String {
-    error.to_string()
-}
-
-/// Everything reported as durable is durable: nothing is left to a later fence, or to chance. Leftovers of a dead
-/// process that the next one does not need may be either.
-fn settled(machine: &Machine, what: &str) -> Result<(), String> {
-    machine.model(|image, _| {
-        let unsettled = image.pending().find(|(line, steps)| {
-            !image.is_left(*line) && image.line(*line, 0) != image.line(*line, *steps)
-        });
-        match unsettled.and_then(|(line, steps)| Some((line, image.site(line, steps - 1)?))) {
-            None => Ok(()),
-            Some((line, (site, asked))) => {
-                let CallSite { file, line: number, .. } = CallSite::of(Kind::Store, site);
-                let asked = if asked { "asked for, not fenced" } else { "not asked for" };
-                Err(format!(
-                    "{what} has returned, and the line at {line:#x} is not durable: stored at \
-                     {file}:{number}, {asked}"
-                ))
-            }
-        }
-    })
 }

@@ -1,9 +1,28 @@
-//! What was explored: counts, and coverage by call site.
+//! What was explored: counts, and coverage by call site; and what is shown of it meanwhile.
 
 use perdura_machine::{CallSite, Event, Sites};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The progress of an exploration, for other threads to watch, and a request to stop it.
+#[derive(Debug, Default)]
+pub struct Watcher {
+    /// Images checked.
+    pub images: AtomicU64,
+    /// Crash points so far.
+    pub points: AtomicU64,
+    /// Set to stop early.
+    pub stop: AtomicBool,
+}
+
+impl Watcher {
+    /// Whether it should stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
 
 /// How far one call site was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

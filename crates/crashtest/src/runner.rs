@@ -1,6 +1,7 @@
 //! Engines and structures behind a common trait, to be chosen at run time.
 
-use crate::{Budget, Case, Failure, Family, Report, Subject, Watcher, explore};
+use crate::subjects::{WithSubject, with_subject};
+use crate::{Budget, Case, Failure, Family, Report, Subject, Watcher, engines, explore};
 use std::marker::PhantomData;
 
 /// An engine with a structure.
@@ -72,4 +73,35 @@ impl<F: Family, S: Subject + Send> Runner for On<F, S> {
     ) -> Result<Report, Box<Failure>> {
         explore::<F, S>(&self.subject, case, budget, watcher)
     }
+}
+
+macro_rules! consistent {
+    ({} $($(#[$doc:meta])* $family:ident $name:literal $engine:ident $made:tt;)*) => {
+        /// The names of the engines.
+        pub const ENGINES: [&str; [$($name),*].len()] = [$($name),*];
+
+        /// A structure on the engine of this name.
+        pub(crate) fn on_engine<'a, S: Subject + Send + 'a>(
+            name: &str,
+            subject: S,
+        ) -> Option<Box<dyn Runner + 'a>> {
+            match name {
+                $($name => Some(Box::new(On::<engines::$family, S>::new(subject))),)*
+                _ => None,
+            }
+        }
+    };
+}
+perdura_engine::crash_consistent_engines!(consistent! {});
+
+/// A structure on an engine, by their names.
+pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
+    struct OnEngine<'e>(&'e str);
+    impl WithSubject for OnEngine<'_> {
+        type Output = Option<Box<dyn Runner>>;
+        fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output {
+            on_engine(self.0, subject)
+        }
+    }
+    with_subject(subject, OnEngine(engine)).flatten()
 }

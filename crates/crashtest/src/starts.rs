@@ -1,8 +1,8 @@
 //! Initial states of runs: pools that were created and left by this engine and others.
 
-use crate::engine::{AnyFamily, Of};
-use crate::engines::{Family, Redo, Undo};
-use crate::life::{format, text};
+use crate::engine::{AnyFamily, Family, Of, text};
+use crate::engines::{Redo, Undo};
+use crate::life::format;
 use crate::{Case, Start, Subject, Trial};
 use perdura::Error;
 use perdura_memory::Domain;

@@ -2,11 +2,11 @@
 //! transactions.
 
 use crate::engine::AnyFamily;
+use crate::failure::without_panic;
 use crate::history::{Allowed, States};
 use crate::{Subject, Trial};
 use perdura::{AnyHeap, AnySession, Error, OpenError};
 use perdura_memory::random::SplitMix64;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Further transactions on a recovered pool.
@@ -89,14 +89,8 @@ pub(crate) fn verify<S: Subject>(
     expect: &Expect<'_, S::Model>,
     seed: u64,
 ) -> Result<Verdict, String> {
-    let checked = catch_unwind(AssertUnwindSafe(|| check(engine, subject, trial, expect, seed)));
-    checked.unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("a panic: {}", text.unwrap_or("without words")))
-    })
+    without_panic(|| check(engine, subject, trial, expect, seed))
+        .unwrap_or_else(|problem| Err(problem.what))
 }
 
 fn check<S: Subject>(

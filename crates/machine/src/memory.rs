@@ -157,7 +157,7 @@ unsafe impl Memory for Machine {
         for at in pages.clone().step_by(TOGETHER as usize) {
             self.step(|state| state.release(at..at + TOGETHER, site));
         }
-        self.step(|state| state.released(pages.clone(), site));
+        self.step(|state| state.end_release(pages.clone(), site));
         Ok(true)
     }
 

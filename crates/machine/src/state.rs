@@ -1,5 +1,6 @@
-//! A running machine: its hardware, the running core, and the events so far. Every access passes
-//! through here, one after the other.
+//! The changing state of a machine: its hardware, the core whose turn it is, and the events so far. Each access of a
+//! program is a method here. An access that matters to durability is also an event: a moment after which the power may
+//! be cut.
 
 use crate::Ps;
 use crate::data::{WORDS, line_number};
@@ -14,60 +15,64 @@ use perdura_memory::image::{Piece, Site};
 use perdura_memory::{LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
 use std::ops::Range;
 
-/// Rounds of waiting in a row, with nothing stored or computed by any core meanwhile, that mean
-/// waiting for ever.
+/// Rounds in which every core only waits, one after the other, that mean waiting for ever.
 const STUCK: u64 = 500_000;
 
 pub(crate) struct MachineState {
     pub(crate) hardware: Hardware,
     pub(crate) scheduler: Scheduler,
+    /// The core whose turn it is.
     pub(crate) running: usize,
-    /// The running core's turn ends when its clock reaches this.
+    /// Where cores take turns by their clocks, the last clock of its turn.
     pub(crate) horizon: u64,
     /// Whether programs are running on simulated cores.
     pub(crate) inside: bool,
     /// Whether every event is shown to the watcher.
     pub(crate) watched: bool,
     pub(crate) last: Option<Event>,
+    /// The number of events so far.
     pub(crate) events: u64,
-    /// See [`Options`](crate::Options).
+    /// See [`Options`](crate::Options), also for `omit` and `at_arrivals`.
     pub(crate) before_fences: bool,
     pub(crate) omit: Option<Event>,
+    /// The numbers of the events whose effect was left out.
     pub(crate) left_out: Vec<u64>,
     pub(crate) sites: Sites,
-    /// Rounds of waiting since the last event: in each, every running core has waited. (A core whose clock is
-    /// far ahead may get no turn for long, and then find its wait over.)
+    /// Rounds since the last event in which every living core has waited. (A core whose clock is far ahead may get no
+    /// turn for long, and then find its wait over.)
     pub(crate) quiet: u64,
-    /// Cores that have waited in this round, and cores whose programs have not ended, as masks.
+    /// Cores that have waited in this round, as a mask.
     pub(crate) waited: u64,
+    /// Cores whose programs have not ended, as a mask.
     pub(crate) alive: u64,
-    /// Cores that have done something since they last waited, as a mask.
+    /// Cores that have done something but load since they last waited, as a mask.
     pub(crate) busy: u64,
     pub(crate) spins: Spins,
-    /// Whether arrivals are shown too, and up to which time they have been.
     pub(crate) at_arrivals: bool,
+    /// The time up to which arrivals were shown to the watcher.
     pub(crate) shown: Ps,
-    /// The time of a requested power cut, which the running core has passed.
+    /// The time at which an arrival is shown, before the running core's clock: a power cut falls then.
     pub(crate) cut_at: Option<Ps>,
     pub(crate) seed: u64,
+    /// Room for the pieces of a stream, kept between calls.
     pub(crate) pieces: Vec<Piece>,
-    /// Pages that were released and not secured since: they must not be stored to.
+    /// Pages that were released and not secured since: programs must not store to them.
     pub(crate) released: PageSet,
 }
 
-/// What the caller of an access does next.
+/// What a program does after an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Goes on.
+    /// It goes on.
     Stay,
-    /// Lets another core go on.
+    /// It is suspended: another core's turn begins.
     Switch,
-    /// Shows the event to the watcher, then goes on.
+    /// It is suspended until the watcher has seen the event.
     Show,
 }
 
 impl MachineState {
-    /// What follows an access that began with `events` events.
+    /// Returns what the program does after an access; `events` is the number of events before it.
     #[inline]
     pub(crate) fn turn(&mut self, events: u64) -> Turn {
         if !self.inside {
@@ -79,27 +84,27 @@ impl MachineState {
         self.switch()
     }
 
-    /// Whether the turn is over.
+    /// Returns `Switch` if the running core's turn is over, otherwise `Stay`.
     #[inline]
     pub(crate) fn switch(&mut self) -> Turn {
         let clock = self.hardware.now().0;
         if self.scheduler.is_over(clock, self.horizon) { Turn::Switch } else { Turn::Stay }
     }
 
-    /// Gives a core the turn.
+    /// Begins a core's turn.
     pub(crate) fn turn_of(&mut self, core: usize, horizon: u64) {
         (self.running, self.horizon) = (core, horizon);
         self.hardware.turn_of(core);
     }
 
-    /// The running core does something else than load.
+    /// Notes that the running core does something but load.
     #[inline]
     pub(crate) fn worked(&mut self) {
         self.busy |= 1 << self.running;
         self.spins.worked(self.running);
     }
 
-    /// The running core takes a line to store to it: cores that sleep for it wake.
+    /// The running core takes a line to store to it: cores that wait for a store to this line wake.
     #[inline]
     pub(crate) fn take(&mut self, line: u64) {
         if self.spins.asleep() == 0 {
@@ -113,14 +118,14 @@ impl MachineState {
         }
     }
 
-    /// The running core takes a turn of a spin loop. Returns whether all cores have been waiting for ever.
+    /// The running core pauses in a spin loop. Returns whether all cores wait for ever.
     pub(crate) fn pause(&mut self) -> bool {
         self.hardware.pause();
         if !self.inside {
             return false;
         }
         if self.spins.pause(self.running) == SpinWait::Blindly {
-            // One of the cores that do not wait will end this wait, not before its own clock.
+            // A core that does not wait will end this wait, no earlier than at its own clock.
             let doing = self.alive & !self.spins.asleep() & !self.spins.blind();
             let clocks = cores_in(doing).map(|core| self.hardware.cores[core].clock);
             let first = clocks.min().unwrap_or_default();
@@ -136,6 +141,7 @@ impl MachineState {
         self.quiet >= STUCK && self.busy == 0
     }
 
+    /// Counts an event of the running core.
     pub(crate) fn event(&mut self, kind: Kind, site: Site) {
         self.events += 1;
         self.quiet = 0;
@@ -147,12 +153,12 @@ impl MachineState {
         self.last = Some(event);
     }
 
-    /// The time of a power cut, if the power is cut now.
+    /// The time of a power cut that the watcher asks for now.
     pub(crate) fn cut_time(&self) -> Ps {
         self.cut_at.unwrap_or(self.hardware.now())
     }
 
-    /// The arrivals to show before the event that the running core has just caused, with their times.
+    /// Takes the arrivals to show before `next`, the running core's last event. Returns them with their times.
     pub(crate) fn take_arrivals(&mut self, next: &Event) -> Vec<(Ps, Event)> {
         let now = self.hardware.now();
         let arrivals = self.hardware.data.arrivals(self.shown, now);
@@ -164,7 +170,7 @@ impl MachineState {
         numbered.map(event).collect()
     }
 
-    /// Whether this event is to be left out.
+    /// Returns whether the effect of the next event is left out, and notes its number if so.
     pub(crate) fn omits(&mut self, kind: Kind, site: Site) -> bool {
         let omitted = self.omit.is_some_and(|omit| omit.is_at(kind, site));
         if omitted {
@@ -173,6 +179,7 @@ impl MachineState {
         omitted
     }
 
+    /// Does the hardware's timed work that is due.
     #[inline]
     pub(crate) fn before_access(&mut self) {
         if self.hardware.now() >= self.hardware.agenda.next() {
@@ -180,7 +187,7 @@ impl MachineState {
         }
     }
 
-    /// A transaction in hardware begins or ends.
+    /// Does a step of a transaction in hardware, such as its begin or its commit.
     pub(crate) fn transaction<R>(&mut self, step: impl FnOnce(&mut Hardware) -> R) -> R {
         self.before_access();
         self.worked();
@@ -216,7 +223,7 @@ impl MachineState {
         }
     }
 
-    /// Copies bytes of one line out, as part of a copy: the core does not wait for the line yet.
+    /// Copies bytes of one line out. The core waits for the line only if it is `alone` in its copy.
     pub(crate) fn copy_out(&mut self, at: u64, to: &mut [u8], alone: bool) {
         self.before_access();
         let place = words_at(at, to.len() as u64);
@@ -233,7 +240,7 @@ impl MachineState {
         }
     }
 
-    /// Lines become zero.
+    /// Streams zeros to lines of pages that are being released.
     pub(crate) fn release(&mut self, range: Range<u64>, site: Site) {
         let core = self.running;
         for at in range.step_by(LINE as usize) {
@@ -257,8 +264,8 @@ impl MachineState {
         self.hardware.prefetch(line_number(at));
     }
 
-    /// The released lines are durable.
-    pub(crate) fn released(&mut self, range: Range<u64>, site: Site) {
+    /// Ends the release of pages: a fence makes their zeros durable.
+    pub(crate) fn end_release(&mut self, range: Range<u64>, site: Site) {
         self.hardware.fence();
         let now = self.hardware.now();
         self.hardware.data.fence(self.running, now);
@@ -266,16 +273,15 @@ impl MachineState {
         self.event(Kind::Store, site);
     }
 
-    /// Checks that a program may store there.
-    fn stores_to(&self, at: u64) {
+    fn check_not_released(&self, at: u64) {
         let page = at / PAGE;
         assert!(!self.released.contains(page), "a store to {at:#x}, whose page was released");
     }
 
-    /// Stores to one line.
+    /// Stores pieces of one line.
     pub(crate) fn store(&mut self, pieces: &[Piece], site: Site) {
         let Some(place) = pieces.iter().map(words_of_piece).reduce(together) else { return };
-        self.stores_to(place.line * LINE);
+        self.check_not_released(place.line * LINE);
         self.before_access();
         if !self.hardware.accesses(place, How::Store, pieces) {
             return;
@@ -287,9 +293,11 @@ impl MachineState {
         self.event(Kind::Store, site);
     }
 
+    /// Stores words past the caches, in one event; `pieces` is room for a line's. Where the streams of this call site
+    /// are left out, they are stores into the caches.
     pub(crate) fn stream(&mut self, at: u64, from: &[u64], site: Site, pieces: &mut Vec<Piece>) {
         let omitted = self.omits(Kind::Stream, site);
-        self.stores_to(at);
+        self.check_not_released(at);
         for (index, words) in from.chunks(8).enumerate() {
             self.before_access();
             let at = at + index as u64 * LINE;
@@ -340,7 +348,7 @@ impl MachineState {
     }
 }
 
-/// The words of the first line that `[at, at + len)` covers.
+/// Those words of `[at, at + len)` that lie in its first line.
 fn words_at(at: u64, len: u64) -> Words {
     let first = at % LINE / WORD;
     let after = ((at % LINE + len).div_ceil(WORD)).min(WORDS as u64);
@@ -354,7 +362,7 @@ fn words_of_piece(piece: &Piece) -> Words {
     words_at(piece.at(), piece.bytes())
 }
 
-/// The union of words of one line.
+/// The union of two sets of words of one line.
 fn together(words: Words, more: Words) -> Words {
     debug_assert_eq!(words.line, more.line, "one line");
     Words { line: words.line, mask: words.mask | more.mask }

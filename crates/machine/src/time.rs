@@ -1,9 +1,9 @@
-//! Simulated time: picoseconds since the machine was switched on.
+//! Simulated time. A machine's time begins when it is switched on.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Sub};
 
-/// A point in time, or a length of it, in picoseconds. 2^64 of them are 213 days.
+/// A point in simulated time, or a duration, in picoseconds: 213 days at most.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -11,17 +11,17 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Ps(pub u64);
 
 impl Ps {
-    /// From nanoseconds, rounded to whole picoseconds. Negative ones count as none.
+    /// Converts nanoseconds, rounded to whole picoseconds; a negative number gives zero.
     pub fn from_ns(ns: f64) -> Self {
         Ps((ns * 1000.0).round() as u64)
     }
 
-    /// As nanoseconds.
+    /// Converts to nanoseconds.
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 
-    /// The time from `earlier` to this one, or none if it is not earlier.
+    /// The duration from `earlier` to this time; zero if `earlier` is in fact later.
     #[must_use]
     pub const fn since(self, earlier: Ps) -> Ps {
         Ps(self.0.saturating_sub(earlier.0))

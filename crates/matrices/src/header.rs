@@ -13,6 +13,8 @@
 use perdura_memory::{LINE, Memory, PAGE, WORD};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// Every block of a page.
+pub const ALL: u64 = (1 << 49) - 1;
 /// Where it is in a page.
 const AT: u64 = PAGE - LINE;
 const SLOT: u64 = LINE / 2;
@@ -39,8 +41,8 @@ impl Header {
         let at = page + AT + slot * SLOT;
         let [check, before, now, sequence] =
             std::array::from_fn(|word| memory.load(at + word as u64 * WORD));
-        let whole = check == seal(salt, page, [before, now, sequence])
-            && (before | now) & !super::page::ALL == 0;
+        let whole =
+            check == seal(salt, page, [before, now, sequence]) && (before | now) & !ALL == 0;
         whole.then_some(Header { before, now, sequence, slot })
     }
 

@@ -50,14 +50,13 @@
 //! ```
 
 use super::correct::{Correction, Known, Outcome, correct};
+pub use super::header::ALL;
 use super::header::Header;
 use super::matrix::{Coverage, Matrix, Shape, Sums};
 use super::{Block, LANES, Layout};
 use perdura_memory::keyed::Summer;
 use perdura_memory::{LINE, Memory};
 
-/// Every block of a page.
-pub const ALL: u64 = (1 << 49) - 1;
 /// Rows, and columns.
 const SIDE: usize = 7;
 

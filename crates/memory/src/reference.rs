@@ -1,9 +1,8 @@
-//! The persistency model made executable: a memory that keeps both images, and can be cut off
-//! from power at any event.
+//! The persistency model made executable: a memory that keeps the visible and the durable image, and whose power can be
+//! cut at any event.
 //!
-//! - All threads count as one: a fence completes the write-backs of every thread. A program
-//!   that is right under the model with threads told apart, and forgets a fence only where
-//!   another thread's fence follows by chance, is not caught here.
+//! - All threads count as one: a fence completes the write-backs of every thread. So a forgotten
+//!   fence is not noticed here if another thread's fence happens to follow.
 //! - Everything is deterministic: the same operations and the same seed give the same image.
 //! - It is slow (a lock for every access), and meant for tests.
 //!
@@ -32,41 +31,43 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All threads count as this one.
-const ONE: usize = 0;
+/// The thread that the image takes all stores to be by.
+const THREAD: usize = 0;
 
-/// The model ignores call sites.
-fn here() -> Site {
+/// A call site for the image to note; nothing asks for it here.
+fn no_site() -> Site {
     Location::caller()
 }
 
 /// The executable model.
 pub struct Reference {
-    state: Mutex<State>,
+    state: Mutex<ReferenceState>,
     domain: Domain,
     limit: u64,
     len: AtomicU64,
+    /// Counts accesses, work and waiting, in place of the time.
     clock: AtomicU64,
 }
 
-struct State {
+struct ReferenceState {
     visible: Vec<u64>,
+    /// The durable image, and the stores that may be durable.
     image: Image,
     events: u64,
-    /// Events until the power is cut; from zero on the durable image is frozen.
+    /// The number of events until the requested power cut; at zero the image no longer changes.
     left: Option<u64>,
-    /// Orders the words of a copy where each is durable at once.
+    /// Draws the order of a copy's pieces where each store is durable at once.
     order: SplitMix64,
 }
 
 impl Reference {
-    /// A zeroed memory of at least `len` bytes (rounded up to whole lines), all of it durable.
+    /// Makes a zeroed memory of at least `len` bytes (rounded up to whole lines), all of it durable.
     pub fn new(len: u64, domain: Domain) -> Self {
         let words = vec![0; (len.next_multiple_of(LINE) / WORD) as usize];
         Self::from_words(words, domain)
     }
 
-    /// A memory that starts with this image, rounded up to whole lines with zeros.
+    /// Makes a memory with the contents `image`, all durable, rounded up to whole lines with zeros.
     pub fn from_image(image: &[u8], domain: Domain) -> Self {
         Self::from_words(words_of(image), domain)
     }
@@ -81,7 +82,7 @@ impl Reference {
     fn from_words(words: Vec<u64>, domain: Domain) -> Self {
         let len = words.len() as u64 * WORD;
         Reference {
-            state: Mutex::new(State {
+            state: Mutex::new(ReferenceState {
                 image: Image::new(words.clone(), domain),
                 visible: words,
                 events: 0,
@@ -102,39 +103,39 @@ impl Reference {
         self.state().events
     }
 
-    /// Cuts the power after `events` more events. What follows is visible and counted, but the durable image stays as
-    /// of that moment, for [`power_cut`](Self::power_cut) to choose from.
+    /// Cuts the power after `events` more events. Stores after that moment are visible and counted, but change nothing
+    /// in what [`power_cut`](Self::power_cut) may return.
     pub fn cut_after(&self, events: u64) {
         self.state().left = Some(events);
     }
 
-    /// Whether the moment asked for by [`cut_after`](Self::cut_after) has come.
+    /// Whether the power cut requested by [`cut_after`](Self::cut_after) has happened.
     pub fn was_cut(&self) -> bool {
         self.state().left == Some(0)
     }
 
-    /// A durable image that a power cut may leave: now, or at the moment of [`cut_after`](Self::cut_after) if it has
-    /// come. Under `Process`, what the death of the process leaves: everything.
+    /// An image that a power cut may leave, chosen by `cut`: a power cut now, or the one requested by
+    /// [`cut_after`](Self::cut_after) if it has happened. Under `Process` all stores, as the process's death leaves them.
     pub fn power_cut(&self, cut: Cut) -> Vec<u8> {
         let words = self.state().image.cut(cut);
         words.into_iter().flat_map(u64::to_ne_bytes).collect()
     }
 
-    /// A memory in the state that a power cut may leave, in the same domain.
+    /// A memory of the same domain with the contents that [`power_cut`](Self::power_cut) returns.
     pub fn after_power_cut(&self, cut: Cut) -> Reference {
         let words = self.state().image.cut(cut);
         Self::from_words(words, self.domain).with_limit(self.limit)
     }
 
-    /// The memory as another process finds it when it opens it after this one died, in the same domain: see
-    /// [`Image::after_death`], also for `synced`. On `Media`, `kept` says which of the write-backs without a fence have
-    /// reached the page cache: one image that a power cut may leave.
+    /// The memory that another process finds if this process dies now, in the same domain: see [`Image::after_death`],
+    /// also for `synced`. On `Media`, `kept` chooses which write-backs without a fence have reached the page cache, as it
+    /// would choose what a power cut leaves of them.
     ///
     /// # Panics
-    /// If [`cut_after`](Self::cut_after) is in force: the process is to go on without power.
+    /// If [`cut_after`](Self::cut_after) was called.
     pub fn after_process_death(&self, kept: Cut, synced: bool) -> Reference {
         let state = self.state();
-        assert!(state.left.is_none(), "the process dies before the power is cut");
+        assert!(state.left.is_none(), "a process dies, or the power is cut, not both");
         let words = state.image.cut(kept);
         let steps = |line: u64| state.image.steps_of(line, &words);
         let image = state.image.after_death(steps, synced);
@@ -154,7 +155,7 @@ impl Reference {
         self.state().image.outcomes(words)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReferenceState> {
         self.clock.fetch_add(1, Ordering::Relaxed);
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,8 +168,8 @@ impl Reference {
     }
 }
 
-impl State {
-    /// Counts an event, and applies it to the durable image unless the power is off.
+impl ReferenceState {
+    /// Counts an event, and applies it to the image unless the power is off.
     fn event(&mut self, change: impl FnOnce(&mut Image)) {
         self.events += 1;
         if self.left != Some(0) {
@@ -177,13 +178,12 @@ impl State {
         }
     }
 
-    /// One store of a whole word.
     fn store(&mut self, at: u64, value: u64) {
         self.visible[(at / WORD) as usize] = value;
-        self.event(|image| image.store(&[Piece::word(at, value)], here()));
+        self.event(|image| image.store(&[Piece::word(at, value)], no_site()));
     }
 
-    /// Stores without order among themselves.
+    /// Stores pieces in no order: one event, or, where each store is durable at once, one for each.
     fn copy(&mut self, mut pieces: Vec<Piece>, at_once: bool) {
         for piece in &pieces {
             patch(&mut self.visible, piece);
@@ -191,10 +191,10 @@ impl State {
         if at_once {
             self.order.shuffle(&mut pieces);
             for piece in pieces {
-                self.event(|image| image.store(&[piece], here()));
+                self.event(|image| image.store(&[piece], no_site()));
             }
         } else {
-            self.event(|image| image.store(&pieces, here()));
+            self.event(|image| image.store(&pieces, no_site()));
         }
     }
 }
@@ -270,7 +270,7 @@ unsafe impl Memory for Reference {
         for piece in &pieces {
             patch(&mut state.visible, piece);
         }
-        state.event(|image| image.stream(ONE, &pieces, here()));
+        state.event(|image| image.stream(THREAD, &pieces, no_site()));
     }
 
     fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
@@ -288,11 +288,11 @@ unsafe impl Memory for Reference {
         self.check(at, len, 1);
         let first = line_of(at);
         let lines = (0..lines_in(at, len)).map(|index| first + index * LINE);
-        self.state().event(|image| image.write_back(ONE, lines));
+        self.state().event(|image| image.write_back(THREAD, lines));
     }
 
     fn fence(&self) {
-        self.state().event(|image| image.fence(ONE));
+        self.state().event(|image| image.fence(THREAD));
     }
 
     fn pause(&self, turn: u32) {
@@ -304,7 +304,7 @@ unsafe impl Memory for Reference {
         self.clock.fetch_add(u64::from(cycles), Ordering::Relaxed);
     }
 
-    /// Counts accesses and turns of waiting, so that runs of one thread see the same times.
+    /// A count instead of a time, so that runs of one thread are the same each time.
     fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }

@@ -7,8 +7,7 @@
 
 use crate::keyspace::hash::Hash;
 use crate::keyspace::zset::{Edge, SortedSet};
-use crate::keyspace::{self, Database, Found, Kind, garbage};
-use crate::server::now;
+use crate::keyspace::{self, Database, Found, Kind, garbage, now};
 use perdura::{Error, Result, Tx};
 
 /// Entries or blocks of the garbage list that a removal frees besides its own.

@@ -28,6 +28,7 @@ mod failing_tests;
 #[cfg(test)]
 mod faults;
 mod keyspace;
+mod listing;
 mod logging;
 mod metrics;
 mod net;

@@ -9,8 +9,7 @@
 //! later one finds the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they
 //! hold it. The file gets its name when it is whole and durable, and everything that was read for it is durable.
 
-use crate::keyspace::{DATABASES, Database};
-use crate::server::now;
+use crate::keyspace::{DATABASES, Database, now};
 use crate::store::{Session, Store};
 use crate::transfer::resp::Encoder;
 use crate::transfer::{TransferError, export, read};

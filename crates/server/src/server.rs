@@ -1,7 +1,7 @@
 //! What all threads of a server share.
 
-use crate::client::Listing;
 use crate::command::Tuning;
+use crate::listing::Listing;
 use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 use tracing::{debug, error, info, warn};
 
 /// What all threads of a server share.
@@ -222,10 +222,4 @@ impl Server {
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

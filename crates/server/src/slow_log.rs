@@ -2,9 +2,9 @@
 //!
 //! It has the commands' arguments, as clients with the password may see them. The program's own log never does.
 
-use crate::client::Listing;
+use crate::keyspace::now;
+use crate::listing::Listing;
 use crate::protocol::Args;
-use crate::server::now;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -21,7 +21,7 @@
 //! in a slot of its own before it reads the list; a client is on the list before it reads that slot.
 //! So a client that began too late for the list has watched in vain until the flush is over.
 
-use crate::server::now;
+use crate::keyspace::now;
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -7,9 +7,9 @@
 //! ([`window`](crate::window)), the session reports when they are.
 
 use crate::Progress;
+use crate::answers::Answers;
 use crate::pace::Pace;
 use crate::random::splitmix64;
-use crate::window::Answers;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Instant;

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod bptree;
 pub mod churn;
 pub mod hash;

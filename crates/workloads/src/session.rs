@@ -1,6 +1,6 @@
 //! Stores and sessions: where a workload's transactions run.
 
-use crate::window::Answers;
+use crate::answers::Answers;
 use perdura::{
     AnyHeap, AnySession, AnyTx, Counters, Engine, Heap, HeapSession, HeapTx, Memory, Mode, Result,
     Ticket, Tx,

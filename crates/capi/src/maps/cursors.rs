@@ -1,10 +1,8 @@
 //! Cursors over ordered maps. They belong to the transaction that opened them, and end with it.
 
-use super::kinds::{Stored, entry};
 use crate::codes::*;
 use crate::fail::{Fail, Result};
-use perdura::collections::Cursor;
-use perdura::{Error, Tx};
+use perdura::Tx;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Cursors that can be open in a transaction at once.
@@ -30,29 +28,6 @@ pub(super) trait Walk: Send {
     fn step(&mut self, tx: &mut dyn Tx, step: Step) -> Result<Option<Entry>>;
     /// Moves behind the range's last entry.
     fn to_end(self: Box<Self>) -> Box<dyn Walk>;
-}
-
-impl<K: Stored, V: Stored> Walk for Cursor<K, V> {
-    fn step(&mut self, tx: &mut dyn Tx, step: Step) -> Result<Option<Entry>> {
-        let found = match step {
-            Step::Next => self.next(tx),
-            Step::Prev => self.prev(tx),
-        };
-        let found = found.map_err(|error| match error {
-            Error::Misuse { .. } => {
-                let text = "entries were inserted or removed since the cursor was opened, and its \
-                            place is gone: abort the transaction; where a map changes, open \
-                            another cursor after the change, from the last key on";
-                Fail::new(PERDURA_ERR_STALE, text)
-            }
-            other => other.into(),
-        })?;
-        Ok(found.as_ref().map(entry::<K, V>))
-    }
-
-    fn to_end(self: Box<Self>) -> Box<dyn Walk> {
-        Box::new((*self).at_end())
-    }
 }
 
 /// A cursor that is open.

@@ -3,13 +3,13 @@
 //! A key or value is bytes for C, whatever its type: the bytes of a byte string, or the eight of a
 //! word, in the order of the machine.
 
-use super::cursors::{Entry, Walk};
+use super::cursors::{Entry, Step, Walk};
 use crate::codes::*;
 use crate::fail::{Fail, Result};
 use crate::memory::invalid;
 use crate::types::{PERDURA_HASH_MAP, PERDURA_ORDERED_MAP, PERDURA_U64_KEYS, PERDURA_U64_VALUES};
-use perdura::Tx;
-use perdura::collections::{Bytes, Collection, HashMap, Item, OrderedItem, OrderedMap};
+use perdura::collections::{Bytes, Collection, Cursor, HashMap, Item, OrderedItem, OrderedMap};
+use perdura::{Error, Tx};
 use std::marker::PhantomData;
 use std::ops::Bound;
 
@@ -120,7 +120,7 @@ impl<M: Map> Kind for Of<M> {
 }
 
 /// An entry as C sees it.
-pub(super) fn entry<K: Stored, V: Stored>((key, value): &(K::Owned, V::Owned)) -> Entry {
+fn entry<K: Stored, V: Stored>((key, value): &(K::Owned, V::Owned)) -> Entry {
     let (mut entry, mut bytes) = (Entry::default(), Vec::new());
     K::with(key, &mut |key| bytes = key.to_vec());
     entry.key = std::mem::take(&mut bytes);
@@ -129,8 +129,31 @@ pub(super) fn entry<K: Stored, V: Stored>((key, value): &(K::Owned, V::Owned)) -
     entry
 }
 
+impl<K: Stored, V: Stored> Walk for Cursor<K, V> {
+    fn step(&mut self, tx: &mut dyn Tx, step: Step) -> Result<Option<Entry>> {
+        let found = match step {
+            Step::Next => self.next(tx),
+            Step::Prev => self.prev(tx),
+        };
+        let found = found.map_err(|error| match error {
+            Error::Misuse { .. } => {
+                let text = "entries were inserted or removed since the cursor was opened, and its \
+                            place is gone: abort the transaction; where a map changes, open \
+                            another cursor after the change, from the last key on";
+                Fail::new(PERDURA_ERR_STALE, text)
+            }
+            other => other.into(),
+        })?;
+        Ok(found.as_ref().map(entry::<K, V>))
+    }
+
+    fn to_end(self: Box<Self>) -> Box<dyn Walk> {
+        Box::new((*self).at_end())
+    }
+}
+
 /// A type of keys and values.
-pub(super) trait Stored: OrderedItem {
+trait Stored: OrderedItem {
     /// What these bytes are; `what` is for the error's message.
     fn of<'a>(bytes: &'a [u8], what: &str) -> Result<Self::Ref<'a>>;
     /// Calls `to` with its bytes.

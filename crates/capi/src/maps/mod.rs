@@ -5,7 +5,7 @@
 //! taken from another pool reaches nothing. The collections are the heap's own, so that programs in
 //! Rust open the same ones.
 
-mod cursors;
+pub(crate) mod cursors;
 mod kinds;
 
 use self::kinds::Kind;
@@ -14,7 +14,7 @@ use crate::fail::{Fail, Result};
 use crate::memory::check_writer;
 use crate::sessions::Session;
 use crate::types::perdura_map;
-pub(crate) use cursors::{Cursors, Entry, Step};
+pub(crate) use cursors::{Entry, Step};
 use perdura::{Root, Tx};
 use std::ops::Bound;
 
@@ -141,7 +141,6 @@ pub(crate) fn get(
     on(session, map, |kind, tx| kind.get(tx, map.at, key, to))
 }
 
-/// Whether the key is there.
 pub(crate) fn contains(session: &mut Session, map: perdura_map, key: &[u8]) -> Result<bool> {
     on(session, map, |kind, tx| kind.contains(tx, map.at, key))
 }
@@ -161,12 +160,10 @@ pub(crate) fn remove(session: &mut Session, map: perdura_map, key: &[u8]) -> Res
     change(session, map, |kind, tx| kind.remove(tx, map.at, key))
 }
 
-/// The number of entries.
 pub(crate) fn len(session: &mut Session, map: perdura_map) -> Result<u64> {
     on(session, map, |kind, tx| kind.len(tx, map.at))
 }
 
-/// Removes all entries.
 pub(crate) fn clear(session: &mut Session, map: perdura_map) -> Result<()> {
     change(session, map, |kind, tx| kind.clear(tx, map.at))
 }
@@ -220,7 +217,6 @@ pub(crate) fn to_end(session: &mut Session, id: u64) -> Result<()> {
     moved
 }
 
-/// Closes a cursor.
 pub(crate) fn close(session: &mut Session, id: u64) -> Result<()> {
     session.cursors()?.take(id).map(drop)
 }

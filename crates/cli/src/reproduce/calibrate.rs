@@ -4,25 +4,13 @@
 //! The experiment's values are tried one after the other, since the engine's share need not be monotonic in them; then
 //! the interval between the two neighbours that enclose the paper's share is halved repeatedly.
 
-use super::experiment::{Calibrate, Experiment};
-use super::grid::Job;
-use super::plan::{Part, Place, Plan, Setting};
-use super::protocol::Protocol;
-use super::runs;
+use super::experiment::Calibrate;
+use super::plan::{Calibrating, Part, Place, Plan};
+use super::runs::{self, Job};
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use serde::Serialize;
-
-/// The figure to be found.
-#[derive(Clone, Debug)]
-pub(crate) struct Calibrating {
-    of: Calibrate,
-    engine: Protocol,
-    base: Protocol,
-    /// The experiment without its settings.
-    setting: Setting,
-}
 
 /// The result for a workload.
 #[derive(Clone, Debug, Serialize)]
@@ -40,17 +28,6 @@ pub(crate) struct Calibration {
 }
 
 impl Calibrating {
-    /// The experiment's calibration, if there is one.
-    pub(super) fn of(experiment: &Experiment) -> Outcome<Option<Self>> {
-        let run = &experiment.run;
-        let of = run.simulated.as_ref().and_then(|simulated| simulated.calibrate.clone());
-        let (Some(of), Some(base)) = (of, &run.base) else { return Ok(None) };
-        let engine = Protocol::of(experiment, &of.engine)?;
-        let base = Protocol::of(experiment, base)?;
-        let setting = Setting::unnamed(run.window, run.tuning);
-        Ok(Some(Calibrating { of, engine, base, setting }))
-    }
-
     fn find(
         &self,
         part: &Part,

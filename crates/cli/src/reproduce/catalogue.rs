@@ -72,9 +72,9 @@ fn read(path: &str) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::experiment::Kind;
-    use crate::reproduce::plan::Work;
+    use crate::reproduce::kind::Kind;
     use crate::reproduce::protocol;
+    use crate::reproduce::work::Work;
     use std::collections::BTreeSet;
     use std::path::Path;
 

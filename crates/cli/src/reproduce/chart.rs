@@ -4,8 +4,8 @@
 //! to the base engine's.
 
 use super::compare::Comparison;
-use super::experiment::Kind;
 use super::findings::{Figure, MEAN};
+use super::kind::Kind;
 use super::plan::{Place, Plan};
 use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
@@ -42,6 +42,13 @@ pub(crate) struct Bar {
 }
 
 impl Panel {
+    /// The middle of a group on its axis: groups are one wide, unless they are steps, whose axis is logarithmic.
+    pub(crate) fn middle(&self, group: usize) -> f64 {
+        let &[first, .., last] = self.steps.as_slice() else { return group as f64 + 0.5 };
+        let share = (self.steps[group] / first).ln() / (last / first).ln();
+        0.5 + share * (self.groups.len() - 1) as f64
+    }
+
     fn put(&mut self, group: &str, series: &str, spread: Spread, label: Option<String>) {
         let group = place_of(&mut self.groups, group);
         let series = place_of(&mut self.series, series);

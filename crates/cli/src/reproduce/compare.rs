@@ -1,7 +1,8 @@
 //! Compares our values with the paper's, one by one.
 
-use super::experiment::{Bound, Experiment, Kind, Over, Value};
+use super::experiment::{Bound, Experiment, Over, Value};
 use super::findings::Figure;
+use super::kind::Kind;
 use super::plan::{Place, Plan};
 use super::quantity::Quantity;
 use serde::Serialize;
@@ -157,7 +158,7 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
-    use super::super::grid::Cell;
+    use super::super::runs::Cell;
     use super::*;
     use crate::bench::spread::Spread;
 

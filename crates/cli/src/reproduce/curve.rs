@@ -1,7 +1,7 @@
 //! Draws a panel's curves: ours solid, the paper's dashed with hollow points, in the colour of ours.
 
+use super::canvas::{Area, Chart, Drawn, WIDE, colour, write};
 use super::chart::{Bar, PAPERS, Panel};
-use super::plot::{Area, Chart, Drawn, WIDE, colour, middle, write};
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -36,8 +36,8 @@ pub(super) fn draw(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel) ->
     Ok(())
 }
 
-/// A series' sample in the legend, with its point at `at`.
-pub(super) fn key(area: &Area<'_>, panel: &Panel, series: usize, at: (i32, i32)) -> Drawn {
+/// Draws a series' sample in the legend: a piece of its curve that begins at `at`.
+pub(super) fn draw_sample(area: &Area<'_>, panel: &Panel, series: usize, at: (i32, i32)) -> Drawn {
     let ends = [at, (at.0 + 24, at.1)];
     let (colour, middle) = (colour(panel, series), (at.0 + 12, at.1));
     if is_paper(panel, series) {
@@ -54,7 +54,7 @@ fn is_paper(panel: &Panel, series: usize) -> bool {
 }
 
 fn point(panel: &Panel, bar: &Bar) -> (f64, f64) {
-    (middle(panel, bar.group), bar.spread.median)
+    (panel.middle(bar.group), bar.spread.median)
 }
 
 /// The points of a series, joined in the order of the groups.
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn steps_are_on_a_logarithmic_axis() {
         let panel = panel();
-        let [first, second, third] = [0, 1, 2].map(|group| middle(&panel, group));
+        let [first, second, third] = [0, 1, 2].map(|group| panel.middle(group));
         assert_eq!((first, third), (0.5, 2.5));
         assert!((second - first - (third - first) / 5.0).abs() < 1e-9, "{second}");
     }

@@ -4,6 +4,7 @@
 //! are contradictions. Engines and mechanisms may be named that this program does not have: then the experiment cannot
 //! be run, but it can be read.
 
+use super::kind::Kind;
 use super::quantity::Quantity;
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
@@ -31,39 +32,6 @@ pub(crate) struct Experiment {
     /// What is smaller in a quick run, which only shows that the experiment works.
     #[serde(default)]
     pub(crate) quick: Scale,
-}
-
-/// What is measured, and how figures follow from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
-    /// Operations in a second.
-    Throughput,
-    /// The 99th percentile of latencies.
-    Latency,
-    /// The share of persistence operations in the time that an engine adds to a transaction.
-    Breakdown,
-    /// Write-backs, by the kind of data written back.
-    Flushes,
-    /// Dirty bytes in the lines that are written back.
-    Dirtiness,
-    /// How often objects are used.
-    Reuse,
-    /// The time to write objects back, or to create checksums of them instead.
-    Checksums,
-    /// The losses of power cuts under engines that skip write-backs.
-    Crash,
-    /// Throughput as a share of the base's.
-    Share,
-    /// Bytes written to memory per byte stored by the program.
-    Traffic,
-}
-
-impl Kind {
-    /// Whether means over workloads are shown, and settings next to each other.
-    pub(super) fn has_means(self) -> bool {
-        matches!(self, Kind::Share | Kind::Traffic)
-    }
 }
 
 /// The paper's claims.

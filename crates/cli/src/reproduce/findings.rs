@@ -3,11 +3,11 @@
 //! A figure that compares two runs is computed within each repetition, and its median is taken afterwards: noise
 //! common to both cancels.
 
-use super::experiment::Kind;
-use super::grid::{Cell, Sample};
+use super::kind::Kind;
 use super::plan::Place;
 use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
+use super::runs::{Cell, Sample};
 use crate::bench::spread::Spread;
 use perdura::Counters;
 use perdura_crashtest::Losses;

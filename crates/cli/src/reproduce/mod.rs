@@ -4,12 +4,13 @@
 //! and `perdura sim`. Figures are computed from them according to the experiment's kind, and compared with the
 //! paper's, as tables, as JSON and as a picture.
 //!
-//! Reading order: [`experiment`] and [`validate`] (the file), [`quantity`] (what is measured), [`protocol`] (what is
-//! compared), [`plan`] and [`parts`] (which parts are run), [`calibrate`] (figures found beforehand), [`grid`],
-//! [`runs`] and [`served`] (the runs), [`findings`] (figures), [`compare`] (ours and the paper's), [`chart`], [`plot`]
-//! and [`curve`] (the picture), [`show`] (the text).
+//! Reading order: [`experiment`] and [`validate`] (the file), [`kind`] and [`quantity`] (what is measured),
+//! [`protocol`] and [`work`] (what is compared, and doing what), [`parts`] and [`plan`] (which parts are run),
+//! [`calibrate`] (figures found beforehand), [`runs`], [`grid`] and [`served`] (the runs), [`findings`] (figures),
+//! [`compare`] (ours and the paper's), [`chart`], [`canvas`], [`curve`] and [`plot`] (the picture), [`show`] (the text).
 
 mod calibrate;
+mod canvas;
 pub(crate) mod catalogue;
 mod chart;
 mod compare;
@@ -17,6 +18,7 @@ mod curve;
 pub(crate) mod experiment;
 mod findings;
 mod grid;
+mod kind;
 mod parts;
 pub(crate) mod plan;
 mod plot;
@@ -26,6 +28,7 @@ mod runs;
 mod served;
 pub(crate) mod show;
 mod validate;
+mod work;
 
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
@@ -35,8 +38,8 @@ use calibrate::Calibration;
 use compare::Comparison;
 use experiment::{Experiment, ServerBaseline};
 use findings::{ComparedEngines, Figure};
-use grid::{Cell, Sample};
 use plan::Plan;
+use runs::{Cell, Sample};
 use serde::Serialize;
 use served::BaselineOutcome;
 use std::path::{Path, PathBuf};

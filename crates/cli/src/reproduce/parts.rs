@@ -1,9 +1,10 @@
-//! The places where an experiment is run, and how much of it: natively, on the simulated machine, through the server.
+//! The places where an experiment is run, and how much of it, by its file and the command line: natively, on the
+//! simulated machine, through the server.
 
-use super::experiment::{Experiment, Kind};
-use super::plan::{Changes, Work};
+use super::experiment::Experiment;
+use super::kind::Kind;
 use super::quantity::Quantity;
-use super::validate;
+use super::work::Work;
 use crate::failure::{Failure, Outcome};
 use crate::micro::{Micro, MicroSize};
 use crate::named::{self, Extent};
@@ -13,11 +14,31 @@ use perdura_memory::Domain;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// Changes by the command line; what is absent stays as it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) quick: bool,
+    /// Only native runs, only simulated ones, or both if `None`.
+    pub(crate) native: bool,
+    pub(crate) simulated: bool,
+    pub(crate) operations: Option<u64>,
+    pub(crate) records: Option<u64>,
+    pub(crate) warehouses: Option<u32>,
+    pub(crate) repetitions: Option<u32>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) threads: Vec<u32>,
+    pub(crate) engines: Vec<String>,
+    pub(crate) workloads: Vec<String>,
+    /// Only these settings, by name.
+    pub(crate) settings: Vec<String>,
+}
+
 /// A place for runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Place {
     /// On this machine, on fresh pools in memory with real write-backs.
+    #[default]
     Native,
     /// On the simulated machine, by its clock.
     Simulated,
@@ -180,36 +201,27 @@ fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
     }
 }
 
-fn check_cuts(part: &Part, experiment: &Experiment) -> Outcome {
-    let operations = part.operations_of.values().fold(part.operations, |all, own| all.min(*own));
-    let fit = validate::cores_fit(experiment.kind, &part.threads).and_then(|()| {
-        let cuts = part.cuts;
-        if cuts <= operations {
-            return Ok(());
-        }
-        Err(format!("{cuts} power cuts need as many operations at least, not {operations}"))
-    });
-    fit.map_err(|what| Failure::new(format!("experiment '{}': {what}", experiment.name)))
-}
-
 fn check(part: &Part, experiment: &Experiment, has_records: bool) -> Outcome {
-    let most = if part.place == Place::Simulated { 64 } else { 256 };
-    let fits = part.threads.iter().all(|threads| (1..=most).contains(threads));
+    let refuse =
+        |what: String| Err(Failure::new(format!("experiment '{}': {what}", experiment.name)));
     part.extent.tpcc.validate()?;
-    check_cuts(part, experiment)?;
+    experiment.kind.cores_fit(&part.threads).or_else(refuse)?;
+    let Part { place, cuts, .. } = part;
+    let least = part.operations_of.values().fold(part.operations, |all, own| all.min(*own));
+    if *cuts > least {
+        return refuse(format!("{cuts} power cuts need as many operations at least, not {least}"));
+    }
+    let most = if *place == Place::Simulated { 64 } else { 256 };
+    if !part.threads.iter().all(|threads| (1..=most).contains(threads)) {
+        return refuse(format!("{place} runs have 1 to {most} threads"));
+    }
     let something = (part.extent.records > 0 || !has_records)
         && (part.operations > 0 || experiment.kind == Kind::Checksums)
         && part.repetitions > 0
         && part.operations_of.values().all(|operations| *operations > 0);
-    match (fits, something) {
-        (true, true) => Ok(()),
-        (false, _) => Err(Failure::new(format!(
-            "experiment '{}': {} runs have 1 to {most} threads",
-            experiment.name, part.place
-        ))),
-        (_, false) => Err(Failure::new(format!(
-            "experiment '{}': there is nothing to measure with 0 records, operations or repetitions",
-            experiment.name
-        ))),
+    if !something {
+        let what = "there is nothing to measure with 0 records, operations or repetitions";
+        return refuse(what.to_owned());
     }
+    Ok(())
 }

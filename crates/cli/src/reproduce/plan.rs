@@ -1,39 +1,18 @@
 //! What is run of an experiment: its file, made smaller or changed by the command line.
 
-use super::calibrate::Calibrating;
-use super::experiment::{Experiment, Kind, Run, ServerBaseline, SizeSpec};
+use super::experiment::{Calibrate, Experiment, Run, ServerBaseline, SizeSpec};
+use super::kind::Kind;
 use super::parts;
-pub(crate) use super::parts::{Part, Place};
+pub(crate) use super::parts::{Changes, Part, Place};
 use super::protocol::Protocol;
+use super::work::{Work, base_fits, rolls_back};
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
-use crate::micro::{Micro, MicroSize};
-use crate::named::{self, Database};
-use crate::quantity;
 use perdura_machine::cache::Policy;
-use perdura_matrices::cost::{Demand, When};
+use perdura_matrices::cost::When;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Changes by the command line; what is absent stays as it is.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Changes {
-    pub(crate) quick: bool,
-    /// Only native runs, only simulated ones, or both if `None`.
-    pub(crate) native: bool,
-    pub(crate) simulated: bool,
-    pub(crate) operations: Option<u64>,
-    pub(crate) records: Option<u64>,
-    pub(crate) warehouses: Option<u32>,
-    pub(crate) repetitions: Option<u32>,
-    pub(crate) seed: Option<u64>,
-    pub(crate) threads: Vec<u32>,
-    pub(crate) engines: Vec<String>,
-    pub(crate) workloads: Vec<String>,
-    /// Only these settings, by name.
-    pub(crate) settings: Vec<String>,
-}
 
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,15 +42,6 @@ impl Setting {
     }
 }
 
-/// The workload behind a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    Database(Database),
-    Micro(Micro, MicroSize),
-    /// Objects of this many bytes.
-    Objects(u64),
-}
-
 /// Everything that is run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Plan {
@@ -97,9 +67,31 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     #[serde(rename = "rival")]
     pub(crate) server_baseline: Option<ServerBaseline>,
-    /// A figure of the simulated machine to be calibrated first.
     #[serde(skip)]
     pub(crate) calibrating: Option<Calibrating>,
+}
+
+/// A figure of the simulated machine to be calibrated first.
+#[derive(Clone, Debug)]
+pub(crate) struct Calibrating {
+    pub(super) of: Calibrate,
+    pub(super) engine: Protocol,
+    pub(super) base: Protocol,
+    /// The experiment without its settings.
+    pub(super) setting: Setting,
+}
+
+impl Calibrating {
+    /// The experiment's calibration, if there is one.
+    fn of(experiment: &Experiment) -> Outcome<Option<Self>> {
+        let run = &experiment.run;
+        let of = run.simulated.as_ref().and_then(|simulated| simulated.calibrate.clone());
+        let (Some(of), Some(base)) = (of, &run.base) else { return Ok(None) };
+        let engine = Protocol::of(experiment, &of.engine)?;
+        let base = Protocol::of(experiment, base)?;
+        let setting = Setting::unnamed(run.window, run.tuning);
+        Ok(Some(Calibrating { of, engine, base, setting }))
+    }
 }
 
 fn names<S: serde::Serializer>(engines: &[Protocol], serializer: S) -> Result<S::Ok, S::Error> {
@@ -169,9 +161,7 @@ impl Plan {
             calibrating,
         })
     }
-}
 
-impl Plan {
     /// The engines that this engine is compared with in this workload; none for the baseline server.
     pub(crate) fn compared_with(&self, workload: &str, engine: &str) -> Option<&str> {
         if self.server_baseline.is_some_and(|server_baseline| server_baseline.name() == engine) {
@@ -205,61 +195,6 @@ impl Plan {
             .map(|(workload, base)| format!("{workload}: of {base}"))
             .collect();
         if others.is_empty() { base } else { format!("{base} ({})", others.join(", ")) }
-    }
-}
-
-/// Whether the workload's base can run it.
-pub(super) fn base_fits(run: &Run, workload: &str) -> Result<(), String> {
-    let base = run.base_of.get(workload).or(run.base.as_ref());
-    let unable =
-        |name: &&String| Protocol::named(run, name).is_ok_and(|base| !base.engine.rolls_back());
-    match base.filter(unable) {
-        Some(base) if rolls_back(workload) => Err(format!(
-            "the base '{base}' cannot roll back, as {workload} does: \
-             give it another one, as base_of = {{ {workload} = \"volatile\" }}"
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Whether transactions of this workload are rolled back after stores.
-fn rolls_back(workload: &str) -> bool {
-    Database::named(workload) == Some(Database::Tpcc)
-}
-
-impl Work {
-    /// The workload behind `name` in this experiment.
-    pub(crate) fn named(
-        kind: Kind,
-        sizes: &BTreeMap<String, SizeSpec>,
-        name: &str,
-    ) -> Result<Self, String> {
-        if kind == Kind::Checksums {
-            let size = quantity::bytes(name)?;
-            let demand = Demand { size, objects: 1, batch: 1, seed: 0 };
-            return match demand.validate() {
-                Ok(()) => Ok(Work::Objects(size)),
-                Err(error) => Err(format!("'{name}': {error}")),
-            };
-        }
-        let spec = sizes.get(name);
-        if let Some(database) = Database::named(name).filter(|_| spec.is_none()) {
-            return Ok(Work::Database(database));
-        }
-        if kind == Kind::Reuse {
-            return Err(format!("unknown workload '{name}': it is {}", named::DATABASES));
-        }
-        let known = spec.and_then(|spec| spec.workload.as_deref()).unwrap_or(name);
-        let micro = Micro::named(known).ok_or_else(|| {
-            let micros = Micro::names();
-            format!("unknown workload '{known}': it is {}, or {micros}", named::DATABASES)
-        })?;
-        Ok(Work::Micro(micro, spec.map(SizeSpec::size).unwrap_or_default()))
-    }
-
-    /// Whether the experiment's number of records is loaded for it.
-    pub(crate) fn has_records(self) -> bool {
-        !matches!(self, Work::Micro(..))
     }
 }
 

@@ -1,53 +1,37 @@
-//! Draws panels of bars or curves as an SVG: making it needs no fonts, only viewing it does.
+//! The picture of an experiment, as an SVG: its title, its panels below each other, each with bars or curves, and a
+//! caption. Lengths are in pixels. Making it needs no fonts, only viewing it does.
 
-use super::chart::{Bar, PAPERS, Panel};
+use super::canvas::{Area, Chart, Drawn, FONT, WIDE, colour, write};
+use super::chart::{Bar, Panel};
 use super::curve;
 use crate::failure::{Failure, Outcome};
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
+/// Width of the picture.
 const WIDTH: u32 = 1100;
+/// Height of a panel.
 const PANEL: u32 = 400;
-/// Room above the bars for title and legend, left of them for the axis, below for the groups.
+/// Room in a panel above the bars, for its title and legend.
 const TOP: u32 = 70;
+/// Room left of the bars, for the axis of the values; `MARGIN` of it is empty.
 const LEFT: u32 = 80;
 const MARGIN: u32 = 16;
 const RIGHT: u32 = 24;
+/// Room below the bars, for the names of the groups and of their axis.
 const BELOW: u32 = 84;
 /// Room for a series' sample in the legend, before its name.
-pub(super) const KEY: i32 = 32;
-const FONT: &str = "sans-serif";
-/// Approximate width of a character, as a share of its font's size.
-pub(super) const WIDE: f64 = 0.56;
-/// The same for sentences, which have more narrow letters than names.
+const KEY: i32 = 32;
+/// As `WIDE`, for sentences, which have more narrow letters than names.
 const WIDE_IN_PROSE: f64 = 0.48;
 /// Font sizes of the title, and of the text below the panels.
 const TITLE: u32 = 17;
 const CAPTION: u32 = 11;
 
-/// Colours that colour-blind readers can distinguish (Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(213, 94, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(204, 121, 167),
-    RGBColor(150, 140, 20),
-    RGBColor(90, 70, 160),
-];
-const PAPER: RGBColor = RGBColor(110, 110, 110);
-
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(super) type Chart<'a, 'b> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
-/// The SVG: panels below each other, and the conditions under them.
+/// The whole picture, as the text of an SVG file.
 pub(crate) fn svg(title: &[String], panels: &[Panel], caption: &[String]) -> Outcome<String> {
     let mut text = String::new();
-    let (title, caption) = (broken(title, TITLE), broken(caption, CAPTION));
+    let (title, caption) = (wrapped(title, TITLE), wrapped(caption, CAPTION));
     let above = height(&title, TITLE);
     let all = PANEL * panels.len().max(1) as u32;
     let drawn = (|| {
@@ -55,44 +39,38 @@ pub(crate) fn svg(title: &[String], panels: &[Panel], caption: &[String]) -> Out
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE)?;
         let (top, below) = root.split_vertically(above);
-        paragraph(&top, &title, TITLE)?;
+        write_lines(&top, &title, TITLE)?;
         let (middle, bottom) = below.split_vertically(all);
-        paragraph(&bottom, &caption, CAPTION)?;
+        write_lines(&bottom, &caption, CAPTION)?;
         let areas = middle.split_evenly((panels.len().max(1), 1));
-        areas.iter().zip(panels).try_for_each(|(area, panel)| draw(area, panel))?;
+        areas.iter().zip(panels).try_for_each(|(area, panel)| draw_panel(area, panel))?;
         root.present()
     })();
     drawn.map_err(|error| Failure::new(format!("the plot cannot be drawn: {error}")))?;
     Ok(text)
 }
 
-/// Breaks text into lines not wider than the picture.
-fn broken(text: &[String], size: u32) -> Vec<String> {
+/// Breaks text of a font's size into lines not wider than the picture.
+fn wrapped(text: &[String], size: u32) -> Vec<String> {
     let fits = (f64::from(WIDTH - 2 * MARGIN) / (f64::from(size) * WIDE_IN_PROSE)) as usize;
     text.iter().flat_map(|line| lines(line, fits)).collect()
 }
 
+/// Height of the lines that `write_lines` writes, with the margin above and below them.
 fn height(lines: &[String], size: u32) -> u32 {
     MARGIN + lines.len() as u32 * (size + 5)
 }
 
-fn paragraph(area: &Area<'_>, lines: &[String], size: u32) -> Drawn {
+fn write_lines(area: &Area<'_>, lines: &[String], size: u32) -> Drawn {
     (0..).zip(lines).try_for_each(|(row, line)| {
         let at = (MARGIN as i32, (MARGIN / 2) as i32 + row * (size as i32 + 5));
         write(area, line, at, size, HPos::Left)
     })
 }
 
-pub(super) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
-
-pub(super) fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: u32, side: HPos) -> Drawn {
-    let style = TextStyle::from((FONT, size).into_font()).pos(Pos::new(side, VPos::Top));
-    area.draw(&Text::new(text.to_owned(), at, style))
-}
-
-fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
+fn draw_panel(area: &Area<'_>, panel: &Panel) -> Drawn {
     write(area, &panel.title, (LEFT as i32, 8), 16, HPos::Left)?;
-    legend(area, panel)?;
+    draw_legend(area, panel)?;
     let (low, high) = range(panel);
     let mut chart = ChartBuilder::on(area)
         .margin_top(TOP)
@@ -107,7 +85,7 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
         .disable_x_axis()
         .y_desc(panel.y.as_str())
         .y_labels(8)
-        .y_label_formatter(&|value| tick(*value))
+        .y_label_formatter(&|value| axis_label(*value))
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 14))
         .bold_line_style(RGBColor(215, 215, 215))
@@ -118,23 +96,16 @@ fn draw(area: &Area<'_>, panel: &Panel) -> Drawn {
     } else {
         curve::draw(area, &mut chart, panel)?;
     }
-    let nought = [(0.0, 0.0), (panel.groups.len() as f64, 0.0)];
-    chart.draw_series([PathElement::new(nought, BLACK)])?;
-    groups(area, &chart, panel, low)
+    let zero = [(0.0, 0.0), (panel.groups.len() as f64, 0.0)];
+    chart.draw_series([PathElement::new(zero, BLACK)])?;
+    write_groups(area, &chart, panel, low)
 }
 
-/// The middle of a group: groups are equally wide, unless they are steps, whose axis is logarithmic.
-pub(super) fn middle(panel: &Panel, group: usize) -> f64 {
-    let &[first, .., last] = panel.steps.as_slice() else { return group as f64 + 0.5 };
-    let share = (panel.steps[group] / first).ln() / (last / first).ln();
-    0.5 + share * (panel.groups.len() - 1) as f64
-}
-
-/// How far whiskers may extend the axis beyond the longest bar, as a share of it: one run that was held up must not
-/// make all bars too short.
+/// How far whiskers may extend the axis beyond the longest bar, as a share of that bar: one run that was held up must
+/// not make all bars too short.
 const REACH: f64 = 0.6;
 
-/// The range from zero or below to zero or above, with room for the labels at the bars' ends.
+/// The least and the greatest value on a panel's axis: zero, all bars and their labels lie between them.
 fn range(panel: &Panel) -> (f64, f64) {
     let (mut low, mut high, mut longest) = (0f64, 0f64, 0f64);
     for Bar { spread, .. } in &panel.bars {
@@ -149,7 +120,7 @@ fn range(panel: &Panel) -> (f64, f64) {
     (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { room })
 }
 
-fn tick(value: f64) -> String {
+fn axis_label(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         large if large >= 10.0 => format!("{value:.0}"),
@@ -158,26 +129,15 @@ fn tick(value: f64) -> String {
     }
 }
 
-pub(super) fn colour(panel: &Panel, series: usize) -> RGBColor {
-    // The paper's curve has the colour of ours.
-    let own = panel.series[series].strip_suffix(PAPERS);
-    let series = panel.series.iter().position(|name| Some(&**name) == own).unwrap_or(series);
-    match (panel.paper, series) {
-        (true, 0) => PAPER,
-        (true, series) => COLOURS[(series - 1) % COLOURS.len()],
-        (false, series) => COLOURS[series % COLOURS.len()],
-    }
-}
-
-/// Squares or points with names, in a row under the title.
-fn legend(area: &Area<'_>, panel: &Panel) -> Drawn {
+/// Draws each series' name after a sample of its bars or of its curve, in a row under the title.
+fn draw_legend(area: &Area<'_>, panel: &Panel) -> Drawn {
     let mut x = LEFT as i32;
     for (series, name) in panel.series.iter().enumerate() {
         if panel.steps.is_empty() {
             let square = [(x, 38), (x + 12, 50)];
             area.draw(&Rectangle::new(square, colour(panel, series).filled()))?;
         } else {
-            curve::key(area, panel, series, (x, 44))?;
+            curve::draw_sample(area, panel, series, (x, 44))?;
         }
         write(area, name, (x + KEY, 36), 14, HPos::Left)?;
         x += KEY + (name.len() as f64 * 14.0 * WIDE) as i32 + 24;
@@ -185,6 +145,7 @@ fn legend(area: &Area<'_>, panel: &Panel) -> Drawn {
     Ok(())
 }
 
+/// Draws a bar, a whisker from its least to its greatest value, and its label at its end.
 fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar) -> Drawn {
     let wide = 0.8 / panel.series.len() as f64;
     let left = bar.group as f64 + 0.1 + bar.series as f64 * wide;
@@ -206,8 +167,8 @@ fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar
     write(area, label, (at.0 - base.0, at.1 - base.1 - above), size as u32, HPos::Center)
 }
 
-/// The groups' names, broken into lines that fit, and the axis's name below them.
-fn groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Drawn {
+/// Writes the groups' names below the bars, broken into lines that fit, and the axis's name below them.
+fn write_groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Drawn {
     let base = area.get_base_pixel();
     let pixels = f64::from(WIDTH - LEFT - RIGHT) / panel.groups.len().max(1) as f64;
     // If there are many groups, long names have smaller letters, so that no line is wider than its group.
@@ -217,7 +178,7 @@ fn groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Dr
     let fits = (pixels * 0.96 / (size * WIDE)) as usize;
     let (mut bottom, step) = (0, (size + 2.0) as i32);
     for (group, name) in panel.groups.iter().enumerate() {
-        let (x, y) = chart.backend_coord(&(middle(panel, group), low));
+        let (x, y) = chart.backend_coord(&(panel.middle(group), low));
         for (line, text) in lines(name, fits).iter().enumerate() {
             let at = (x - base.0, y - base.1 + 6 + line as i32 * step);
             write(area, text, at, size as u32, HPos::Center)?;

@@ -2,7 +2,6 @@
 //! machine.
 
 use super::experiment::{Experiment, Run};
-use super::validate;
 use crate::failure::{Failure, Outcome};
 use crate::simulate::MechanismChoice;
 use perdura::EngineKind;
@@ -47,7 +46,7 @@ impl Protocol {
             let known = known.map(String::as_str).collect::<Vec<_>>().join(",");
             refuse(format!("{error}; to run it with those that are there: --engine {known}"))
         })?;
-        validate::engine_fits(experiment.kind, protocol.engine).map_err(refuse)?;
+        experiment.kind.engine_fits(protocol.engine).map_err(refuse)?;
         Ok(protocol)
     }
 }

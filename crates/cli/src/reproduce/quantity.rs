@@ -1,6 +1,6 @@
 //! The quantities that an experiment measures, by name: they identify the paper's values and ours.
 
-use super::experiment::Kind;
+use super::kind::Kind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

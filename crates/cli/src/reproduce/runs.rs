@@ -1,31 +1,89 @@
 //! One run: of a database on an engine, natively or simulated; of operations that are only drawn; of
 //! bare objects.
 
-use super::experiment::Kind;
-use super::grid::{Job, Sample};
-use super::plan::{Place, Plan, Work};
+use super::kind::Kind;
+use super::plan::{Part, Place, Plan, Setting};
 use super::protocol::Protocol;
+use super::work::Work;
 use crate::bench::engine::{self, PoolPlan};
 use crate::bench::options::plenty;
+use crate::bench::series::SEED_STEP;
 use crate::bench::stage::Stage;
 use crate::bench::watch;
 use crate::failure::{Failure, Outcome};
 use crate::micro::{Micro, MicroSize};
 use crate::named::{self, Database, OnWorkload};
 use crate::simulate;
-use perdura::{Format, Heap, Volatile};
+use perdura::{Counters, Format, Heap, Volatile};
+use perdura_crashtest::Losses;
 use perdura_machine::{ConfigError, MachineConfig};
-use perdura_matrices::cost::{self, Bench, Demand, When};
+use perdura_matrices::cost::{self, Bench, Costs, Demand, When};
 use perdura_memory::{Domain, MapOptions, Mapped, Ram};
 use perdura_workloads::Workload;
 use perdura_workloads::records::Plain;
 use perdura_workloads::reuse::Reuse;
+use serde::Serialize;
 use std::sync::Arc;
 
 /// One operation in this many is timed; all of them if latencies are measured.
 const SAMPLE_EVERY: u32 = 64;
 /// Objects whose checksums are created together.
 const BATCH: usize = 64;
+
+/// The coordinates of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Cell {
+    pub(crate) place: Place,
+    pub(crate) workload: String,
+    pub(crate) threads: u32,
+    /// Or a protocol; `None` if operations are only drawn, or on bare objects.
+    pub(crate) engine: Option<String>,
+    /// `None` if there is only one setting.
+    pub(crate) setting: Option<String>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Sample {
+    #[serde(flatten)]
+    pub(crate) cell: Cell,
+    pub(crate) repetition: u32,
+    pub(crate) seed: u64,
+    /// Whether nothing was written back or fenced.
+    pub(crate) unflushed: bool,
+    pub(crate) operations: u64,
+    pub(crate) per_second: f64,
+    /// The latency of an operation in its thread.
+    pub(crate) ns_per_operation: f64,
+    pub(crate) p50_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
+    pub(crate) timed: u64,
+    pub(crate) counters: Counters,
+    pub(crate) reuse: Option<Reuse>,
+    pub(crate) checksums: Option<Costs>,
+    /// The losses of power cuts.
+    pub(crate) losses: Option<Losses>,
+    /// Lines that reached the simulated machine's memory.
+    pub(crate) memory_writes: Option<u64>,
+    /// Bytes of those, and bytes stored by the program.
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) stored_bytes: Option<u64>,
+    pub(crate) memory: String,
+}
+
+/// A run to be made.
+pub(super) struct Job<'a> {
+    pub(super) part: &'a Part,
+    pub(super) workload: &'a str,
+    pub(super) work: Work,
+    pub(super) setting: &'a Setting,
+    pub(super) threads: u32,
+    pub(super) repetition: u32,
+    pub(super) engine: Option<&'a Protocol>,
+    pub(super) unflushed: bool,
+    /// A calibrated figure of the simulated machine.
+    pub(super) calibrated: Option<(&'a str, u64)>,
+}
 
 /// Makes the run.
 pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
@@ -46,6 +104,45 @@ pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Out
 }
 
 impl Job<'_> {
+    pub(super) fn describe(&self) -> String {
+        let engine = self.engine.map_or(String::new(), |engine| format!(" {}", engine.name));
+        let unflushed = if self.unflushed { " unflushed" } else { "" };
+        let setting = self.setting.name.as_ref().map_or(String::new(), |name| format!(", {name}"));
+        let Job { part, workload, threads, .. } = self;
+        format!("{} {workload} x{threads}{engine}{unflushed}{setting}", part.place)
+    }
+
+    fn operations(&self) -> u64 {
+        self.part.operations_of(self.workload)
+    }
+
+    fn warm_up(&self) -> u64 {
+        self.part.warm_up_of(self.workload)
+    }
+
+    fn seed(&self, plan: &Plan) -> u64 {
+        plan.seed.wrapping_add(u64::from(self.repetition) * SEED_STEP)
+    }
+
+    /// The sample without its figures.
+    fn sample(&self, plan: &Plan) -> Sample {
+        let cell = Cell {
+            place: self.part.place,
+            workload: self.workload.to_owned(),
+            threads: self.threads,
+            engine: self.engine.map(|engine| engine.name.clone()),
+            setting: self.setting.name.clone(),
+        };
+        Sample {
+            cell,
+            repetition: self.repetition,
+            seed: self.seed(plan),
+            unflushed: self.unflushed,
+            operations: self.operations(),
+            ..Sample::default()
+        }
+    }
+
     /// The microworkload's size in this job.
     fn sized(&self, micro: Micro, size: MicroSize) -> MicroSize {
         MicroSize {

@@ -2,8 +2,8 @@
 //! file, under the same clients.
 
 use super::experiment::ServerBaseline;
-use super::grid::{Cell, Sample};
 use super::plan::{Part, Place, Plan};
+use super::runs::{Cell, Sample};
 use crate::bench::clients::{self, Demand, Round, Turn};
 use crate::bench::servers;
 use crate::bench::stage::Stage;
@@ -90,6 +90,10 @@ fn sample(turn: &Turn, round: &Round, (engine, server): (&str, &str)) -> Sample 
         p99_ns: overall.map(|all| all.p99_ns),
         timed: overall.map_or(0, |all| all.samples),
         memory: server.to_owned(),
-        ..Sample::of(cell, turn.repetition, turn.seed, measured.operations)
+        cell,
+        repetition: turn.repetition,
+        seed: turn.seed,
+        operations: measured.operations,
+        ..Sample::default()
     }
 }

@@ -3,13 +3,15 @@
 use super::Report;
 use super::calibrate::Calibration;
 use super::compare::Comparison;
-use super::experiment::{Experiment, Kind};
+use super::experiment::Experiment;
 use super::findings::Figure;
-use super::grid::Cell;
-use super::plan::{Part, Place, Plan, Setting, Work};
+use super::kind::Kind;
+use super::plan::{Part, Place, Plan, Setting};
 use super::protocol;
 use super::quantity::Quantity;
+use super::runs::Cell;
 use super::served::BaselineOutcome;
+use super::work::Work;
 use crate::failure::Outcome;
 use crate::named::Database;
 use crate::output::{print, table, table_of};

@@ -1,9 +1,10 @@
 //! Checks that an experiment is consistent.
 
-use super::experiment::{Calibrate, Experiment, Kind, Run, Scale, Simulated, Value};
-use super::plan::{self, Work};
+use super::experiment::{Calibrate, Experiment, Run, Scale, Simulated, Value};
+use super::kind::Kind;
 use super::protocol::Protocol;
 use super::quantity::Quantity;
+use super::work::{self, Work};
 use crate::tpcc;
 use perdura::EngineKind;
 use perdura_matrices::cost::When;
@@ -149,7 +150,7 @@ impl Experiment {
         if !base_of.is_empty() && (base.is_none() || served.is_some()) {
             return Err("base_of needs a base, and is not for served runs".to_owned());
         }
-        workloads.iter().try_for_each(|workload| plan::base_fits(&self.run, workload))
+        workloads.iter().try_for_each(|workload| work::base_fits(&self.run, workload))
     }
 
     fn validate_settings(&self) -> Result<(), String> {
@@ -207,10 +208,10 @@ impl Experiment {
         }
         // Engines that this program does not have may be named.
         let mut known = engines.iter().filter_map(|name| Protocol::named(&self.run, name).ok());
-        known.try_for_each(|protocol| engine_fits(self.kind, protocol.engine))?;
+        known.try_for_each(|protocol| self.kind.engine_fits(protocol.engine))?;
         let cores = simulated.iter().map(|simulated| simulated.cores.as_slice());
         let mut cores = cores.chain(self.quick.threads.as_deref());
-        cores.try_for_each(|cores| cores_fit(self.kind, cores))
+        cores.try_for_each(|cores| self.kind.cores_fit(cores))
     }
 
     fn validate_served(&self) -> Result<(), String> {
@@ -269,26 +270,6 @@ impl Simulated {
             false => Err("a simulated machine has 1 to 64 cores".to_owned()),
         }
     }
-}
-
-/// Whether an experiment of this kind can run the engine.
-pub(super) fn engine_fits(kind: Kind, engine: EngineKind) -> Result<(), String> {
-    if kind != Kind::Crash || engine.skips() {
-        return Ok(());
-    }
-    Err(format!(
-        "{engine} skips no write-backs, and so loses nothing: \
-         kind crash is for {}",
-        EngineKind::names_of(EngineKind::skips)
-    ))
-}
-
-/// Whether an experiment of this kind can run on this many cores.
-pub(super) fn cores_fit(kind: Kind, cores: &[u32]) -> Result<(), String> {
-    if kind != Kind::Crash || cores == [1] {
-        return Ok(());
-    }
-    Err("the power is cut between transactions of a single core: it takes 1 core".to_owned())
 }
 
 fn tpcc_valid(size: tpcc::Size) -> Result<(), String> {

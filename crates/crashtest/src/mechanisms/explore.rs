@@ -1,12 +1,13 @@
 //! Explores a case of a mechanism: runs it, runs it again with power cuts, and compares what is left with what was
 //! promised.
 
+use super::maker::{Fitted, Maker};
 use super::program::{Program, Stores};
-use super::{Fitted, Maker};
-use crate::case::{BYTES, Points};
-use crate::engine::AnyFamily;
-use crate::explore::{OPERATIONS_AGAIN, Problem, mix, without_panic};
-use crate::life::{Life, Stopped, Watch, World, draw};
+use crate::case::{BYTES, Points, mix};
+use crate::engine::{AnyFamily, World};
+use crate::explore::OPERATIONS_AGAIN;
+use crate::failure::{Problem, without_panic};
+use crate::life::{Life, Stopped, Watch, draw};
 use crate::root_cause::RootCause;
 use crate::starts::first_image;
 use crate::{Budget, Case, Failure, Place, Report, Start, Subject, Watcher};

@@ -33,26 +33,25 @@
 //! assert!(failure.what.contains("is not as careless promises"), "{failure}");
 //! ```
 //!
-//! Reading order: this file, [`settings`] (on which machines), `program` (what runs), `explore` (a case), [`mutants`],
-//! `check`.
+//! Reading order: `maker`, this file, [`settings`] (on which machines), `program` (what runs), `explore` (a case),
+//! [`mutants`], `check`.
 
 mod check;
 mod explore;
+pub(crate) mod maker;
 pub mod mutants;
 mod program;
 pub mod settings;
 
 pub use check::{CheckMechanism, check_mechanism, replay};
+pub use maker::Maker;
 pub use settings::Settings;
 
 use crate::engine::AnyFamily;
 use crate::engines::family;
 use crate::subjects::{WithSubject, with_subject};
 use crate::{Budget, Case, Failure, Report, Runner, Subject, Watcher};
-use perdura_machine::mechanism::{Promise, list};
-use perdura_machine::{Design, MachineConfig, Options};
 use perdura_memory::Domain;
-use std::sync::Arc;
 
 /// The default limit of images checked per crash point: one whose recovery runs to its end, one where it is cut short,
 /// and one where it is cut short twice.
@@ -61,84 +60,6 @@ pub const EACH: u64 = 3;
 /// The default budget: about half of the images are of later lives.
 pub fn budget() -> Budget {
     Budget { images: EACH, again_every: 100, ..Budget::default() }
-}
-
-type Make = dyn Fn(&MachineConfig, Option<&str>) -> Result<Box<dyn Design>, String> + Send + Sync;
-
-/// Makes designs of one mechanism.
-#[derive(Clone)]
-pub struct Maker {
-    name: String,
-    make: Arc<Make>,
-}
-
-impl Maker {
-    /// For the mechanism with this name, configured by a case's machine.
-    ///
-    /// # Errors
-    /// If there is none, or it promises nothing that could be tested.
-    pub fn named(name: &str) -> Result<Self, String> {
-        let kind = list::find(name).map_err(|error| error.to_string())?;
-        if kind.promises() == Promise::Nothing {
-            return Err(nothing_to_test(name));
-        }
-        let make = move |machine: &MachineConfig, mutant: Option<&str>| {
-            list::design(kind.name, machine, mutant).map_err(|error| error.to_string())
-        };
-        Ok(Maker { name: name.to_owned(), make: Arc::new(make) })
-    }
-
-    /// For a custom mechanism, which has no mutants.
-    pub fn own(make: impl Fn() -> Box<dyn Design> + Send + Sync + 'static) -> Self {
-        let name = make().name().to_owned();
-        Maker { name, make: Arc::new(move |_, _| Ok(make())) }
-    }
-
-    /// The mechanism's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The design that a case is for.
-    fn design(&self, case: &Case) -> Result<Box<dyn Design>, String> {
-        let design = (self.make)(&case.machine, case.mutant.as_deref())?;
-        match design.promises() {
-            Promise::Nothing => Err(nothing_to_test(&self.name)),
-            Promise::Epoch | Promise::Order | Promise::Transactions => Ok(design),
-        }
-    }
-}
-
-fn nothing_to_test(name: &str) -> String {
-    format!("the mechanism '{name}' promises nothing for a power cut: there is nothing to test")
-}
-
-/// A mechanism, and the contents of its own lines when the machine is switched on.
-#[derive(Clone)]
-pub(crate) struct Fitted<'a> {
-    maker: &'a Maker,
-    own: Vec<u64>,
-}
-
-impl Fitted<'_> {
-    /// Whether its promises are about transactions only.
-    fn runs_transactions(&self, case: &Case) -> bool {
-        self.maker.design(case).is_ok_and(|design| design.promises() == Promise::Transactions)
-    }
-
-    /// The options of a machine that has it.
-    pub(crate) fn fit(&self, case: &Case, options: Options) -> Result<Options, String> {
-        Ok(Options {
-            mechanism: self.maker.design(case)?,
-            own: self.own.clone(),
-            epoch: case.epoch,
-            keep: perdura_machine::Keep::Durable,
-            at_arrivals: true,
-            before_fences: false,
-            failing_fence: None,
-            ..options
-        })
-    }
 }
 
 /// The structure `S` on an engine, on a machine with a mechanism.

@@ -1,9 +1,9 @@
 //! The programs on a machine with a mechanism: a structure in a pool, or stores all over the memory, in transactions if
 //! the mechanism makes promises about these.
 
-use super::Fitted;
+use super::maker::Fitted;
+use crate::case::mix;
 use crate::engine::AnyFamily;
-use crate::explore::mix;
 use crate::life::{Life, Stopped, Watch};
 use crate::{Case, Subject};
 use perdura_machine::{Machine, Options};

@@ -20,11 +20,7 @@ pub use tpcc::Tpcc;
 pub use wide::Wide;
 pub use ycsb_a::YcsbA;
 
-pub use crate::engines::ENGINES;
-
 use crate::Subject;
-use crate::engines::on_engine;
-use crate::runner::Runner;
 
 /// The names of the structures.
 pub const SUBJECTS: [&str; 11] = [
@@ -68,16 +64,4 @@ pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Out
         "tpcc" => work.with(Tpcc::default()),
         _ => return None,
     })
-}
-
-/// A structure on an engine, by their names.
-pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
-    struct On<'e>(&'e str);
-    impl WithSubject for On<'_> {
-        type Output = Option<Box<dyn Runner>>;
-        fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output {
-            on_engine(self.0, subject)
-        }
-    }
-    with_subject(subject, On(engine)).flatten()
 }

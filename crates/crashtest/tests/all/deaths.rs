@@ -2,7 +2,7 @@
 //! of a processor; including syncs that fail.
 
 use perdura_crashtest::mutants::{Met, Tried, sites, without};
-use perdura_crashtest::subjects::{ENGINES, find};
+use perdura_crashtest::runner::{ENGINES, find};
 use perdura_crashtest::{Budget, Case, Points, Report, Start, Watcher};
 use perdura_memory::Domain;
 

@@ -1,7 +1,8 @@
 //! The engines under the tester: a small part of what `perdura crash` covers.
 
 use perdura_crashtest::mutants::{Tried, sites, without};
-use perdura_crashtest::subjects::{ENGINES, SUBJECTS, find};
+use perdura_crashtest::runner::{ENGINES, find};
+use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Budget, Case, Points, Report, Runner, Start, Watcher};
 use perdura_machine::MachineConfig;
 use perdura_memory::Domain;

@@ -3,8 +3,8 @@
 
 use perdura_crashtest::mutants::{Met, sites, without};
 use perdura_crashtest::replay::Choice;
+use perdura_crashtest::runner::find;
 use perdura_crashtest::shrink::{Effort, Shrunk, shrink};
-use perdura_crashtest::subjects::find;
 use perdura_crashtest::{Budget, Case, Failure, Points, Runner, Watcher};
 use perdura_machine::{CallSite, Kind};
 use std::time::Duration;

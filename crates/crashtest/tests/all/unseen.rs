@@ -4,7 +4,8 @@
 //!     PERDURA_HUNT_SEEDS=500 cargo test --release -p perdura-crashtest --test all unseen:: -- --nocapture
 
 use perdura_crashtest::case::usual_operations;
-use perdura_crashtest::subjects::{POLICIES, find};
+use perdura_crashtest::runner::find;
+use perdura_crashtest::subjects::POLICIES;
 use perdura_crashtest::{Budget, Case, Failure, Points, Watcher};
 use perdura_engine::planted::{self, Bug};
 use perdura_memory::Domain;

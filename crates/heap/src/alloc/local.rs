@@ -7,8 +7,8 @@
 //! rolled back.
 
 use super::layout::{CLASSES, Class, Use, slot_bit};
-use super::space::{Freed, Space};
-use super::stock::{Retired, Stock};
+use super::space::Space;
+use super::stock::{Freed, Retired, Stock};
 use crate::fresh::Fresh;
 use crate::savepoint::{Progress, Savepoint, Savepoints};
 use crate::tx::Purpose;
@@ -283,7 +283,7 @@ impl Local {
         if self.freed.is_empty() {
             return 0;
         }
-        self.stock.retire(space, ticket, &mut self.freed, &mut self.due);
+        self.stock.retire(space.is_large(), ticket, &mut self.freed, &mut self.due);
         if self.due.is_empty() { 0 } else { self.hand_over(space, reclaimable()) }
     }
 
@@ -317,7 +317,7 @@ impl Local {
         }
         // Pages of logs are given back with each transaction.
         if !self.has_log_page {
-            self.stock.leave(space, &mut self.exhausted);
+            self.stock.leave(space.is_large(), &mut self.exhausted);
         }
         space.disown_all(&mut self.exhausted);
     }

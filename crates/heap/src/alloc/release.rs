@@ -7,7 +7,8 @@
 
 use super::layout::ENTRY;
 use super::runs::Runs;
-use super::space::{FreeSpace, Freed, Space, step};
+use super::space::{FreeSpace, Space, step};
+use super::stock::Freed;
 use perdura_engine::planted::{self, Bug};
 use perdura_memory::{Memory, PAGE};
 use std::io;

@@ -12,7 +12,7 @@
 
 use super::layout::{Class, ENTRY, Layout, Use, taken};
 use super::runs::Runs;
-use super::stock::{Retired, Stocks};
+use super::stock::{Freed, Retired, Stock, StockContents, Stocks};
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result, Ticket};
 use perdura_memory::lock::Apart;
@@ -21,40 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A slot or run that was freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freed {
-    /// A slot of a page.
-    Slot {
-        /// The page.
-        page: u64,
-        /// The slot's number.
-        slot: u32,
-        /// The page's class.
-        class: Class,
-        /// The page's purpose.
-        purpose: Purpose,
-    },
-    /// A run of pages.
-    Run {
-        /// The first page.
-        page: u64,
-        /// Number of pages.
-        pages: u64,
-    },
-}
-
-impl Freed {
-    /// Its size in bytes.
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Freed::Slot { class, .. } => class.slot_bytes(),
-            Freed::Run { pages, .. } => pages * PAGE,
-        }
-    }
-}
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pages from which on a pool is large: 16 MiB.
 const LARGE: u64 = 1 << 12;
@@ -188,6 +155,43 @@ impl Space {
     /// keep more of what they free.
     pub fn is_large(&self) -> bool {
         self.large.load(Ordering::Relaxed)
+    }
+
+    /// A stock for a session.
+    pub fn stock(&self) -> Arc<Stock> {
+        self.stocks.add()
+    }
+
+    /// Ends a session's stock: its contents go to the shared space.
+    pub fn end_stock(&self, stock: &Arc<Stock>) {
+        let StockContents { limbo, pages, mut used_up, .. } = self.stocks.remove(stock);
+        self.disown_all(&mut used_up);
+        let mut state = self.state();
+        state.bury(&limbo);
+        state.add_pages(pages);
+    }
+
+    /// Moves all sessions' limbo to the shared one, before reclaiming.
+    pub(super) fn collect_limbo(&self) {
+        let limbo = self.stocks.take_limbo();
+        if !limbo.is_empty() {
+            self.state().bury(&limbo);
+        }
+    }
+
+    /// Takes back the free pages in all stocks, and the slots that came back to used-up pages: when no other space is
+    /// left.
+    pub fn collect_pages(&self) {
+        let (pages, mut used_up) = self.stocks.take_pages();
+        self.disown_all(&mut used_up);
+        let mut state = self.state();
+        pages.into_iter().for_each(|pages| state.add_pages(pages));
+    }
+
+    /// Bytes in limbo and bytes of free pages in the stocks.
+    pub(super) fn stocked(&self) -> (u64, u64) {
+        let (pages, limbo) = self.stocks.sums();
+        (limbo, pages * PAGE)
     }
 
     /// Takes a free page, growing the memory if it must and can; in a large pool also some pages after it.

@@ -5,7 +5,8 @@
 //! Invariants: what is in a stock's limbo is not used, by any session, before its ticket is reclaimable. A thread
 //! holds two locks of the allocator at a time only for the list of stocks and one stock, in this order.
 
-use super::space::{Freed, Space};
+use super::layout::Class;
+use crate::tx::Purpose;
 use perdura_engine::Ticket;
 use perdura_memory::PAGE;
 use perdura_memory::lock::Apart;
@@ -20,6 +21,39 @@ const BATCH_BYTES: u64 = 16 << 10;
 /// Used-up pages that a session of a large pool keeps, so that it gives them back in batches.
 const USED_UP: usize = 16;
 
+/// A slot or run that was freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// A slot of a page.
+    Slot {
+        /// The page.
+        page: u64,
+        /// The slot's number.
+        slot: u32,
+        /// The page's class.
+        class: Class,
+        /// The page's purpose.
+        purpose: Purpose,
+    },
+    /// A run of pages.
+    Run {
+        /// The first page.
+        page: u64,
+        /// Number of pages.
+        pages: u64,
+    },
+}
+
+impl Freed {
+    /// Its size in bytes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Freed::Slot { class, .. } => class.slot_bytes(),
+            Freed::Run { pages, .. } => pages * PAGE,
+        }
+    }
+}
+
 /// A slot or run that was freed, and the ticket of the transaction that freed it.
 pub type Retired = (Ticket, Freed);
 
@@ -28,11 +62,11 @@ pub type Retired = (Ticket, Freed);
 pub struct Stock(Apart<Mutex<StockContents>>);
 
 #[derive(Debug, Default)]
-struct StockContents {
-    limbo: Vec<Retired>,
+pub(super) struct StockContents {
+    pub(super) limbo: Vec<Retired>,
     limbo_bytes: u64,
-    pages: Range<u64>,
-    used_up: Vec<u64>,
+    pub(super) pages: Range<u64>,
+    pub(super) used_up: Vec<u64>,
 }
 
 impl Stock {
@@ -40,15 +74,16 @@ impl Stock {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a committed transaction has freed. If the batch is full, moves all of it to `due`, which is empty.
+    /// Adds what a committed transaction has freed in a `large` or a small pool. If the batch is full, moves all of it
+    /// to `due`, which is empty.
     pub fn retire(
         &self,
-        space: &Space,
+        large: bool,
         ticket: Ticket,
         freed: &mut Vec<Freed>,
         due: &mut Vec<Retired>,
     ) {
-        let batch = BATCH[usize::from(space.is_large())];
+        let batch = BATCH[usize::from(large)];
         let mut held = self.held();
         for freed in freed.drain(..) {
             held.limbo_bytes += freed.bytes();
@@ -62,10 +97,10 @@ impl Stock {
 
     /// Adds used-up pages of the session, whose transaction has ended. Returns in `pages` those to disown now: all of
     /// them, or none.
-    pub fn leave(&self, space: &Space, pages: &mut Vec<u64>) {
+    pub fn leave(&self, large: bool, pages: &mut Vec<u64>) {
         let mut held = self.held();
         held.used_up.append(pages);
-        if held.used_up.len() >= USED_UP || !space.is_large() {
+        if held.used_up.len() >= USED_UP || !large {
             std::mem::swap(&mut held.used_up, pages);
         }
     }
@@ -96,6 +131,19 @@ impl Stocks {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds an empty stock.
+    pub(super) fn add(&self) -> Arc<Stock> {
+        let stock = Arc::<Stock>::default();
+        self.all().push(stock.clone());
+        stock
+    }
+
+    /// Removes a stock. Returns its contents.
+    pub(super) fn remove(&self, stock: &Arc<Stock>) -> StockContents {
+        self.all().retain(|other| !Arc::ptr_eq(other, stock));
+        std::mem::take(&mut *stock.held())
+    }
+
     /// Free pages, and bytes in limbo.
     pub(super) fn sums(&self) -> (u64, u64) {
         let all = self.all();
@@ -105,7 +153,7 @@ impl Stocks {
         })
     }
 
-    fn take_limbo(&self) -> Vec<Retired> {
+    pub(super) fn take_limbo(&self) -> Vec<Retired> {
         let mut taken = Vec::new();
         for stock in &*self.all() {
             let mut held = stock.held();
@@ -115,7 +163,7 @@ impl Stocks {
         taken
     }
 
-    fn take_pages(&self) -> (Vec<Range<u64>>, Vec<u64>) {
+    pub(super) fn take_pages(&self) -> (Vec<Range<u64>>, Vec<u64>) {
         let (mut free, mut used_up) = (Vec::new(), Vec::new());
         for stock in &*self.all() {
             let mut held = stock.held();
@@ -123,47 +171,5 @@ impl Stocks {
             used_up.append(&mut held.used_up);
         }
         (free, used_up)
-    }
-}
-
-impl Space {
-    /// A stock for a session.
-    pub fn stock(&self) -> Arc<Stock> {
-        let stock = Arc::<Stock>::default();
-        self.stocks.all().push(stock.clone());
-        stock
-    }
-
-    /// Ends a session's stock: its contents go to the shared space.
-    pub fn end_stock(&self, stock: &Arc<Stock>) {
-        self.stocks.all().retain(|other| !Arc::ptr_eq(other, stock));
-        let StockContents { limbo, pages, mut used_up, .. } = std::mem::take(&mut *stock.held());
-        self.disown_all(&mut used_up);
-        let mut state = self.state();
-        state.bury(&limbo);
-        state.add_pages(pages);
-    }
-
-    /// Moves all sessions' limbo to the shared one, before reclaiming.
-    pub(super) fn collect_limbo(&self) {
-        let limbo = self.stocks.take_limbo();
-        if !limbo.is_empty() {
-            self.state().bury(&limbo);
-        }
-    }
-
-    /// Takes back the free pages in all stocks, and the slots that came back to used-up pages: when no other space is
-    /// left.
-    pub fn collect_pages(&self) {
-        let (pages, mut used_up) = self.stocks.take_pages();
-        self.disown_all(&mut used_up);
-        let mut state = self.state();
-        pages.into_iter().for_each(|pages| state.add_pages(pages));
-    }
-
-    /// Bytes in limbo and bytes of free pages in the stocks.
-    pub(super) fn stocked(&self) -> (u64, u64) {
-        let (pages, limbo) = self.stocks.sums();
-        (limbo, pages * PAGE)
     }
 }

@@ -1,22 +1,16 @@
 //! A byte string in a block of its own: a word with its length, then the bytes. A long one is in several blocks, its
 //! pieces (`pieces.rs`).
 //!
-//! The first word is `0xB1 << 56 | purpose << 48 | length`, or begins with `0xB2` if there are pieces. Short strings
-//! are overwritten in place; long ones are replaced by new blocks, whose bytes need no log.
-//! strings are overwritten in place; long ones are replaced by new blocks, whose bytes need no log.
+//! Short strings are overwritten in place; long ones are replaced by new blocks, whose bytes need no log.
 
 use super::pieces::{self, NewPieces};
-use super::tag::Expected;
+pub use super::tag::MAX_LEN;
+use super::tag::{BlobHead, Expected};
 use super::{Visit, compact, kind};
 use crate::{Error, Fresh, Purpose, Result, Tx};
 
-const TAG: u64 = 0xB1;
-/// The tag of a string in pieces.
-const IN_PIECES: u64 = 0xB2;
 /// Offset of the bytes in the block.
 const DATA: u64 = 8;
-/// Longest byte string, in bytes.
-pub const MAX_LEN: u64 = (1 << 40) - 1;
 /// Up to this many bytes, logging them is cheaper than the metadata of a new block.
 const IN_PLACE: u64 = 1024;
 /// Spare bytes that a long string gets for appending.
@@ -47,13 +41,6 @@ const CHUNK: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blob {
     at: u64,
-}
-
-#[derive(Clone, Copy)]
-struct BlobHead {
-    purpose: Purpose,
-    len: u64,
-    in_pieces: bool,
 }
 
 /// The blocks of a string under construction.
@@ -124,13 +111,6 @@ impl NewBlob {
             self.write(tx, from, &buffer)?;
         }
         Ok(())
-    }
-}
-
-impl BlobHead {
-    const fn word(self) -> u64 {
-        let tag = if self.in_pieces { IN_PIECES } else { TAG };
-        tag << 56 | (self.purpose as u64) << 48 | self.len
     }
 }
 
@@ -424,23 +404,20 @@ impl Blob {
 
     fn head<T: Tx + ?Sized>(self, tx: &mut T) -> Result<BlobHead> {
         let word = tx.read_word(self.at)?;
-        let len = word & MAX_LEN;
-        let purpose = Purpose::ALL.get((word >> 48 & 0xFF) as usize);
-        let (TAG | IN_PIECES, Some(&purpose)) = (word >> 56, purpose) else {
+        let Some(head) = BlobHead::from_word(word) else {
             return Err(EXPECTED.missing(tx, self.at));
         };
-        let in_pieces = word >> 56 == IN_PIECES;
-        if len > TRUSTED {
-            let room = if in_pieces {
-                pieces::walk(tx, self.at, len, &mut |_| Ok(()))?.1
+        if head.len > TRUSTED {
+            let room = if head.in_pieces {
+                pieces::walk(tx, self.at, head.len, &mut |_| Ok(()))?.1
             } else {
                 tx.usable(self.at)?.saturating_sub(DATA)
             };
-            if len > room {
+            if head.len > room {
                 return Err(self.too_long());
             }
         }
-        Ok(BlobHead { purpose, len, in_pieces })
+        Ok(head)
     }
 
     const fn too_long(self) -> Error {
@@ -450,13 +427,6 @@ impl Blob {
 
 const EXPECTED: Expected =
     Expected { kind: kind::BLOB, name: || "byte string".to_owned(), pool: 0 };
-
-/// Whether a word can be the first of a byte string.
-pub(super) const fn is_head(word: u64) -> bool {
-    matches!(word >> 56, TAG | IN_PIECES)
-        && (word >> 48 & 0xFF) < Purpose::ALL.len() as u64
-        && word & MAX_LEN == word & ((1 << 48) - 1)
-}
 
 /// Whether these bytes are at `at`.
 fn same<T: Tx + ?Sized>(tx: &mut T, at: u64, bytes: &[u8]) -> Result<bool> {

@@ -1,10 +1,8 @@
-//! The form of stored items: enough to move, hash and free them without knowing their types. The first word of every
-//! collection's header, its tag, holds the forms of its items, so that a pool can be checked by a program that does
-//! not know the types.
+//! The form of stored items: enough to move, hash and free them (`string.rs`) without knowing their types. The first
+//! word of every collection's header, its tag, holds the forms of its items, so that a pool can be checked by a program
+//! that does not know the types.
 
-use super::Visit;
-use super::bytes::Blob;
-use crate::{Error, Result, Tx};
+use crate::{Result, Tx};
 
 /// Most words that one item may have.
 pub const MAX_WORDS: usize = 40;
@@ -17,17 +15,6 @@ pub struct Form {
     pub words: usize,
     /// How many of the last words are a byte string; 0 if there is none.
     pub string: usize,
-}
-
-/// The low byte of a byte string's last word if that word is a pointer.
-pub(super) const POINTER: u64 = 0xFF;
-
-/// The bits of a pointing last word other than the pointer.
-pub(super) const NOT_POINTER: u64 = !(((1 << 45) - 1) << 8);
-
-/// The blob that a byte string's last word points to, if it is a pointer.
-pub(super) const fn blob_in(last: u64) -> Option<Blob> {
-    if last & 0xFF == POINTER { Some(Blob::new((last >> 8 & ((1 << 45) - 1)) << 3)) } else { None }
 }
 
 impl Form {
@@ -52,69 +39,6 @@ impl Form {
         let form = Form { words: (bits >> 4 & 0x3F) as usize, string: (bits & 15) as usize };
         let whole = form.words <= MAX_WORDS && form.string <= form.words && form.string != 1;
         if whole { Some(form) } else { None }
-    }
-
-    /// The blob of the item at `at`, if it has one.
-    pub(super) fn blob<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<Option<Blob>> {
-        if self.string == 0 {
-            return Ok(None);
-        }
-        Ok(blob_in(tx.read_word(at + self.bytes() - 8)?))
-    }
-
-    /// Frees what the item at `at` owns.
-    pub(super) fn release<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
-        match self.blob(tx, at)? {
-            Some(blob) => blob.free(tx).map_err(Error::in_pool),
-            None => Ok(()),
-        }
-    }
-
-    /// Moves the blocks that the item at `at` owns out of pages that are to be emptied.
-    pub(super) fn compact<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
-        if self.string == 0 {
-            return Ok(());
-        }
-        let last = at + self.bytes() - 8;
-        let word = tx.read_word(last)?;
-        let Some(blob) = blob_in(word) else { return Ok(()) };
-        let moved = blob.compact(tx).map_err(Error::in_pool)?;
-        if moved == blob {
-            return Ok(());
-        }
-        tx.write_word(last, word & NOT_POINTER | moved.at() >> 3 << 8)
-    }
-
-    /// Checks the item at `at`, and reports the blocks it owns.
-    pub(super) fn check<T: Tx + ?Sized>(
-        self,
-        tx: &mut T,
-        at: u64,
-        visit: &mut Visit<'_>,
-    ) -> Result<()> {
-        if self.string == 0 {
-            return Ok(());
-        }
-        let last = tx.read_word(at + self.bytes() - 8)?;
-        match blob_in(last) {
-            Some(blob) => blob.check(tx, visit).map_err(Error::in_pool),
-            None if last & 0xFF < self.string as u64 * 8 => Ok(()),
-            None => Err(Error::corrupt("an inline string's length", at)),
-        }
-    }
-
-    /// The hash of the item at `at`, equal to [`Item::hash`](super::Item::hash).
-    pub(super) fn hash<T: Tx + ?Sized>(self, tx: &mut T, at: u64, seed: u64) -> Result<u64> {
-        let plain = self.words - self.string;
-        let mut hash = seed;
-        for word in 0..plain as u64 {
-            hash = mix(hash, tx.read_word(at + word * 8)?);
-        }
-        if self.string == 0 {
-            return Ok(hash);
-        }
-        let string = at + plain as u64 * 8;
-        super::string::with_string(tx, string, self.string, |bytes| hash_bytes(hash, bytes))
     }
 }
 

@@ -1,8 +1,9 @@
-//! Byte strings as keys and values: [`Bytes`].
+//! Byte strings as keys and values: [`Bytes`]; and items with and without one, by their [`Form`] alone.
 
+use super::Visit;
 use super::bytes::Blob;
 use super::codec::{Item, OrderedItem};
-use super::form::{self, Form, NOT_POINTER, blob_in};
+use super::form::{self, Form};
 use crate::persist::TypeName;
 use crate::{Error, Purpose, Result, Tx};
 use std::cmp::Ordering;
@@ -26,6 +27,17 @@ use std::cmp::Ordering;
 /// ```
 pub struct Bytes<const W: usize = 2>;
 
+/// The low byte of a byte string's last word if that word is a pointer.
+const POINTER: u64 = 0xFF;
+
+/// The bits of a pointing last word other than the pointer.
+const NOT_POINTER: u64 = !(((1 << 45) - 1) << 8);
+
+/// The blob that a byte string's last word points to, if it is a pointer.
+const fn blob_in(last: u64) -> Option<Blob> {
+    if last & 0xFF == POINTER { Some(Blob::new((last >> 8 & ((1 << 45) - 1)) << 3)) } else { None }
+}
+
 /// A prepared byte string.
 #[derive(Clone, Copy)]
 pub struct BytesProbe<'a, const W: usize> {
@@ -44,7 +56,7 @@ impl<const W: usize> Bytes<W> {
         for (word, part) in words.iter_mut().zip(bytes[..kept].chunks(8)) {
             *word = big_endian(part);
         }
-        words[W - 1] |= if inline { kept as u64 } else { hash >> 53 << 53 | form::POINTER };
+        words[W - 1] |= if inline { kept as u64 } else { hash >> 53 << 53 | POINTER };
         BytesProbe { bytes, words }
     }
 }
@@ -83,6 +95,72 @@ pub(super) fn with_string<T: Tx + ?Sized, R>(
     Ok(with(&buffer[..len]))
 }
 
+/// Items own nothing but the block of their byte string.
+impl Form {
+    /// The blob of the item at `at`, if it has one.
+    pub(super) fn blob<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<Option<Blob>> {
+        if self.string == 0 {
+            return Ok(None);
+        }
+        Ok(blob_in(tx.read_word(at + self.bytes() - 8)?))
+    }
+
+    /// Frees what the item at `at` owns.
+    pub(super) fn release<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
+        match self.blob(tx, at)? {
+            Some(blob) => blob.free(tx).map_err(Error::in_pool),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves the blocks that the item at `at` owns out of pages that are to be emptied.
+    pub(super) fn compact<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
+        if self.string == 0 {
+            return Ok(());
+        }
+        let last = at + self.bytes() - 8;
+        let word = tx.read_word(last)?;
+        let Some(blob) = blob_in(word) else { return Ok(()) };
+        let moved = blob.compact(tx).map_err(Error::in_pool)?;
+        if moved == blob {
+            return Ok(());
+        }
+        tx.write_word(last, word & NOT_POINTER | pointing(moved))
+    }
+
+    /// Checks the item at `at`, and reports the blocks it owns.
+    pub(super) fn check<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        at: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        if self.string == 0 {
+            return Ok(());
+        }
+        let last = tx.read_word(at + self.bytes() - 8)?;
+        match blob_in(last) {
+            Some(blob) => blob.check(tx, visit).map_err(Error::in_pool),
+            None if last & 0xFF < self.string as u64 * 8 => Ok(()),
+            None => Err(Error::corrupt("an inline string's length", at)),
+        }
+    }
+
+    /// The hash of the item at `at`, equal to [`Item::hash`](super::Item::hash).
+    pub(super) fn hash<T: Tx + ?Sized>(self, tx: &mut T, at: u64, seed: u64) -> Result<u64> {
+        let plain = self.words - self.string;
+        let mut hash = seed;
+        for word in 0..plain as u64 {
+            hash = form::mix(hash, tx.read_word(at + word * 8)?);
+        }
+        if self.string == 0 {
+            return Ok(hash);
+        }
+        let string = at + plain as u64 * 8;
+        with_string(tx, string, self.string, |bytes| form::hash_bytes(hash, bytes))
+    }
+}
+
 /// What a byte string is used as.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
@@ -113,7 +191,7 @@ pub(super) fn store_string<T: Tx + ?Sized>(
         true => kept as u64,
         false => {
             let blob = Blob::create(tx, role.purpose(), bytes)?;
-            hash >> 53 << 53 | form::POINTER | pointing(blob)
+            hash >> 53 << 53 | POINTER | pointing(blob)
         }
     };
     update_words(tx, at, &stored)

@@ -1,11 +1,11 @@
-//! The first word of a collection's header: its kind and its items' types. And the error when it is not what the
-//! program expects: the program's mistake, if it can be one.
+//! The first word of a collection's header: its kind and its items' types; of a byte string: its length. And the error
+//! when it is not what the program expects: the program's mistake, if it can be one.
 
 use super::form::Form;
 use super::kind;
 use crate::persist::TypeName;
 use crate::roots;
-use crate::{Error, Result, Tx};
+use crate::{Error, Purpose, Result, Tx};
 
 /// A collection's kind, the forms and the types of its items, and flags of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,35 @@ const fn check(parts: u64) -> u64 {
     crc
 }
 
+/// Longest byte string, in bytes.
+pub const MAX_LEN: u64 = (1 << 40) - 1;
+const BLOB: u64 = 0xB1;
+const BLOB_IN_PIECES: u64 = 0xB2;
+
+/// A byte string's first word.
+#[derive(Clone, Copy)]
+pub(super) struct BlobHead {
+    pub(super) purpose: Purpose,
+    pub(super) len: u64,
+    pub(super) in_pieces: bool,
+}
+
+impl BlobHead {
+    /// As a word: `0xB1 << 56 | purpose << 48 | length`; `0xB2` if the string is in pieces.
+    pub(super) const fn word(self) -> u64 {
+        let tag = if self.in_pieces { BLOB_IN_PIECES } else { BLOB };
+        tag << 56 | (self.purpose as u64) << 48 | self.len
+    }
+
+    /// Decodes a [`word`](BlobHead::word); `None` if it is no byte string's.
+    pub(super) fn from_word(word: u64) -> Option<Self> {
+        let (len, in_pieces) = (word & ((1 << 48) - 1), word >> 56 == BLOB_IN_PIECES);
+        let purpose = *Purpose::ALL.get((word >> 48 & 0xFF) as usize)?;
+        let is_head = (in_pieces || word >> 56 == BLOB) && len <= MAX_LEN;
+        is_head.then_some(BlobHead { purpose, len, in_pieces })
+    }
+}
+
 /// Frees a header, and voids its tag, so that a remaining handle is detected.
 pub(super) fn end<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
     tx.write_word(at, 0)?;
@@ -111,7 +140,7 @@ impl Expected {
             Some(_) => {}
         }
         let word = tx.read_word(at)?;
-        if Tag::from_word(word).is_some() || super::bytes::is_head(word) {
+        if Tag::from_word(word).is_some() || BlobHead::from_word(word).is_some() {
             return Ok(Error::WrongType { expected: (self.name)(), at });
         }
         let owned = |named: &roots::NamedRoot| named.root.at == at && named.root.kind == self.kind;

@@ -5,8 +5,8 @@
 //! level first, and no further where an inclusive one lacks the line. With one core nothing of
 //! this happens.
 
+use super::extras::DepartureReason;
 use super::hierarchy::{Access, Hierarchy, Outcome};
-use super::marks::DepartureReason;
 use super::set_cache::{Cache, Line, WaySlot};
 use crate::config::Holds;
 use std::ops::Range;

@@ -3,11 +3,7 @@
 //! It is made at the first use. Until then it costs a branch where a line is put into a cache or taken out, and
 //! nothing on a hit. As long as there is no version and no rule, the caches hold the same lines as without it.
 
-use super::hierarchy::Hierarchy;
-use super::marks::{Departure, DepartureReason};
-use super::set_cache::{EMPTY, HELD, Line, WaySlot};
-use super::versions::{HeldVersion, Version};
-use super::victims::VictimRule;
+use super::set_cache::Line;
 use crate::controller::ByNumber;
 use std::collections::BTreeMap;
 
@@ -23,69 +19,87 @@ pub(super) struct Extras {
     pub(super) rules: Vec<VictimRule>,
 }
 
-impl Hierarchy {
-    /// The state, made if there is none.
-    pub(super) fn extras(&mut self) -> &mut Extras {
-        let rules = || vec![VictimRule::default(); self.levels.len()];
-        self.extras.get_or_insert_with(|| Box::new(Extras { rules: rules(), ..Extras::default() }))
-    }
+/// Why a marked line has left a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DepartureReason {
+    /// Another line, or a version, has taken its way. If it (or a copy that is recalled with it) is dirty, or the next
+    /// level holds victims, it goes to the next level, or from the last level into
+    /// [`evicted`](super::Hierarchy::evicted).
+    Replaced,
+    /// An inclusive level farther from the core has replaced it.
+    Recalled,
+    /// Another core has stored to it.
+    Stored,
+    /// Another core has loaded it. It was dirty here; it has not left, but is clean now.
+    Shared,
+    /// A level of victims has given it back to a level nearer to the core.
+    MovedUp,
+    /// [`write_back`](super::Hierarchy::write_back) or [`drop_line`](super::Hierarchy::drop_line) has dropped it.
+    Dropped,
+}
 
-    /// The number of a level's cache, for a core.
-    pub(super) fn cache_number(&self, level: usize, core: usize) -> usize {
-        let place = &self.levels[level];
-        place.first + core * place.per_core
-    }
+/// A copy of a marked line that has left a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Departure {
+    /// The line.
+    pub line: u64,
+    /// The core whose cache it was; 0 for a shared cache.
+    pub core: usize,
+    /// The level of that cache; 0 is the nearest to the core.
+    pub level: usize,
+    /// Whether this copy was dirty.
+    pub dirty: bool,
+    /// Why it has left.
+    pub why: DepartureReason,
+}
 
-    /// The core that a cache of a level belongs to; 0 for a shared cache.
-    pub(super) fn owner(&self, level: usize, core: usize) -> usize {
-        core * self.levels[level].per_core
-    }
+/// Which version of a line: a number chosen by the mechanism. For replacement rules, a smaller number is older.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version(pub u64);
 
-    /// Inserts a line that is not in a cache: the level's rule says which ways it may replace, and a replaced version
-    /// or marked line is reported. Returns the replaced line, and whether it is dirty.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn insert_watched(
-        &mut self,
-        core: usize,
-        level: usize,
-        line: Line,
-        dirty: bool,
-    ) -> Option<(Line, bool)> {
-        let number = self.cache_number(level, core);
-        let set = self.caches[number].set_of(line);
-        let ways = self.candidates(number, level, set, None).0;
-        let out = self.caches[number].insert_among(set, line, dirty, ways);
-        self.replaced(core, level, out)
-    }
+/// A version in a cache, or one that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HeldVersion {
+    /// The line.
+    pub line: u64,
+    /// Which version of it.
+    pub version: Version,
+    /// The level; 0 is the nearest to the core.
+    pub level: usize,
+    /// The core whose cache it is; 0 for a shared cache.
+    pub core: usize,
+}
 
-    /// Reports what an insertion has replaced. Returns the line, if it is one, and whether it was dirty.
-    pub(super) fn replaced(
-        &mut self,
-        core: usize,
-        level: usize,
-        (slot, tag, dirty): (WaySlot, Line, bool),
-    ) -> Option<(Line, bool)> {
-        let (number, owner) = (self.cache_number(level, core), self.owner(level, core));
-        let extras = self.extras();
-        match tag {
-            EMPTY => None,
-            HELD => {
-                let held = extras.versions.remove(&(number, slot.set, slot.way));
-                let (line, version) = held.expect("the version that a way holds");
-                let line = line.into();
-                extras.displaced.push(HeldVersion { line, version, level, core: owner });
-                None
-            }
-            line => {
-                let number = u64::from(line);
-                if extras.marked.contains_key(&number) {
-                    let why = DepartureReason::Replaced;
-                    let departure = Departure { line: number, core: owner, level, dirty, why };
-                    extras.departures.push(departure);
-                }
-                Some((line, dirty))
-            }
-        }
-    }
+/// A level's rule for victims. Each kind has a rank: of a full set, the ways of the lowest rank can be replaced, and
+/// the cache's policy chooses among them. By default all ranks are equal: the policy chooses freely.
+///
+/// Random replacement draws a number for each choice, however few ways there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VictimRule {
+    /// The rank of lines that are not marked.
+    pub lines: u8,
+    /// The rank of marked lines.
+    pub marked: u8,
+    /// The rank of versions.
+    pub versions: u8,
+    /// Whether only the versions with the set's smallest [`Version`] can be replaced.
+    pub oldest_version: bool,
+}
+
+impl VictimRule {
+    /// The rank that a version never replaces. A line fetched by an access must go somewhere: if a whole set has this
+    /// rank, it replaces whatever the policy chooses.
+    pub const NEVER: u8 = u8::MAX;
+
+    /// Versions are replaced only where there is no line.
+    pub const LINES_FIRST: Self =
+        VictimRule { lines: 0, marked: 0, versions: 1, oldest_version: false };
+
+    /// Lines are replaced only where there is no version.
+    pub const VERSIONS_FIRST: Self =
+        VictimRule { lines: 1, marked: 1, versions: 0, oldest_version: false };
+
+    /// The oldest version is replaced first; a line only where there is no version.
+    pub const OLDEST_VERSION_FIRST: Self =
+        VictimRule { oldest_version: true, ..Self::VERSIONS_FIRST };
 }

@@ -12,8 +12,7 @@
 //! in the shared level, from which other cores can load the line without asking a core.
 
 use super::directory::Directory;
-use super::extras::Extras;
-use super::marks::DepartureReason;
+use super::extras::{DepartureReason, Extras, VictimRule};
 use super::set_cache::{Cache, HELD, Line, WaySlot};
 use super::stats::{CacheStats, LevelStats};
 use crate::config::{Holds, Level};
@@ -124,6 +123,23 @@ impl Hierarchy {
     pub fn forwards_clean(mut self, forwards: bool) -> Self {
         self.forwards_clean = forwards;
         self
+    }
+
+    /// The state, made if there is none.
+    pub(super) fn extras(&mut self) -> &mut Extras {
+        let rules = || vec![VictimRule::default(); self.levels.len()];
+        self.extras.get_or_insert_with(|| Box::new(Extras { rules: rules(), ..Extras::default() }))
+    }
+
+    /// The number of a level's cache, for a core.
+    pub(super) fn cache_number(&self, level: usize, core: usize) -> usize {
+        let place = &self.levels[level];
+        place.first + core * place.per_core
+    }
+
+    /// The core that a cache of a level belongs to; 0 for a shared cache.
+    pub(super) fn owner(&self, level: usize, core: usize) -> usize {
+        core * self.levels[level].per_core
     }
 
     /// Core `core` loads or stores `line`. Dirty lines that left the caches for it are in

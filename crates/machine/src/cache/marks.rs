@@ -4,42 +4,10 @@
 //! A mark belongs to a line, not to a copy: a line stays marked, even if no cache has it, until its mark is removed.
 //! Marks do not change what the caches do, unless a [`VictimRule`](super::VictimRule) says so.
 
+use super::extras::{Departure, DepartureReason};
 use super::hierarchy::{Hierarchy, narrow};
 use super::set_cache::Line;
 use std::ops::Range;
-
-/// Why a marked line has left a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum DepartureReason {
-    /// Another line, or a version, has taken its way. If it (or a copy that is recalled with it) is dirty, or the next
-    /// level holds victims, it goes to the next level, or from the last level into [`Hierarchy::evicted`].
-    Replaced,
-    /// An inclusive level farther from the core has replaced it.
-    Recalled,
-    /// Another core has stored to it.
-    Stored,
-    /// Another core has loaded it. It was dirty here; it has not left, but is clean now.
-    Shared,
-    /// A level of victims has given it back to a level nearer to the core.
-    MovedUp,
-    /// [`Hierarchy::write_back`] or [`Hierarchy::drop_line`] has dropped it.
-    Dropped,
-}
-
-/// A copy of a marked line that has left a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Departure {
-    /// The line.
-    pub line: u64,
-    /// The core whose cache it was; 0 for a shared cache.
-    pub core: usize,
-    /// The level of that cache; 0 is the nearest to the core.
-    pub level: usize,
-    /// Whether this copy was dirty.
-    pub dirty: bool,
-    /// Why it has left.
-    pub why: DepartureReason,
-}
 
 impl Hierarchy {
     /// Marks a line: from now on [`departures`](Self::departures) lists its copies that leave a cache.

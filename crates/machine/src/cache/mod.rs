@@ -10,9 +10,9 @@
 //! - A version that was put into a cache is there until [`Hierarchy::displaced`] names it, or it is dropped.
 //!
 //! Reading order: `policy` (which line goes), `set_cache` (one cache), `hierarchy` (several),
-//! `coherence` and `directory` (several cores). Only hardware mechanisms use `versions` (further
-//! copies of lines), `marks` (lines that are watched) and `victims` (which kind of line goes first), whose state is in
-//! `extras`. A machine that uses none of them has no such state.
+//! `coherence` and `directory` (several cores). Only hardware mechanisms use `extras` (state that other machines do not
+//! have): `versions` (further copies of lines), `marks` (lines that are watched) and `victims` (which kind of line goes
+//! first).
 //!
 //! To add a policy: one file in `cache/policy` that implements `Replace`; a member of [`Policy`]
 //! with its name, and of `Replacement` with its constructor, both in `policy/mod.rs`; a small,
@@ -29,9 +29,7 @@ mod stats;
 mod versions;
 mod victims;
 
+pub use extras::{Departure, DepartureReason, HeldVersion, Version, VictimRule};
 pub use hierarchy::{Access, Hierarchy, Outcome};
-pub use marks::{Departure, DepartureReason};
 pub use policy::{Policy, QuadAge, UnknownPolicy};
 pub use stats::{CacheStats, LevelStats};
-pub use versions::{HeldVersion, Version};
-pub use victims::VictimRule;

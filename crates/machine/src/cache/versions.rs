@@ -7,25 +7,9 @@
 //! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] lists it, once, and the mechanism drops
 //! it, puts it into the next level, or writes it to the device.
 
+use super::extras::{HeldVersion, Version};
 use super::hierarchy::{Hierarchy, narrow};
 use super::set_cache::{HELD, Line, WaySlot};
-
-/// Which version of a line: a number chosen by the mechanism. For replacement rules, a smaller number is older.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Version(pub u64);
-
-/// A version in a cache, or one that was there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HeldVersion {
-    /// The line.
-    pub line: u64,
-    /// Which version of it.
-    pub version: Version,
-    /// The level; 0 is the nearest to the core.
-    pub level: usize,
-    /// The core whose cache it is; 0 for a shared cache.
-    pub core: usize,
-}
 
 impl Hierarchy {
     /// Puts a version of a line into a level (`core`'s cache of it, if it is private), as the policy puts a new line.

@@ -1,42 +1,9 @@
 //! What a full set gives up first: lines, marked lines or versions. Within a kind the policy chooses. A version never
 //! replaces its own line.
 
+use super::extras::{Departure, DepartureReason, HeldVersion, VictimRule};
 use super::hierarchy::Hierarchy;
-use super::set_cache::{EMPTY, HELD, Line};
-
-/// A level's rule for victims. Each kind has a rank: of a full set, the ways of the lowest rank can be replaced, and
-/// the cache's policy chooses among them. By default all ranks are equal: the policy chooses freely.
-///
-/// Random replacement draws a number for each choice, however few ways there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct VictimRule {
-    /// The rank of lines that are not marked.
-    pub lines: u8,
-    /// The rank of marked lines.
-    pub marked: u8,
-    /// The rank of versions.
-    pub versions: u8,
-    /// Whether only the versions with the set's smallest [`Version`](super::Version) can be replaced.
-    pub oldest_version: bool,
-}
-
-impl VictimRule {
-    /// The rank that a version never replaces. A line fetched by an access must go somewhere: if a whole set has this
-    /// rank, it replaces whatever the policy chooses.
-    pub const NEVER: u8 = u8::MAX;
-
-    /// Versions are replaced only where there is no line.
-    pub const LINES_FIRST: Self =
-        VictimRule { lines: 0, marked: 0, versions: 1, oldest_version: false };
-
-    /// Lines are replaced only where there is no version.
-    pub const VERSIONS_FIRST: Self =
-        VictimRule { lines: 1, marked: 1, versions: 0, oldest_version: false };
-
-    /// The oldest version is replaced first; a line only where there is no version.
-    pub const OLDEST_VERSION_FIRST: Self =
-        VictimRule { oldest_version: true, ..Self::VERSIONS_FIRST };
-}
+use super::set_cache::{EMPTY, HELD, Line, WaySlot};
 
 impl Hierarchy {
     /// From now on the caches of a level replace by `rule`.
@@ -83,5 +50,53 @@ impl Hierarchy {
             ways &= !newer.fold(0, |newer, (way, _)| newer | 1 << way);
         }
         (if ways == 0 { all } else { ways }, lowest < VictimRule::NEVER)
+    }
+
+    /// Inserts a line that is not in a cache: the level's rule says which ways it may replace, and a replaced version
+    /// or marked line is reported. Returns the replaced line, and whether it is dirty.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn insert_watched(
+        &mut self,
+        core: usize,
+        level: usize,
+        line: Line,
+        dirty: bool,
+    ) -> Option<(Line, bool)> {
+        let number = self.cache_number(level, core);
+        let set = self.caches[number].set_of(line);
+        let ways = self.candidates(number, level, set, None).0;
+        let out = self.caches[number].insert_among(set, line, dirty, ways);
+        self.replaced(core, level, out)
+    }
+
+    /// Reports what an insertion has replaced. Returns the line, if it is one, and whether it was dirty.
+    pub(super) fn replaced(
+        &mut self,
+        core: usize,
+        level: usize,
+        (slot, tag, dirty): (WaySlot, Line, bool),
+    ) -> Option<(Line, bool)> {
+        let (number, owner) = (self.cache_number(level, core), self.owner(level, core));
+        let extras = self.extras();
+        match tag {
+            EMPTY => None,
+            HELD => {
+                let held = extras.versions.remove(&(number, slot.set, slot.way));
+                let (line, version) = held.expect("the version that a way holds");
+                let line = line.into();
+                extras.displaced.push(HeldVersion { line, version, level, core: owner });
+                None
+            }
+            line => {
+                let number = u64::from(line);
+                if extras.marked.contains_key(&number) {
+                    let why = DepartureReason::Replaced;
+                    let departure = Departure { line: number, core: owner, level, dirty, why };
+                    extras.departures.push(departure);
+                }
+                Some((line, dirty))
+            }
+        }
     }
 }

@@ -52,19 +52,9 @@ fn last_level_cache() -> Option<u64> {
     caches.flatten().filter_map(size).max()
 }
 
-/// Structured extended features (leaf 7), zeros where there is no such leaf.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn cpuid_7() -> std::arch::x86_64::CpuidResult {
-    use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
-    if __cpuid(0).eax < 7 {
-        return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };
-    }
-    __cpuid_count(7, 0)
-}
-
 #[cfg(target_arch = "x86_64")]
 fn rtm() -> bool {
-    let leaf = cpuid_7();
+    let leaf = flush::cpuid_7();
     let always_aborts = leaf.edx & 1 << 11 != 0;
     leaf.ebx & 1 << 11 != 0 && !always_aborts
 }

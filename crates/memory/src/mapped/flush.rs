@@ -34,13 +34,22 @@ impl fmt::Display for Flush {
     }
 }
 
+/// Structured extended features (leaf 7), zeros where there is no such leaf.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn cpuid_7() -> std::arch::x86_64::CpuidResult {
+    use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
+    if __cpuid(0).eax < 7 {
+        return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };
+    }
+    __cpuid_count(7, 0)
+}
+
 pub(super) use arch::{detect, fence, stream, write_back};
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
-    use super::Flush;
+    use super::{Flush, cpuid_7};
     use crate::LINE;
-    use crate::mapped::features::cpuid_7;
     use std::arch::asm;
 
     pub(crate) fn detect() -> Flush {

@@ -1,8 +1,8 @@
 //! What a command on data works with.
 
 use super::{Failure, Outcome};
-use crate::client::Listing;
 use crate::keyspace::{Database, Entry, Found, Kind};
+use crate::listing::Listing;
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
 use crate::stats::{Counted, Stats, Tally};

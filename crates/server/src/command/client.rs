@@ -1,6 +1,6 @@
-//! What a command on the client works with.
+//! Commands, and what one on the client works with.
 
-use super::{Command, Exec, Failure, Outcome, Run};
+use super::{Call, Exec, Failure, Outcome};
 use crate::client::Client;
 use crate::protocol::{Args, Reply};
 use crate::server::Server;
@@ -8,7 +8,61 @@ use crate::slow_log::SlowCommand;
 use crate::stats::{Called, Stats};
 use std::time::Instant;
 
-/// One command on its way.
+/// What runs a command.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// On data, only reading.
+    Read(fn(&mut Call<'_>) -> Outcome),
+    /// On data, writing.
+    Write(fn(&mut Call<'_>) -> Outcome),
+    /// On the client.
+    Client(fn(&mut ClientCall<'_>) -> Outcome<Next>),
+}
+
+/// Where a command's arguments have keys: first, last (from the end, if negative) and step;
+/// zeros for none.
+pub(crate) type Keys = (i32, i32, i32);
+
+/// A command, in the sense of Redis's COMMAND INFO.
+#[derive(Clone, Copy)]
+pub(crate) struct Command {
+    /// Its place among all of them.
+    pub(crate) number: usize,
+    /// Its name, in lower case.
+    pub(crate) name: &'static str,
+    /// Arguments with the name; negative for a minimum.
+    pub(crate) arity: i32,
+    /// Where its keys are.
+    pub(crate) keys: Keys,
+    /// What runs it.
+    pub(crate) run: Run,
+    /// One line for COMMAND DOCS.
+    pub(crate) summary: &'static str,
+}
+
+impl Command {
+    pub(crate) const fn new(
+        name: &'static str,
+        arity: i32,
+        keys: Keys,
+        run: Run,
+        summary: &'static str,
+    ) -> Self {
+        Command { number: 0, name, arity, keys, run, summary }
+    }
+
+    /// Whether a request of `len` arguments, name included, has as many as it should.
+    pub(crate) fn takes(&self, len: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { len >= wanted } else { len == wanted }
+    }
+
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self.run, Run::Write(_))
+    }
+}
+
+/// A command on the client, on its way.
 pub(crate) struct ClientCall<'a> {
     pub(crate) server: &'a Server,
     pub(crate) stats: &'a Stats,

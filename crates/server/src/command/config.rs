@@ -3,9 +3,7 @@
 //! What can be changed while the server runs are the number of clients and the [`NUMBERS`]. Of these, where Redis's
 //! small hashes, sets and lists end is stored and answered, and changes nothing: tools and tests set it.
 
-use super::introspection::{subcommand_arity, unknown_subcommand};
-use super::table::Command;
-use super::{ClientCall, Failure, Next, Outcome, Run, shown};
+use super::{ClientCall, Command, Failure, Next, Outcome, Run, shown};
 use crate::descriptors;
 use crate::options::Options;
 use crate::protocol::{Args, glob, number};
@@ -187,8 +185,8 @@ fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
             set_options(call.server, args.from(2))?;
             call.ok()
         }
-        (b"get" | b"set" | b"resetstat", _) => Err(subcommand_arity(args, "config")),
-        _ => Err(unknown_subcommand(args, "CONFIG")),
+        (b"get" | b"set" | b"resetstat", _) => Err(Failure::subcommand_arity(args, "config")),
+        _ => Err(Failure::unknown_subcommand(args, "CONFIG")),
     }
 }
 

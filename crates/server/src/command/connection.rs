@@ -1,8 +1,8 @@
 //! What clients ask about their own connection.
 
-use super::introspection::{subcommand_arity, unknown_subcommand};
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, shown};
-use crate::client::{Label, Replies};
+use crate::client::Replies;
+use crate::listing::Label;
 use crate::protocol::{Args, Protocol, number};
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -207,7 +207,7 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             call.reply().size(id);
         }
         (b"info", 2) => {
-            let line = call.client.listing.line(server, "client|info");
+            let line = call.client.listing.line(server.address, "client|info");
             call.reply().verbatim(&line);
         }
         (b"list", _) => {
@@ -215,16 +215,16 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             let clients = server.clients();
             let lines = clients.values().filter(|one| listed.takes(one.id));
             let of = |id| if id == own { "client|list" } else { "NULL" };
-            let lines: String = lines.map(|one| one.line(server, of(one.id))).collect();
+            let lines: String = lines.map(|one| one.line(server.address, of(one.id))).collect();
             drop(clients);
             call.reply().verbatim(&lines);
         }
         (b"no-evict" | b"no-touch", 3) => return call.ok(),
         (b"reply", 3) => return reply(call),
         (b"reply" | b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
-            return Err(subcommand_arity(args, "client"));
+            return Err(Failure::subcommand_arity(args, "client"));
         }
-        _ => return Err(unknown_subcommand(args, "CLIENT")),
+        _ => return Err(Failure::unknown_subcommand(args, "CLIENT")),
     }
     Ok(Next::Go)
 }

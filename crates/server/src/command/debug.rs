@@ -3,7 +3,6 @@
 //!
 //! [`Options::debug_command`]: crate::Options::debug_command
 
-use super::introspection::{subcommand_arity, unknown_subcommand};
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use crate::protocol::number;
 use std::time::Duration;
@@ -36,9 +35,9 @@ fn debug(call: &mut ClientCall<'_>) -> Outcome<Next> {
         // Commands work on the pool itself: there is nothing to write, or to read back.
         (b"reload" | b"loadaof", 2..) => {}
         (b"set-active-expire" | b"sleep" | b"log", _) => {
-            return Err(subcommand_arity(args, "debug"));
+            return Err(Failure::subcommand_arity(args, "debug"));
         }
-        _ => return Err(unknown_subcommand(args, "DEBUG")),
+        _ => return Err(Failure::unknown_subcommand(args, "DEBUG")),
     }
     call.ok()
 }

@@ -1,6 +1,6 @@
 //! Why a command could not do its work.
 
-use crate::protocol::{Reply, number};
+use crate::protocol::{Args, Reply, number};
 use perdura::Error;
 use std::borrow::Cow;
 
@@ -105,6 +105,17 @@ impl Failure {
     /// "wrong number of arguments" for a command.
     pub(crate) fn arity(command: &str) -> Self {
         Failure::say(format!("ERR wrong number of arguments for '{command}' command"))
+    }
+
+    /// A subcommand with too few arguments, or too many.
+    pub(crate) fn subcommand_arity(args: Args<'_>, name: &str) -> Self {
+        Self::arity(&format!("{name}|{}", shown(args.at(1), 128).to_lowercase()))
+    }
+
+    /// A subcommand that does not exist.
+    pub(crate) fn unknown_subcommand(args: Args<'_>, name: &str) -> Self {
+        let sub = shown(args.at(1), 128);
+        Failure::say(format!("ERR unknown subcommand '{sub}'. Try {name} HELP."))
     }
 
     /// "invalid expire time" in a command.

@@ -1,6 +1,5 @@
 //! FUNCTION, as far as a server without functions can say something: that there are none.
 
-use super::introspection::{subcommand_arity, unknown_subcommand};
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, shown};
 
 pub(super) const TABLE: &[Command] =
@@ -31,8 +30,10 @@ fn function(call: &mut ClientCall<'_>) -> Outcome<Next> {
             return Err(Failure::Say("NOTBUSY No scripts in execution right now.".into()));
         }
         (b"delete", 3) => return Err(Failure::Say("ERR Library not found".into())),
-        (b"stats" | b"kill" | b"delete", _) => return Err(subcommand_arity(args, "function")),
-        _ => return Err(unknown_subcommand(args, "FUNCTION")),
+        (b"stats" | b"kill" | b"delete", _) => {
+            return Err(Failure::subcommand_arity(args, "function"));
+        }
+        _ => return Err(Failure::unknown_subcommand(args, "FUNCTION")),
     }
     Ok(Next::Go)
 }

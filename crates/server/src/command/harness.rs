@@ -2,10 +2,10 @@
 //! test's choosing. For the tests here, and for fuzzing ([`crate::testing`]).
 
 use super::{Call, Env, Run, find, perform};
-use crate::client::Listing;
 #[cfg(test)]
 use crate::cron;
 use crate::keyspace::{self, Database};
+use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, Protocol, Reply, RequestReader};

@@ -1,15 +1,17 @@
-//! INFO: facts about the server, for people and monitors.
+//! INFO: facts about the server, for people and monitors; and TIME.
 
-use super::{Call, Command, Outcome, Run};
-use crate::keyspace::{DATABASES, Database};
+use super::{Call, ClientCall, Command, Next, Outcome, Run};
+use crate::keyspace::{DATABASES, Database, now};
 use crate::server::Server;
 use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
 use std::fmt::Write;
 use std::time::Duration;
 
-pub(super) const TABLE: &[Command] =
-    &[Command::new("info", -1, (0, 0, 0), Run::Read(info), "Facts about the server.")];
+pub(super) const TABLE: &[Command] = &[
+    Command::new("info", -1, (0, 0, 0), Run::Read(info), "Facts about the server."),
+    Command::new("time", 1, (0, 0, 0), Run::Client(time), "The server's clock."),
+];
 
 /// Appends `name:value` lines, which cannot fail on a `String`.
 macro_rules! lines {
@@ -234,6 +236,15 @@ fn write_keyspace(call: &mut Call<'_>, to: &mut String) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn time(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let micros = now() * 1000;
+    let mut out = call.reply();
+    out.array(2);
+    out.bulk((micros / 1_000_000).to_string().as_bytes());
+    out.bulk((micros % 1_000_000).to_string().as_bytes());
+    Ok(Next::Go)
 }
 
 #[cfg(test)]

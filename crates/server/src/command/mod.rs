@@ -16,7 +16,6 @@ pub(crate) mod harness;
 mod hash_numbers;
 mod hashes;
 mod info;
-mod introspection;
 mod keys;
 mod multi;
 mod name_range;
@@ -37,11 +36,11 @@ mod zset_ranges;
 mod zsets;
 
 pub(crate) use call::{Call, Env};
-pub(crate) use client::{ClientCall, Next};
+pub(crate) use client::{ClientCall, Command, Next, Run};
 pub(crate) use config::Tuning;
 pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
-pub(crate) use table::{Command, Run, all, find};
+pub(crate) use table::{all, find};
 
 /// The version of Redis that clients see, for what they expect of it.
 pub(crate) const VERSION: &str = "7.2.0";

@@ -1,6 +1,5 @@
 //! OBJECT and MEMORY USAGE: how keys are kept, and how much they take.
 
-use super::introspection::{help, subcommand_arity, unknown_subcommand};
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::{Kind, size, text};
 use crate::protocol::number;
@@ -49,13 +48,13 @@ fn object(call: &mut Call<'_>) -> Outcome {
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
         ),
         (b"help", 2) => {
-            help(&mut call.out, "OBJECT", &OBJECT_HELP);
+            call.out.help("OBJECT", &OBJECT_HELP);
             Ok(())
         }
         (b"encoding" | b"refcount" | b"idletime" | b"freq" | b"help", _) => {
-            Err(subcommand_arity(args, "object"))
+            Err(Failure::subcommand_arity(args, "object"))
         }
-        _ => Err(unknown_subcommand(args, "OBJECT")),
+        _ => Err(Failure::unknown_subcommand(args, "OBJECT")),
     }
 }
 
@@ -110,11 +109,11 @@ fn memory(call: &mut Call<'_>) -> Outcome {
             Ok(())
         }
         (b"help", 2) => {
-            help(&mut call.out, "MEMORY", &MEMORY_HELP);
+            call.out.help("MEMORY", &MEMORY_HELP);
             Ok(())
         }
-        (b"usage" | b"help", _) => Err(subcommand_arity(args, "memory")),
-        _ => Err(unknown_subcommand(args, "MEMORY")),
+        (b"usage" | b"help", _) => Err(Failure::subcommand_arity(args, "memory")),
+        _ => Err(Failure::unknown_subcommand(args, "MEMORY")),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Running commands on data inside a transaction: a command that fails leaves no trace.
 
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
-use crate::client::Listing;
 use crate::keyspace::Database;
+use crate::listing::Listing;
 use crate::protocol::Reply;
 use crate::slow_log::SlowCommand;
 use crate::stats::{Called, Counted, known};

@@ -1,6 +1,5 @@
 //! SLOWLOG: which commands took long.
 
-use super::introspection::{help, subcommand_arity, unknown_subcommand};
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use crate::protocol::number;
 
@@ -20,8 +19,7 @@ fn slowlog(call: &mut ClientCall<'_>) -> Outcome<Next> {
             log.clear();
             return call.ok();
         }
-        (b"help", 2) => help(
-            &mut call.reply(),
+        (b"help", 2) => call.reply().help(
             "SLOWLOG",
             &[
                 "GET [<count>]",
@@ -35,8 +33,10 @@ fn slowlog(call: &mut ClientCall<'_>) -> Outcome<Next> {
                 "    Reset the slowlog.",
             ],
         ),
-        (b"get" | b"len" | b"reset" | b"help", _) => return Err(subcommand_arity(args, "slowlog")),
-        _ => return Err(unknown_subcommand(args, "SLOWLOG")),
+        (b"get" | b"len" | b"reset" | b"help", _) => {
+            return Err(Failure::subcommand_arity(args, "slowlog"));
+        }
+        _ => return Err(Failure::unknown_subcommand(args, "SLOWLOG")),
     }
     Ok(Next::Go)
 }

@@ -1,66 +1,14 @@
-//! The table of commands, and finding one by its name in any case.
+//! The table of commands, finding one by its name in any case, and COMMAND, which shows the table.
 
-use super::{Call, ClientCall, Next, Outcome};
+use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
-use super::{
-    introspection, keys, multi, numbers, objects, saving, scan, shutdown, slowlog, strings,
-};
+use super::{keys, multi, numbers, objects, saving, scan, shutdown, slowlog, strings};
 use super::{substrings, zset_ranges, zsets};
+use crate::protocol::{Args, Reply, glob};
 use std::sync::LazyLock;
 
-/// What runs a command.
-#[derive(Clone, Copy)]
-pub(crate) enum Run {
-    /// On data, only reading.
-    Read(fn(&mut Call<'_>) -> Outcome),
-    /// On data, writing.
-    Write(fn(&mut Call<'_>) -> Outcome),
-    /// On the client.
-    Client(fn(&mut ClientCall<'_>) -> Outcome<Next>),
-}
-
-/// Where a command's arguments have keys: first, last (from the end, if negative) and step;
-/// zeros for none.
-pub(crate) type Keys = (i32, i32, i32);
-
-/// A command, in the sense of Redis's COMMAND INFO.
-#[derive(Clone, Copy)]
-pub(crate) struct Command {
-    /// Its place among all of them.
-    pub(crate) number: usize,
-    /// Its name, in lower case.
-    pub(crate) name: &'static str,
-    /// Arguments with the name; negative for a minimum.
-    pub(crate) arity: i32,
-    /// Where its keys are.
-    pub(crate) keys: Keys,
-    /// What runs it.
-    pub(crate) run: Run,
-    /// One line for COMMAND DOCS.
-    pub(crate) summary: &'static str,
-}
-
-impl Command {
-    pub(crate) const fn new(
-        name: &'static str,
-        arity: i32,
-        keys: Keys,
-        run: Run,
-        summary: &'static str,
-    ) -> Self {
-        Command { number: 0, name, arity, keys, run, summary }
-    }
-
-    /// Whether a request of `len` arguments, name included, has as many as it should.
-    pub(crate) fn takes(&self, len: usize) -> bool {
-        let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { len >= wanted } else { len == wanted }
-    }
-
-    pub(crate) fn writes(&self) -> bool {
-        matches!(self.run, Run::Write(_))
-    }
-}
+const TABLE: &[Command] =
+    &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
 static FAMILIES: [(&str, &[Command]); 22] = [
@@ -75,7 +23,7 @@ static FAMILIES: [(&str, &[Command]); 22] = [
     ("sorted-set", zsets::TABLE),
     ("sorted-set", zset_ranges::TABLE),
     ("connection", connection::TABLE),
-    ("server", introspection::TABLE),
+    ("server", TABLE),
     ("server", config::TABLE),
     ("server", saving::TABLE),
     ("server", shutdown::TABLE),
@@ -135,6 +83,120 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
         }
         slot = (slot + 1) % SLOTS;
     }
+}
+
+fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let args = call.args;
+    let Some(sub) = args.get(1) else {
+        let mut out = call.reply();
+        out.array(all().count());
+        all().for_each(|(_, command)| describe(&mut out, command));
+        return Ok(Next::Go);
+    };
+    match sub.to_ascii_lowercase().as_slice() {
+        b"count" if args.len() == 2 => call.reply().size(all().count() as u64),
+        b"list" => list(&mut call.reply(), args.from(2))?,
+        b"info" if args.len() > 2 => {
+            let mut out = call.reply();
+            out.array(args.len() - 2);
+            for name in args.from(2).iter() {
+                match find(name) {
+                    Some(command) => describe(&mut out, command),
+                    None => out.null(),
+                }
+            }
+        }
+        b"info" => {
+            let mut out = call.reply();
+            out.array(all().count());
+            all().for_each(|(_, command)| describe(&mut out, command));
+        }
+        b"docs" => docs(&mut call.reply(), args.from(2)),
+        b"getkeys" if args.len() > 3 => return get_keys(call),
+        b"count" | b"getkeys" => return Err(Failure::subcommand_arity(args, "command")),
+        _ => return Err(Failure::unknown_subcommand(args, "COMMAND")),
+    }
+    Ok(Next::Go)
+}
+
+/// COMMAND LIST, and its FILTERBY: no command is of a module, and categories are not listed.
+fn list(out: &mut Reply<'_>, filter: Args<'_>) -> Outcome {
+    let takes: &dyn Fn(&str) -> bool = match () {
+        () if filter.len() == 0 => &|_| true,
+        () if filter.len() != 3 || !filter.is(0, "filterby") => return Err(Failure::SYNTAX),
+        () if filter.is(1, "pattern") => {
+            &|name| glob::matches(&filter.at(2).to_ascii_lowercase(), name.as_bytes())
+        }
+        () if filter.is(1, "module") || filter.is(1, "aclcat") => &|_| false,
+        () => return Err(Failure::SYNTAX),
+    };
+    let names = || all().map(|(_, command)| command.name).filter(|name| takes(name));
+    out.array(names().count());
+    names().for_each(|name| out.bulk(name.as_bytes()));
+    Ok(())
+}
+
+/// A command's line in COMMAND and COMMAND INFO.
+fn describe(out: &mut Reply<'_>, command: &Command) {
+    let flag = match command.run {
+        Run::Read(_) => "readonly",
+        Run::Write(_) => "write",
+        Run::Client(_) => "fast",
+    };
+    let (first, last, step) = command.keys;
+    out.array(10);
+    out.bulk(command.name.as_bytes());
+    out.integer(command.arity.into());
+    out.set(1);
+    out.simple(flag);
+    out.integer(first.into());
+    out.integer(last.into());
+    out.integer(step.into());
+    // Categories, tips, key specifications, subcommands: none are listed.
+    for _ in 0..4 {
+        out.array(0);
+    }
+}
+
+fn docs(out: &mut Reply<'_>, names: Args<'_>) {
+    let wanted = |command: &Command| {
+        let named = |name: &[u8]| name.eq_ignore_ascii_case(command.name.as_bytes());
+        names.len() == 0 || names.iter().any(named)
+    };
+    let start = out.len();
+    let mut count = 0;
+    for (group, command) in all().filter(|(_, command)| wanted(command)) {
+        count += 1;
+        out.bulk(command.name.as_bytes());
+        out.map(2);
+        for (name, text) in [("summary", command.summary), ("group", group)] {
+            out.bulk(name.as_bytes());
+            out.bulk(text.as_bytes());
+        }
+    }
+    out.map_since(start, count);
+}
+
+fn get_keys(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let args = call.args.from(2);
+    let Some(command) = find(args.at(0)) else {
+        return Err(Failure::Say("ERR Invalid command specified".into()));
+    };
+    if !command.takes(args.len()) {
+        let text = "ERR Invalid number of arguments specified for command";
+        return Err(Failure::Say(text.into()));
+    }
+    let (first, last, step) = command.keys;
+    if first == 0 {
+        return Err(Failure::Say("ERR The command has no key arguments".into()));
+    }
+    let last = if last < 0 { args.len() as i32 + last } else { last };
+    let keys: Vec<&[u8]> =
+        (first..=last).step_by(step as usize).filter_map(|at| args.get(at as usize)).collect();
+    let mut out = call.reply();
+    out.array(keys.len());
+    keys.iter().for_each(|key| out.bulk(key));
+    Ok(Next::Go)
 }
 
 #[cfg(test)]

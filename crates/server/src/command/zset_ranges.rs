@@ -2,7 +2,6 @@
 
 use super::score_range::{self, By, Limits};
 use super::{Call, Command, Failure, Outcome, Run, zsets};
-use crate::protocol::Protocol;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
@@ -70,29 +69,8 @@ impl Query {
         if let Some(set) = zsets::look(call)? {
             found = score_range::find(call, set, &limits, self.backwards, self.limit)?;
         }
-        reply(call, &found, self.with_scores, true);
+        zsets::reply_members(call, &found, self.with_scores, true);
         Ok(())
-    }
-}
-
-/// Answers members. In RESP3, those with scores are `paired` into arrays.
-pub(super) fn reply(
-    call: &mut Call<'_>,
-    members: &[(f64, Vec<u8>)],
-    with_scores: bool,
-    paired: bool,
-) {
-    let nested = with_scores && paired && call.out.protocol() == Protocol::Resp3;
-    let elements = if with_scores && !nested { 2 } else { 1 };
-    call.out.array(members.len() * elements);
-    for (score, member) in members {
-        if nested {
-            call.out.array(2);
-        }
-        call.out.bulk(member);
-        if with_scores {
-            call.out.double(*score);
-        }
     }
 }
 

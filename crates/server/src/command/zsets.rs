@@ -3,7 +3,7 @@
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::zset::{Edge, SortedSet};
 use crate::keyspace::{Found, Kind};
-use crate::protocol::number;
+use crate::protocol::{Protocol, number};
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
@@ -177,6 +177,27 @@ fn zcard(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Answers members. In RESP3, those with scores are `paired` into arrays.
+pub(super) fn reply_members(
+    call: &mut Call<'_>,
+    members: &[(f64, Vec<u8>)],
+    with_scores: bool,
+    paired: bool,
+) {
+    let nested = with_scores && paired && call.out.protocol() == Protocol::Resp3;
+    let elements = if with_scores && !nested { 2 } else { 1 };
+    call.out.array(members.len() * elements);
+    for (score, member) in members {
+        if nested {
+            call.out.array(2);
+        }
+        call.out.bulk(member);
+        if with_scores {
+            call.out.double(*score);
+        }
+    }
+}
+
 fn reply_score(call: &mut Call<'_>, set: Option<SortedSet>, member: &[u8]) -> Outcome {
     let score = match set {
         Some(set) => set.score(call.tx, member)?,
@@ -260,6 +281,6 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
             finish(call, set)?;
         }
     }
-    super::zset_ranges::reply(call, &popped, true, counted);
+    reply_members(call, &popped, true, counted);
     Ok(())
 }

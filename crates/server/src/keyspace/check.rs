@@ -4,7 +4,7 @@ use super::entry::{Entry, Form};
 use super::hash::Fields;
 use super::image::Image;
 use super::zset::SortedSet;
-use super::{Database, garbage, header};
+use super::{Database, Expiries, Keys, garbage, header};
 use perdura::collections::{Blob, Visit};
 use perdura::{Error, Result, Root, Tx};
 
@@ -32,7 +32,7 @@ pub fn check(tx: &mut dyn Tx, visit: &mut Visit<'_>) -> Result<Option<Findings>>
     for index in 0..super::DATABASES {
         check_database(tx, Database::new(header, index), &mut findings, visit)?;
     }
-    findings.garbage = garbage::check(tx, header, visit)?;
+    findings.garbage = check_garbage(tx, header, visit)?;
     Ok(Some(findings))
 }
 
@@ -91,7 +91,7 @@ fn check_expiry(tx: &mut dyn Tx, db: Database, time: u64, key: &[u8]) -> Result<
 }
 
 /// Checks what an entry holds.
-pub(super) fn check_entry(tx: &mut dyn Tx, entry: Entry, visit: &mut Visit<'_>) -> Result<()> {
+fn check_entry(tx: &mut dyn Tx, entry: Entry, visit: &mut Visit<'_>) -> Result<()> {
     match entry.form() {
         Form::Inline => Ok(()),
         Form::Blob => Blob::new(entry.at()).check(tx, visit),
@@ -126,5 +126,62 @@ fn check_ranking(tx: &mut dyn Tx, set: SortedSet, visit: &mut Visit<'_>) -> Resu
         if cursor == 0 {
             return Ok(());
         }
+    }
+}
+
+/// Checks the garbage list and what is on it. Returns its length.
+fn check_garbage(tx: &mut dyn Tx, header: u64, visit: &mut Visit<'_>) -> Result<u64> {
+    let (mut block, mut count) = (tx.read_word(header + garbage::GARBAGE)?, 0);
+    while block != 0 {
+        // A block that was visited before ends a walk in circles.
+        visit(block)?;
+        let (what, at) = (tx.read_word(block)?, tx.read_word(block + 8)?);
+        let next = tx.read_word(block + 16)?;
+        if what != garbage::NOTHING {
+            check_garbage_of(tx, what, at, visit)?;
+            count += 1;
+        } else if next != 0 {
+            return Err(Error::corrupt("the garbage list", block));
+        }
+        block = next;
+    }
+    Ok(count)
+}
+
+fn check_garbage_of(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) -> Result<()> {
+    match what {
+        garbage::KEYS => {
+            let keys = Keys::new(at);
+            keys.check(tx, visit)?;
+            let mut cursor = 0;
+            loop {
+                let (next, entries) = keys.scan(tx, cursor, 256)?;
+                for (_, entry) in entries {
+                    let entry = entry.checked(at)?;
+                    match entry.form() {
+                        // It may be freed in part.
+                        Form::Ranking => check_garbage_of(tx, garbage::RANKING, entry.at(), visit)?,
+                        Form::Inline | Form::Blob | Form::Image | Form::Fields => {
+                            check_entry(tx, entry, visit)?;
+                        }
+                    }
+                }
+                cursor = next;
+                if cursor == 0 {
+                    return Ok(());
+                }
+            }
+        }
+        garbage::EXPIRIES => Expiries::new(at).check(tx, visit),
+        garbage::FIELDS => Fields::new(at).check(tx, visit),
+        garbage::RANKING => {
+            let set = SortedSet::at_block(tx, at)?;
+            visit(at)?;
+            if set.order.at() != 0 {
+                set.order.check(tx, visit)?;
+            }
+            set.scores.check(tx, visit)
+        }
+        _ => Err(Error::corrupt("the garbage list", at)),
     }
 }

@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use perdura::{Error, Persist, Result};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,12 @@ forms! {
     Fields = 4, Hash;
     /// A sorted set.
     Ranking = 5, SortedSet;
+}
+
+/// The time that keys expire by: milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What a key maps to, in three words: with a key of three, five entries and a word fill four cache lines,

@@ -8,11 +8,12 @@
 
 use super::entry::{Entry, Form};
 use super::hash::Fields;
-use super::header::GARBAGE;
 use super::zset::SortedSet;
-use super::{Expiries, Keys, check::check_entry, text};
-use perdura::collections::Visit;
+use super::{Expiries, Keys, text};
 use perdura::{Error, Purpose, Result, Tx, TxExt};
+
+/// Offset in the keyspace's header of the list's first block.
+pub(super) const GARBAGE: u64 = 8;
 
 /// Entries and blocks that are freed at once, in the transaction that deletes them.
 const SMALL: u64 = 64;
@@ -21,11 +22,11 @@ const SMALL: u64 = 64;
 const LONGEST: u64 = 1 << 20;
 
 /// What a block of the list stands for.
-const NOTHING: u64 = 0;
-const KEYS: u64 = 1;
-const EXPIRIES: u64 = 2;
-const FIELDS: u64 = 3;
-const RANKING: u64 = 4;
+pub(super) const NOTHING: u64 = 0;
+pub(super) const KEYS: u64 = 1;
+pub(super) const EXPIRIES: u64 = 2;
+pub(super) const FIELDS: u64 = 3;
+pub(super) const RANKING: u64 = 4;
 
 /// Gives the list its last block if it has none, unless the pool is full.
 pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
@@ -194,61 +195,4 @@ fn sweep_ranking(tx: &mut dyn Tx, set: SortedSet, budget: u64) -> Result<bool> {
     }
     tx.free(set.at())?;
     Ok(true)
-}
-
-/// Checks the list and what is on it; returns its length.
-pub(super) fn check(tx: &mut dyn Tx, header: u64, visit: &mut Visit<'_>) -> Result<u64> {
-    let (mut block, mut count) = (tx.read_word(header + GARBAGE)?, 0);
-    while block != 0 {
-        // A block that was visited before ends a walk in circles.
-        visit(block)?;
-        let (what, at) = (tx.read_word(block)?, tx.read_word(block + 8)?);
-        let next = tx.read_word(block + 16)?;
-        if what != NOTHING {
-            check_one(tx, what, at, visit)?;
-            count += 1;
-        } else if next != 0 {
-            return Err(Error::corrupt("the garbage list", block));
-        }
-        block = next;
-    }
-    Ok(count)
-}
-
-fn check_one(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) -> Result<()> {
-    match what {
-        KEYS => {
-            let keys = Keys::new(at);
-            keys.check(tx, visit)?;
-            let mut cursor = 0;
-            loop {
-                let (next, entries) = keys.scan(tx, cursor, 256)?;
-                for (_, entry) in entries {
-                    let entry = entry.checked(at)?;
-                    match entry.form() {
-                        // It may be freed in part.
-                        Form::Ranking => check_one(tx, RANKING, entry.at(), visit)?,
-                        Form::Inline | Form::Blob | Form::Image | Form::Fields => {
-                            check_entry(tx, entry, visit)?;
-                        }
-                    }
-                }
-                cursor = next;
-                if cursor == 0 {
-                    return Ok(());
-                }
-            }
-        }
-        EXPIRIES => Expiries::new(at).check(tx, visit),
-        FIELDS => Fields::new(at).check(tx, visit),
-        RANKING => {
-            let set = SortedSet::at_block(tx, at)?;
-            visit(at)?;
-            if set.order.at() != 0 {
-                set.order.check(tx, visit)?;
-            }
-            set.scores.check(tx, visit)
-        }
-        _ => Err(Error::corrupt("the garbage list", at)),
-    }
 }

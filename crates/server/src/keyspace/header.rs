@@ -21,8 +21,6 @@ const VERSION: u64 = 2;
 const OLD_VERSION: u64 = 1;
 const WORDS: usize = 3 + 2 * DATABASES as usize;
 
-/// Offset of the garbage list's first block.
-pub(super) const GARBAGE: u64 = 8;
 /// Offset of the seed.
 pub(super) const SEED: u64 = 16;
 const FIRST: u64 = 24;

@@ -24,7 +24,7 @@ pub(crate) mod zset;
 
 pub use check::{Findings, check, check_root};
 pub(crate) use database::{Database, Found, unguessable};
-pub(crate) use entry::{Entry, Kind};
+pub(crate) use entry::{Entry, Kind, now};
 pub(crate) use header::{DATABASES, KIND, find, open};
 
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair};

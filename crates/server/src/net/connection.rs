@@ -4,7 +4,8 @@
 //! requests are waiting, and nothing is done while too much output is unsent. docs/server.md has the
 //! bounds.
 
-use crate::client::{Client, Listing, Replies};
+use crate::client::{Client, Replies};
+use crate::listing::Listing;
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::server::Server;
 use crate::stats::Stats;

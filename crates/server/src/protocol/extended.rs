@@ -1,8 +1,7 @@
 //! Numbers with 64 significant bits: what INCRBYFLOAT adds up on the usual processors, where
 //! Redis keeps them in 80-bit floating point. 0.1 + 0.2 is 0.3 then, as clients expect.
 
-use super::hexadecimal::Hexadecimal;
-use super::number;
+use super::hexadecimal::{Hexadecimal, unsigned};
 use num_bigint::BigUint;
 
 /// Bits of a mantissa.
@@ -51,7 +50,7 @@ impl Extended {
 
     /// Reads a number.
     pub(crate) fn parse(text: &[u8]) -> Option<Parsed> {
-        let (negative, text) = number::unsigned(text);
+        let (negative, text) = unsigned(text);
         if text.eq_ignore_ascii_case(b"inf") || text.eq_ignore_ascii_case(b"infinity") {
             return Some(Parsed::Infinite);
         }

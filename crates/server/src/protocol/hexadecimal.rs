@@ -1,7 +1,5 @@
 //! Hexadecimal numbers as C reads them: `0x10`, `0x1.8p-3`.
 
-use super::number;
-
 /// Bits of a mantissa that are kept; of what follows, only whether it is zero.
 const KEPT: u32 = 120;
 
@@ -73,10 +71,19 @@ fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(bits as u64)
 }
 
+/// Whether a number is negative, and what follows its sign.
+pub(super) fn unsigned(text: &[u8]) -> (bool, &[u8]) {
+    match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    }
+}
+
 /// A decimal exponent. One that is absurdly large stays below what any mantissa makes up for.
 fn power(text: &[u8]) -> Option<i64> {
     const MOST: i64 = 1 << 40;
-    let (negative, digits) = number::unsigned(text);
+    let (negative, digits) = unsigned(text);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }

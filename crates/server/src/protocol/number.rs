@@ -1,6 +1,6 @@
 //! Numbers as Redis reads and prints them.
 
-use super::hexadecimal::Hexadecimal;
+use super::hexadecimal::{Hexadecimal, unsigned};
 
 /// A decimal integer, strictly: no sign but a minus, no leading zero, no space.
 pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
@@ -58,15 +58,6 @@ fn parse_c(text: &[u8]) -> Option<f64> {
     }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!value.is_nan()).then_some(value)
-}
-
-/// Whether a number is negative, and what follows its sign.
-pub(super) fn unsigned(text: &[u8]) -> (bool, &[u8]) {
-    match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        _ => (false, text),
-    }
 }
 
 /// Whether a number has no digit but zero, exponent aside.

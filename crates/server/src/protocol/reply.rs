@@ -170,6 +170,15 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// Answers a command's HELP: `lines` are of its subcommands.
+    pub(crate) fn help(&mut self, name: &str, lines: &[&str]) {
+        self.array(lines.len() + 3);
+        self.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+        lines.iter().for_each(|line| self.simple(line));
+        self.simple("HELP");
+        self.simple("    Print this help.");
+    }
+
     /// Puts an array's header before what was written since `start`.
     pub(crate) fn array_since(&mut self, start: usize, len: usize) {
         self.header_since(start, b'*', len);

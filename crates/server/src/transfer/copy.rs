@@ -4,8 +4,7 @@ use super::load::{Loaded, Loader};
 use super::resp::Encoder;
 use super::stream::Stream;
 use super::{Going, TransferError, read, with_cause};
-use crate::keyspace;
-use crate::server::now;
+use crate::keyspace::{self, now};
 use perdura::{Handle, Tx};
 use std::io::{Read, Write};
 

@@ -4,8 +4,7 @@ use super::TransferError;
 use super::record::{Change, Record};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::zset::SortedSet;
-use crate::keyspace::{self, DATABASES, Database, Found, Kind, garbage, text};
-use crate::server::now;
+use crate::keyspace::{self, DATABASES, Database, Found, Kind, garbage, now, text};
 use perdura::{Error, Handle, Result, Ticket, Tx};
 
 /// Bytes of one transaction: a share of the log, and no more than this.

@@ -5,7 +5,8 @@ use crate::engines::nothing_to_test;
 use crate::failure::{Failure, Outcome};
 use perdura::EngineKind;
 use perdura_crashtest::case::usual_operations;
-use perdura_crashtest::subjects::{self, ENGINES, SUBJECTS};
+use perdura_crashtest::runner::{self, ENGINES};
+use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Case, Points, Runner, Start};
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, Schedule};
@@ -144,7 +145,7 @@ impl Cases {
         // Engines in turn, then structures: so that all of them come early.
         for structure in structures {
             for engine in &engines {
-                let runner = subjects::find(engine, structure);
+                let runner = runner::find(engine, structure);
                 runners.push(runner.ok_or_else(|| Failure::new("there is no such engine"))?);
             }
         }

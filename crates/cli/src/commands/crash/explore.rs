@@ -1,11 +1,12 @@
 //! Explores cases on several threads until enough images are checked or one has failed.
 
+use super::Arguments;
 use super::choice::Cases;
-use super::{Arguments, show};
+use super::show::{self, Explored};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
-use perdura_crashtest::{Case, Failure as Found, Points, Report, Watcher, replay};
+use perdura_crashtest::{Case, Points, Report, Watcher, replay};
 use perdura_machine::{Event, Kind};
 use perdura_workloads::Progress;
 use std::io::IsTerminal;
@@ -16,18 +17,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const REFRESH: Duration = Duration::from_millis(200);
-
-/// The findings of all threads.
-pub(super) struct Explored {
-    /// One for each runner.
-    pub(super) reports: Vec<Report>,
-    pub(super) failure: Option<(usize, Box<Found>)>,
-    pub(super) seconds: f64,
-    /// The last seed used.
-    pub(super) last_seed: u64,
-    /// Whether the user asked to stop before all was done.
-    pub(super) ended_early: bool,
-}
 
 pub(super) fn run(arguments: &Arguments, cases: Cases, threads: usize) -> Outcome {
     let progress = interrupt::progress()?;

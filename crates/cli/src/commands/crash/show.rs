@@ -2,7 +2,6 @@
 
 use super::Arguments;
 use super::choice::Cases;
-use super::explore::Explored;
 use crate::failure::Outcome;
 use crate::output;
 use crate::quantity::show_count;
@@ -11,6 +10,18 @@ use perdura_workloads::Progress;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+
+/// The findings of all threads.
+pub(super) struct Explored {
+    /// One for each runner.
+    pub(super) reports: Vec<Report>,
+    pub(super) failure: Option<(usize, Box<Failure>)>,
+    pub(super) seconds: f64,
+    /// The last seed used.
+    pub(super) last_seed: u64,
+    /// Whether the user asked to stop before all was done.
+    pub(super) ended_early: bool,
+}
 
 /// Shrinks the failure, and reports how on the standard error.
 pub(super) fn shrunk(runner: &dyn Runner, failure: &Failure, progress: &Progress) -> Box<Failure> {

@@ -3,7 +3,7 @@
 use crate::planted::early::Eager;
 use perdura::superblock::{State, Superblock};
 use perdura_crashtest::Family;
-use perdura_crashtest::subjects::ENGINES;
+use perdura_crashtest::runner::ENGINES;
 use perdura_engine::area::{self, Checkpoint, Geometry};
 use perdura_engine::recovery;
 use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};

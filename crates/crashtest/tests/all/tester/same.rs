@@ -1,7 +1,8 @@
 //! The tester itself: the same case gives the same result twice, and pruned images would not have changed it.
 
 use perdura_crashtest::mutants::{sites, without};
-use perdura_crashtest::subjects::{ENGINES, SUBJECTS, find};
+use perdura_crashtest::runner::{ENGINES, find};
+use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Budget, Case, Points, Report, Runner, Watcher};
 use perdura_memory::Domain;
 

@@ -1,6 +1,6 @@
 //! Engines that skip write-backs: lost lines are restored, or the pool reports that it lost some.
 
-use perdura_crashtest::subjects::find;
+use perdura_crashtest::runner::find;
 use perdura_crashtest::{Budget, Case, Points, Report, Watcher};
 use perdura_machine::MachineConfig;
 

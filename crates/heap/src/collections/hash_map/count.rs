@@ -10,15 +10,10 @@
 //! inserted is below 0. The tag has [`LANED`] if and only if there are lanes: a program that does not know lanes takes
 //! the map for one of another type, and leaves it alone.
 
-use super::table::{COUNT, Table};
+use super::table::{COUNT, Counting, LANED, Table};
 use crate::collections::compact::move_block;
 use crate::collections::tag::Tag;
 use crate::{Error, Purpose, Result, Tx};
-
-/// The flag in the tag of a map that counts its entries.
-pub(super) const COUNTED: u64 = 1;
-/// The flag in the tag of a map that counts its entries in lanes.
-pub(super) const LANED: u64 = 2;
 
 const LINE: u64 = 64;
 /// Lines of the block; a slot of the allocator has as many.
@@ -34,28 +29,6 @@ pub(super) const STEP: u64 = 16;
 /// Insertions between attempts to allocate lanes.
 const ATTEMPTS: u64 = 64;
 const MARK: u64 = 0x6C << 56;
-
-/// How a map counts its entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counting {
-    /// Not at all.
-    No,
-    /// With one count.
-    One,
-    /// In lanes.
-    Lanes,
-}
-
-impl Counting {
-    /// According to a tag's flags.
-    pub(super) const fn of(flags: u64) -> Self {
-        match flags & (COUNTED | LANED) {
-            0 => Counting::No,
-            COUNTED => Counting::One,
-            _ => Counting::Lanes,
-        }
-    }
-}
 
 impl Table {
     /// Adds `change` to the count, wrapping. Returns the count if it is to be compared with the number of buckets.

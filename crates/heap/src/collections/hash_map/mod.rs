@@ -7,8 +7,7 @@ mod table;
 mod untyped;
 mod walk;
 
-use self::count::{COUNTED as COUNTED_FLAG, Counting, LANED};
-use self::table::{BlockHead, SEED};
+use self::table::{BlockHead, COUNTED as COUNTED_FLAG, Counting, LANED, SEED};
 use super::codec::Item;
 use super::form::{Form, mix};
 use super::tag::{Expected, Tag};

@@ -8,8 +8,8 @@
 //! counted decides when it has just needed an overflow block, or emptied a bucket, by the first blocks of four
 //! buckets, which stand for all; four sixths of their slots correspond to the same load.
 
-use super::count::{Counting, STEP};
-use super::table::{BUCKETS, BlockHead, Table};
+use super::count::STEP;
+use super::table::{BUCKETS, BlockHead, Counting, Table};
 use crate::collections::form::mix;
 use crate::collections::tag::end;
 use crate::{Error, Result, Tx};

@@ -10,7 +10,6 @@
 //!
 //! Invariants: in a bucket's chain, only the last block has free slots, and no overflow block is empty.
 
-use super::count::Counting;
 use crate::collections::form::{Form, update_word};
 use crate::collections::segments::Segments;
 use crate::{Error, Purpose, Result, Tx};
@@ -18,6 +17,10 @@ use crate::{Error, Purpose, Result, Tx};
 pub(super) const SEED: u64 = 8;
 pub(super) const BUCKETS: u64 = 16;
 pub(super) const COUNT: u64 = 24;
+/// The flag in the tag of a map that counts its entries.
+pub(super) const COUNTED: u64 = 1;
+/// The flag in the tag of a map that counts its entries in lanes.
+pub(super) const LANED: u64 = 2;
 const HEADER: usize = 64;
 const MARK: u64 = 0x6B;
 /// A block has room for at least this many entries: with fewer, too many buckets overflow.
@@ -26,6 +29,28 @@ const LEAST_SLOTS: u64 = 4;
 const MAX_CHAIN: usize = 1 << 16;
 /// Largest bucket number that is believed.
 const MAX_BUCKETS: u64 = 1 << 40;
+
+/// How a map counts its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// Not at all.
+    No,
+    /// With one count.
+    One,
+    /// In lanes.
+    Lanes,
+}
+
+impl Counting {
+    /// According to a tag's flags.
+    pub(super) const fn of(flags: u64) -> Self {
+        match flags & (COUNTED | LANED) {
+            0 => Counting::No,
+            COUNTED => Counting::One,
+            _ => Counting::Lanes,
+        }
+    }
+}
 
 /// How entries and buckets are laid out.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! A table whose items are known only by their forms.
 
-use super::count::{COUNTED, LANED};
-use super::table::{BlockHead, SEED, Shape, Table};
+use super::table::{BlockHead, COUNTED, LANED, SEED, Shape, Table};
 use crate::collections::form::{Form, mix};
 use crate::collections::string::Role;
 use crate::collections::tag::Tag;

@@ -180,7 +180,7 @@ impl Bayes {
                 party.end();
                 return Ok(());
             };
-            let apply = || session.transaction(|tx| at.net.apply(tx, &task));
+            let apply = || session.transaction(|tx| task.apply(tx, at.net));
             if recorder.operation(0, apply)? {
                 let (gain, edges) = (task.gain, task.kind.edges());
                 let sum = || {

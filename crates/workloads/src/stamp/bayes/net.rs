@@ -4,7 +4,6 @@
 //! the likelihood of each is that of its values, given those of its parents.
 
 use super::data::bits;
-use super::task::{Kind, Task};
 use crate::stamp::block::{self, WORD, word};
 use crate::stamp::list::List;
 use perdura::{Error, Result, Tx};
@@ -85,52 +84,33 @@ impl Net {
         Ok(found)
     }
 
-    fn has_changed<T: Tx + ?Sized>(self, tx: &mut T, variable: u64, changes: u64) -> Result<bool> {
+    pub(super) fn has_changed<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        variable: u64,
+        changes: u64,
+    ) -> Result<bool> {
         Ok(tx.read_word(word(self.variable(variable), CHANGES))? != changes)
     }
 
-    /// Changes the network, unless the variables have changed since the task was made, or there would be a cycle.
-    /// Returns whether it did.
-    pub(super) fn apply<T: Tx + ?Sized>(self, tx: &mut T, task: &Task) -> Result<bool> {
-        let &Task { kind, from, to, .. } = task;
-        if self.has_changed(tx, to, task.changes_to)? {
-            return Ok(false);
-        }
-        match kind {
-            Kind::Insert => {
-                if from == to || self.descendants(tx, to, None)? >> from & 1 != 0 {
-                    return Ok(false);
-                }
-                self.insert(tx, from, to)?;
-            }
-            Kind::Remove => self.remove(tx, from, to)?,
-            Kind::Reverse => {
-                let changed = self.has_changed(tx, from, task.changes_from)?;
-                if changed || self.descendants(tx, from, Some(to))? >> to & 1 != 0 {
-                    return Ok(false);
-                }
-                self.remove(tx, from, to)?;
-                self.insert(tx, to, from)?;
-                self.set_likelihood(tx, from, task.likelihood_from)?;
-            }
-        }
-        self.set_likelihood(tx, to, task.likelihood_to)?;
-        Ok(true)
-    }
-
-    fn set_likelihood<T: Tx + ?Sized>(self, tx: &mut T, variable: u64, value: i64) -> Result<()> {
+    pub(super) fn set_likelihood<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        variable: u64,
+        value: i64,
+    ) -> Result<()> {
         let at = self.variable(variable);
         tx.write_word(word(at, LIKELIHOOD), value as u64)?;
         block::add(tx, word(at, CHANGES), 1).map(drop)
     }
 
-    fn insert<T: Tx + ?Sized>(self, tx: &mut T, from: u64, to: u64) -> Result<()> {
+    pub(super) fn insert<T: Tx + ?Sized>(self, tx: &mut T, from: u64, to: u64) -> Result<()> {
         let both =
             self.parents(to).insert(tx, from, 0)? && self.children(from).insert(tx, to, 0)?;
         if both { Ok(()) } else { Err(self.damaged(to)) }
     }
 
-    fn remove<T: Tx + ?Sized>(self, tx: &mut T, from: u64, to: u64) -> Result<()> {
+    pub(super) fn remove<T: Tx + ?Sized>(self, tx: &mut T, from: u64, to: u64) -> Result<()> {
         let both = self.parents(to).remove(tx, from)? && self.children(from).remove(tx, to)?;
         if both { Ok(()) } else { Err(self.damaged(to)) }
     }

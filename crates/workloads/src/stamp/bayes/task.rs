@@ -72,6 +72,35 @@ impl Task {
         })
     }
 
+    /// Changes the network, unless the variables have changed since the task was made, or there would be a cycle.
+    /// Returns whether it did.
+    pub(super) fn apply<T: Tx + ?Sized>(&self, tx: &mut T, net: Net) -> Result<bool> {
+        let &Task { kind, from, to, .. } = self;
+        if net.has_changed(tx, to, self.changes_to)? {
+            return Ok(false);
+        }
+        match kind {
+            Kind::Insert => {
+                if from == to || net.descendants(tx, to, None)? >> from & 1 != 0 {
+                    return Ok(false);
+                }
+                net.insert(tx, from, to)?;
+            }
+            Kind::Remove => net.remove(tx, from, to)?,
+            Kind::Reverse => {
+                let changed = net.has_changed(tx, from, self.changes_from)?;
+                if changed || net.descendants(tx, from, Some(to))? >> to & 1 != 0 {
+                    return Ok(false);
+                }
+                net.remove(tx, from, to)?;
+                net.insert(tx, to, from)?;
+                net.set_likelihood(tx, from, self.likelihood_from)?;
+            }
+        }
+        net.set_likelihood(tx, to, self.likelihood_to)?;
+        Ok(true)
+    }
+
     /// Its key in the list: larger gains come first, and keys of different variables differ.
     pub(super) const fn place(&self, penalty: i64) -> u64 {
         let better = self.gain - penalty * self.kind.edges();

@@ -63,8 +63,8 @@ fn a_network_is_learnt_without_circles() {
             }
         }
         let Some(task) = best else { break };
-        assert!(at.net.apply(&mut heap, &task).expect("a change"));
-        assert!(!at.net.apply(&mut heap, &task).expect("none"), "it was made of what was before");
+        assert!(task.apply(&mut heap, at.net).expect("a change"));
+        assert!(!task.apply(&mut heap, at.net).expect("none"), "it was made of what was before");
         (gained, edges) = (gained + task.gain, edges + task.kind.edges());
         kinds[task.kind as usize] += 1;
         heap.commit();
@@ -96,13 +96,13 @@ fn circles_are_refused_and_noticed() {
     };
     for (from, to) in [(0, 1), (1, 2)] {
         let task = insert(&heap, from, to, 1 << from);
-        assert!(at.net.apply(&mut heap, &task).expect("a change"));
+        assert!(task.apply(&mut heap, at.net).expect("a change"));
     }
     let back = insert(&heap, 2, 0, 1 << 2);
-    assert!(!at.net.apply(&mut heap, &back).expect("none"), "a circle");
+    assert!(!back.apply(&mut heap, at.net).expect("none"), "a circle");
     let reverse = Task { kind: Kind::Reverse, ..insert(&heap, 1, 2, 0) };
     let reverse = Task { changes_from: 1, likelihood_from: data.likelihood(1, 0b101), ..reverse };
-    assert!(at.net.apply(&mut heap, &reverse).expect("a change"));
+    assert!(reverse.apply(&mut heap, at.net).expect("a change"));
     let verdict = |heap: &mut TestHeap| {
         check::network(heap, at, &mut |_| Ok(())).expect("a network").check(&data, 3)
     };
