@@ -224,8 +224,6 @@ pub(crate) fn shuffled(total: u64) -> Vec<u64> {
 impl<K: KeySet> Workload for Toggles<K> {
     const KINDS: &'static [&'static str] = &["toggle"];
 
-    const STATIC: bool = true;
-
     fn load_size(&self) -> u64 {
         self.entries
     }

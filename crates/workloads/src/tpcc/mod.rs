@@ -196,8 +196,6 @@ impl<R: Rooted> Workload for Tpcc<R> {
 
     const ROLLS_BACK: bool = true;
 
-    const STATIC: bool = true;
-
     /// Orders count with their lines, and customers with their first payments.
     fn load_size(&self) -> u64 {
         self.loader.batches().map(|batch| batch.rows()).sum()

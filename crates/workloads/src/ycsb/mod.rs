@@ -175,7 +175,7 @@ impl<T: Table> YcsbOn<T> {
 impl<T: Table> Workload for YcsbOn<T> {
     const KINDS: &'static [&'static str] = Kind::NAMES;
 
-    const STATIC: bool = true;
+    const STATIC: bool = T::STATIC;
 
     fn load_size(&self) -> u64 {
         self.options.records

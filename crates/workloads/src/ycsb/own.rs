@@ -33,6 +33,8 @@ impl Own {
 }
 
 impl Table for Own {
+    const STATIC: bool = true;
+
     type Place<'k> = u64;
 
     fn create<X: Tx>(tx: &mut X, shape: Shape, indexed: bool) -> Result<Self> {

@@ -5,6 +5,9 @@ use perdura::{Result, Tx};
 
 /// Records by key, and a way to go through them from a key on.
 pub trait Table: Sized {
+    /// See [`Workload::STATIC`](crate::Workload::STATIC).
+    const STATIC: bool = false;
+
     /// Where a record is, for the rest of the transaction that found it.
     type Place<'k>: Copy;
 
