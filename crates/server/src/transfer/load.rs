@@ -20,8 +20,10 @@ const FREED: u64 = 256;
 pub struct Loaded {
     /// Keys that are there now.
     pub keys: u64,
-    /// Commands that were done.
+    /// Commands that were read.
     pub commands: u64,
+    /// Whether the stream said itself where it ends, so that nothing can be missing.
+    pub has_end: bool,
     /// Keys that are not there any more: deleted, or their time had come.
     pub gone: u64,
 }
@@ -39,7 +41,6 @@ pub(super) struct Loader<'a> {
     /// Keys that were made, and how many of them were deleted again.
     made: u64,
     gone: u64,
-    commands: u64,
 }
 
 impl<'a> Loader<'a> {
@@ -61,7 +62,6 @@ impl<'a> Loader<'a> {
             before,
             made: 0,
             gone: 0,
-            commands: 0,
         })
     }
 
@@ -120,7 +120,6 @@ impl<'a> Loader<'a> {
         })?;
         self.made += made;
         self.gone += gone;
-        self.commands += part.len() as u64;
         self.last = Some(ticket);
         Ok(())
     }
@@ -138,7 +137,7 @@ impl<'a> Loader<'a> {
         if found != expected {
             return Err(TransferError::Count { found, expected });
         }
-        Ok(Loaded { keys: found, commands: self.commands, gone: self.gone })
+        Ok(Loaded { keys: found, gone: self.gone, ..Loaded::default() })
     }
 }
 
