@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     pool: PathBuf,
 
     /// Bytes that the pool may grow to. A new pool's file has its log and its page table at first, 81M
-    /// for 1G and 18M for 128M. For an existing pool the size holds for this run only, and may be up to
+    /// for 1G and 19M for 128M. For an existing pool the size holds for this run only, and may be up to
     /// four times its own [default: the pool's own, 1G for a new one]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,

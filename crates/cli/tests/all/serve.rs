@@ -218,7 +218,7 @@ fn what_a_program_made_is_named_and_left_alone() {
     assert_eq!(server.end("-TERM"), Some(0));
     assert_eq!(count(&open()).expect("room"), 1);
     let new = start(&folder.path().join("new"), &["--size", "128M"]);
-    assert!(new.printed.contains("it is new: its file has 18"), "{}", new.printed);
+    assert!(new.printed.contains("it is new: its file has 19"), "{}", new.printed);
 }
 
 /// Everything that an operator sets: a file with options, one with the password, the log, the service manager's socket.

@@ -12,7 +12,7 @@ pub(crate) struct Arguments {
     /// The new pool's file; it must not exist
     pool: PathBuf,
 
-    /// Bytes that the pool may grow to. The file has its log and its page table at first, 81M for 1G and 18M for 128M,
+    /// Bytes that the pool may grow to. The file has its log and its page table at first, 81M for 1G and 19M for 128M,
     /// and grows as needed
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     size: u64,
