@@ -46,31 +46,35 @@ pub(crate) fn last_message() -> *const c_char {
     LAST.try_with(|last| last.borrow().1.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
+/// The code of a transaction's failure.
+fn code_of(error: &Error) -> i32 {
+    match error {
+        Error::Corrupt { .. } | Error::Lost { .. } => PERDURA_ERR_CORRUPT,
+        Error::Full { .. } | Error::NoSpace { .. } => PERDURA_ERR_FULL,
+        Error::TooLarge { .. } => PERDURA_ERR_TOO_LARGE,
+        Error::ReadOnly => PERDURA_ERR_READ_ONLY,
+        Error::Sessions { .. } => PERDURA_ERR_TOO_MANY,
+        Error::Aborted(_) => PERDURA_ERR_ROLLED_BACK,
+        Error::Invalid(_) => PERDURA_ERR_INVALID,
+        Error::WrongType { .. } => PERDURA_ERR_TYPE,
+        Error::Misuse { .. } => PERDURA_ERR_OFFSET,
+        Error::Nested => PERDURA_ERR_TX_OPEN,
+        Error::NotSafe { .. } => PERDURA_ERR_UNSUPPORTED,
+        Error::Io(_) => PERDURA_ERR_IO,
+        _ => PERDURA_ERR_OTHER,
+    }
+}
+
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
-        let code = match &error {
-            Error::Corrupt { .. } | Error::Lost { .. } => PERDURA_ERR_CORRUPT,
-            Error::Full { .. } | Error::NoSpace { .. } => PERDURA_ERR_FULL,
-            Error::TooLarge { .. } => PERDURA_ERR_TOO_LARGE,
-            Error::ReadOnly => PERDURA_ERR_READ_ONLY,
-            Error::Sessions { .. } => PERDURA_ERR_TOO_MANY,
-            Error::Aborted(_) => PERDURA_ERR_ROLLED_BACK,
-            Error::Invalid(_) => PERDURA_ERR_INVALID,
-            Error::WrongType { .. } => PERDURA_ERR_TYPE,
-            Error::Misuse { .. } => PERDURA_ERR_OFFSET,
-            Error::Nested => PERDURA_ERR_TX_OPEN,
-            Error::NotSafe { .. } => PERDURA_ERR_UNSUPPORTED,
-            Error::Io(_) => PERDURA_ERR_IO,
-            _ => PERDURA_ERR_OTHER,
-        };
-        Fail::new(code, error.to_string())
+        Fail::new(code_of(&error), error.to_string())
     }
 }
 
 impl From<OpenError> for Fail {
     fn from(error: OpenError) -> Self {
         let (code, flag) = match error {
-            OpenError::Contents(error) => return error.into(),
+            OpenError::Contents { ref source, .. } => (code_of(source), ""),
             OpenError::Map(error) => return error.into(),
             OpenError::NotAPool { .. } => (PERDURA_ERR_NOT_A_POOL, ""),
             OpenError::Version { .. } => (PERDURA_ERR_VERSION, ""),
@@ -78,12 +82,12 @@ impl From<OpenError> for Fail {
             OpenError::UnknownEngine { .. } => (PERDURA_ERR_UNSUPPORTED, ""),
             OpenError::Weaker { .. } => (PERDURA_ERR_WEAKER, "PERDURA_ACCEPT_WEAKER"),
             OpenError::NotConsistent { .. } => (PERDURA_ERR_NOT_CONSISTENT, "PERDURA_FORCE"),
-            OpenError::Limit(_) => (PERDURA_ERR_INVALID, ""),
+            OpenError::Limit { .. } => (PERDURA_ERR_INVALID, ""),
             _ => (PERDURA_ERR_OTHER, ""),
         };
         match flag {
             "" => Fail::new(code, error.to_string()),
-            // The message names the flag of the command.
+            // The message names the option of the Rust library.
             flag => Fail::new(code, format!("{error} (from C: {flag} in the options' flags)")),
         }
     }

@@ -9,6 +9,8 @@ use std::path::Path;
 pub(crate) enum Failure {
     /// One line for the user, with what to do.
     Message(String),
+    /// The same, where what the user wrote cannot be: as for an invalid command line.
+    Usage(String),
     /// The reader of our output has closed it.
     BrokenPipe,
     /// The user pressed Ctrl-C; everything is closed.
@@ -23,6 +25,15 @@ impl Failure {
         Failure::Message(one_line(&text.into()))
     }
 
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Failure::Usage(one_line(&text.into()))
+    }
+
+    /// The system's refusal to read or write the file at `path`.
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+        Failure::at(path, with_advice(error))
+    }
+
     /// The failure of an operation on the file at `path`.
     pub(crate) fn at(path: &Path, error: impl std::fmt::Display) -> Self {
         let (path, error) = (path.display().to_string(), error.to_string());
@@ -34,18 +45,41 @@ impl Failure {
     }
 }
 
-/// Errors may quote foreign text, including line breaks.
+/// Errors may quote foreign text, including line breaks. The library's options are flags here: `Options::accept_weaker`
+/// is `--accept-weaker`.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    while let Some((before, (option, after))) = line
+        .split_once("`Options::")
+        .and_then(|(before, rest)| Some((before, rest.split_once('`')?)))
+    {
+        line = format!("{before}`--{}`{after}", option.replace('_', "-"));
+    }
+    line
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::new(error.to_string()),
+            _ => Failure::new(with_advice(&error)),
         }
     }
+}
+
+/// The system's answer, with what to do.
+fn with_advice(error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "let this user access it, or give another path",
+        io::ErrorKind::IsADirectory => "give the path of a file",
+        io::ErrorKind::InvalidData => "give a text file",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space there, or write elsewhere"
+        }
+        _ => return error.to_string(),
+    };
+    format!("{error}; {advice}")
 }
 
 #[cfg(feature = "measure")]

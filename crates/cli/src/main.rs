@@ -3,8 +3,8 @@
 //! Reading order: [`commands`] (the command line, one file for each command), [`mod@bench`] (shared by the
 //! benchmarks), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers' figures, from both).
 //! Failures are one line on the standard error, with what to do; the exit status is 1, or 2 for an invalid command
-//! line. Without the feature `measure`, which is on unless `--no-default-features` is given, the program only serves
-//! and maintains pools, and is built in a seventh of the time.
+//! line or configuration file. Without the feature `measure`, which is on unless `--no-default-features` is given, the
+//! program only serves and maintains pools, and is built in a seventh of the time.
 
 #![forbid(unsafe_code)]
 
@@ -63,6 +63,10 @@ fn report(failure: &Failure) -> ExitCode {
         Failure::Message(text) => {
             eprintln!("error: {text}");
             ExitCode::FAILURE
+        }
+        Failure::Usage(text) => {
+            eprintln!("error: {text}");
+            ExitCode::from(2)
         }
     }
 }

@@ -7,7 +7,9 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = split(text);
     let unit = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit).to_owned();
     let power = power_of(&unit).ok_or_else(|| {
-        format!("'{text}' is no size: write bytes, or a number with K, M, G or T, such as 1G")
+        format!(
+            "'{text}' is not a size: write a number of bytes, or one with K, M, G or T, such as 1G"
+        )
     })?;
     scale(text, digits, 1024u64.pow(power))
 }
@@ -16,7 +18,9 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = split(text);
     let power = power_of(&unit).ok_or_else(|| {
-        format!("'{text}' is no number: write one, with k, M or G if it is large, such as 10M")
+        format!(
+            "'{text}' is not a number: write digits, with k, M or G if it is large, such as 10M"
+        )
     })?;
     scale(text, digits, 1000u64.pow(power))
 }
@@ -31,7 +35,9 @@ pub(crate) fn time(text: &str) -> Result<u64, String> {
     }
     let (digits, unit) = split(text);
     let unit = TIMES.iter().find(|(name, _)| *name == unit).ok_or_else(|| {
-        format!("'{text}' is no time: write a number with ns, us, ms or s, such as 10ms, or never")
+        format!(
+            "'{text}' is not a time: write a number with ns, us, ms or s, such as 10ms, or never"
+        )
     })?;
     scale(text, digits, unit.1)
 }
@@ -80,7 +86,7 @@ fn scale(text: &str, digits: &str, unit: u64) -> Result<u64, String> {
     if let Ok(whole) = digits.parse::<u64>() {
         return whole.checked_mul(unit).ok_or_else(too_large);
     }
-    let number: f64 = digits.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let number: f64 = digits.parse().map_err(|_| format!("'{text}' is not a number"))?;
     let scaled = number * unit as f64;
     if scaled < 2f64.powi(63) { Ok(scaled.round() as u64) } else { Err(too_large()) }
 }

@@ -103,7 +103,9 @@ fn check<S: Subject>(
     let heap = match engine.on_trial(trial, None) {
         Ok(heap) => heap,
         Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Verdict::Refused),
-        Err(OpenError::Contents(Error::Lost { .. })) if engine.skips() => return Ok(Verdict::Lost),
+        Err(OpenError::Contents { source: Error::Lost { .. }, .. }) if engine.skips() => {
+            return Ok(Verdict::Lost);
+        }
         Err(error) => return Err(format!("the pool cannot be opened: {error}")),
     };
     let corrected = heap.recovery().corrected;

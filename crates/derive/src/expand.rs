@@ -20,7 +20,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if let Some(parameter) = input.generics.params.first() {
         return Err(Error::new(
             parameter.span(),
-            "a type with parameters cannot derive Persist: derive it for each type that is stored",
+            "a type with parameters cannot derive Persist: define a struct for each type that is stored (a `macro_rules!` can), or use a tuple, which takes any storable types",
         ));
     }
     let body = match &input.data {

@@ -1,18 +1,20 @@
 //! What can go wrong inside a transaction.
 
 use perdura_memory::{Domain, HardwareAbort};
-use std::io;
+use std::{fmt, io};
 
 /// Why a transaction could not go on. In every case, the transaction is rolled back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The program passed an offset, a handle or a cursor that fits nothing in the pool. Nothing was changed, and
     /// nothing indicates that the pool is damaged.
     #[error(
-        "{what} at offset {at:#x}: what was passed is stale, or of another pool, and nothing says that this one is damaged; pass what this pool gave (if the offset was read from the pool itself, run `perdura pool check` on it)"
+        "{}{what} at offset {at:#x}: what was passed is stale, or of another pool, and nothing says that this one is damaged; pass what this pool gave (if the offset was read from the pool itself, run `perdura pool check` on it)", of(.root)
     )]
     Misuse {
+        /// Name of the root that leads there, if it was opened by its name.
+        root: Option<Box<str>>,
         /// What was found, or not found.
         what: &'static str,
         /// Where, in bytes from the pool's start.
@@ -21,11 +23,13 @@ pub enum Error {
     /// A collection is of another kind, or has keys or values of other types, than the program expects. The pool is not
     /// damaged.
     #[error(
-        "what is at offset {at:#x} is not a {expected}, but a collection of another kind or of other types; open it with the types that it was made with"
+        "{}what is at offset {at:#x} is not a {expected}, but a collection of another kind or of other types; open it with the types that it was made with", of(.root)
     )]
     WrongType {
+        /// Name of the root that leads there, if it was opened by its name.
+        root: Option<Box<str>>,
         /// What the program expected.
-        expected: String,
+        expected: Box<str>,
         /// Where, in bytes from the pool's start.
         at: u64,
     },
@@ -125,6 +129,18 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
+/// What a text about a named root begins with.
+fn of(root: &Option<Box<str>>) -> String {
+    root.as_ref().map_or_else(String::new, |name| format!("root '{name}': "))
+}
+
+/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// Shorthand for [`Error::Corrupt`].
     #[cold]
@@ -132,22 +148,37 @@ impl Error {
         Error::Corrupt { what, at }
     }
 
+    /// Shorthand for [`Error::Misuse`].
+    #[cold]
+    pub const fn misuse(what: &'static str, at: u64) -> Self {
+        Error::Misuse { root: None, what, at }
+    }
+
     /// An access at `at`, which is outside the pool or not word-aligned.
     #[cold]
     pub const fn outside(at: u64) -> Self {
-        Error::Misuse { what: "no word of the pool begins", at }
+        Error::misuse("no word of the pool begins", at)
     }
 
     /// The same error where the argument came from the pool itself: then it is damage, and not the program's mistake.
     #[must_use]
     pub fn in_pool(self) -> Self {
         match self {
-            Error::Misuse { what, at } => Error::Corrupt { what, at },
+            Error::Misuse { what, at, .. } => Error::Corrupt { what, at },
             Error::WrongType { at, .. } => {
                 Error::Corrupt { what: "a collection of other types than its owner says", at }
             }
             other => other,
         }
+    }
+
+    /// The same error with the name of the root that was opened in its text.
+    #[must_use]
+    pub fn of_root(mut self, name: &str) -> Self {
+        if let Error::Misuse { root, .. } | Error::WrongType { root, .. } = &mut self {
+            *root = Some(name.into());
+        }
+        self
     }
 
     /// Whether the program has made a mistake: nothing is wrong with the pool.

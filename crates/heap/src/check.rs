@@ -180,7 +180,7 @@ fn check_sums(memory: &dyn Memory, superblock: &Superblock, report: &mut Report)
 }
 
 fn note_recovery(superblock: &Superblock, found: &Recovery, report: &mut Report) {
-    if superblock.state == State::Clean {
+    if superblock.state == State::Closed {
         return;
     }
     report.notes.push(format!(

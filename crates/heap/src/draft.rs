@@ -5,6 +5,7 @@
 //! by a killed process is removed by the next that creates the same file.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -28,11 +29,11 @@ const MODE: u32 = 0o640;
 /// assert!(matches!(Draft::start(&path, false), Err(DraftError::Exists(_))));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DraftError {
     /// The file exists.
-    #[error("{}: there is a file already; give another name, or replace it with `--force`", .0.display())]
+    #[error("{}: there is a file already; give another name, or have it replaced", .0.display())]
     Exists(PathBuf),
     /// The path is not a file that could be replaced.
     #[error("{}: it is not a regular file; give the path of a file in a file system", .0.display())]
@@ -56,6 +57,13 @@ pub enum DraftError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+impl fmt::Debug for DraftError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A file under construction.

@@ -126,9 +126,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let area = log_area::<M, E>(log, format.limit);
         let Format { limit, id, checksums, .. } = format;
         let mut superblock = Superblock::new(limit, area, id, E::NAME, requires, checksums);
-        memory
-            .grow(superblock.smallest_len())
-            .map_err(|error| OpenError::Contents(error.into()))?;
+        memory.grow(superblock.smallest_len()).map_err(Error::from)?;
         E::format(&memory, superblock.log.clone());
         superblock.state = State::Open;
         superblock.write(&*memory);
@@ -146,6 +144,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         let mut superblock = Superblock::read(&*memory)?;
         if memory.survives() < superblock.requires && !opening.accept_weaker {
             return Err(OpenError::Weaker {
+                path: None,
                 requires: superblock.requires,
                 survives: memory.survives(),
                 domain: memory.domain(),
@@ -300,7 +299,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         }
         let mut superblock = self.shared.superblock();
         if superblock.state == State::Open {
-            superblock.state = State::Clean;
+            superblock.state = State::Closed;
             superblock.write(&*self.memory);
             self.memory.check_fence()?;
         }
@@ -318,7 +317,7 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
             && Arc::strong_count(&self.shared) == 1
         {
             let mut superblock = self.shared.superblock();
-            superblock.state = State::Clean;
+            superblock.state = State::Closed;
             superblock.write(&*self.memory);
         }
     }
@@ -348,17 +347,16 @@ fn recover<M: Memory + 'static, E: Engine<M>>(
         return Ok(E::recover(memory, log)?);
     }
     let kind = kind_of(superblock)?;
-    if kind.is_crash_consistent() || force || superblock.state == State::Clean {
+    if kind.is_crash_consistent() || force || superblock.state == State::Closed {
         Ok(kind.run(Recover { memory, log })?)
     } else {
-        Err(OpenError::NotConsistent { engine: superblock.engine.clone() })
+        Err(OpenError::NotConsistent { path: None, engine: superblock.engine.clone() })
     }
 }
 
 /// The engine that a pool's header names.
 fn kind_of(superblock: &Superblock) -> Result<EngineKind, OpenError> {
-    let (name, known) = (&superblock.engine, EngineKind::NAMES);
-    name.parse().map_err(|_| OpenError::UnknownEngine { name: name.clone(), known })
+    superblock.engine.parse().map_err(|_| OpenError::unknown_engine(&superblock.engine))
 }
 
 /// Runs an engine's recovery.
@@ -397,7 +395,7 @@ fn before_formatting<M: Memory + 'static>(
         let found = inspect(memory, &read).unwrap_or_default();
         if found.replayed + found.rolled_back > 0 {
             let what = "log that is not empty, of a pool whose log is to be formatted: its header is an old one";
-            return Err(OpenError::Damaged { what, at: superblock.log.start });
+            return Err(OpenError::Damaged { path: None, what, at: superblock.log.start });
         }
     }
     Ok(Recovery::default())

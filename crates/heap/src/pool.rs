@@ -72,7 +72,8 @@ impl Options {
         self
     }
 
-    /// Limit to which the pool grows, in bytes. A pool can be reopened with up to four times the size that it was
+    /// Limit to which the pool grows, in bytes. A new pool's file has its log and its page table at first, 81 MiB by
+    /// default; a smaller limit makes it smaller. A pool can be reopened with up to four times the size that it was
     /// created with.
     #[must_use]
     pub fn size(mut self, bytes: u64) -> Self {
@@ -139,8 +140,9 @@ impl Options {
     /// When the file exists or cannot be created, or the size is impossible.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
-        EngineHeap::create(self.engine.unwrap_or_default(), self, path)
-            .map(|inner| Pool::new(path, inner, &self.tuning))
+        let created = EngineHeap::create(self.engine.unwrap_or_default(), self, path);
+        let inner = created.map_err(|error| error.at(path))?;
+        Ok(Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens a pool, recovering it if it was not closed. If several try at once, one succeeds.
@@ -149,18 +151,19 @@ impl Options {
     /// See [`OpenError`]. The pool has not been written to then.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
         let path = path.as_ref();
+        let inner = self.open_heap(path).map_err(|error| error.at(path))?;
+        Ok(Pool::new(path, inner, &self.tuning))
+    }
+
+    fn open_heap(&self, path: &Path) -> Result<EngineHeap, OpenError> {
         let file = LockedFile::open(path)?;
         let found = self.rehearse(&file)?;
-        let superblock = &found.superblock;
+        let name = &found.superblock.engine;
         let engine = match self.engine {
             Some(engine) => engine,
-            None => superblock.engine.parse().map_err(|_| OpenError::UnknownEngine {
-                name: superblock.engine.clone(),
-                known: EngineKind::NAMES,
-            })?,
+            None => name.parse().map_err(|_| OpenError::unknown_engine(name))?,
         };
         EngineHeap::open(engine, self, file, &found)
-            .map(|inner| Pool::new(path, inner, &self.tuning))
     }
 
     /// Opens the pool if the file exists, and creates it otherwise. The leftovers of an interrupted creation are
@@ -201,9 +204,10 @@ impl Options {
         let log = self.log.unwrap_or(Superblock::default_log(limit));
         let largest = 1 << 46;
         if !(SMALLEST..=largest).contains(&limit) || log > limit / 2 {
-            return Err(OpenError::Limit(format!(
-                "a pool of {size} bytes with a log of {log} cannot be: the size must be from \
-                 {SMALLEST} to {largest} bytes, and the log at most half of it"
+            return Err(impossible(format!(
+                "a pool of {size} bytes with a log of {log} cannot be: the size (`Options::size`) \
+                 must be from {SMALLEST} to {largest} bytes, and the log (`Options::log`) at most \
+                 half of it"
             )));
         }
         let id = new_id();
@@ -228,7 +232,7 @@ impl Options {
         let survives = mapped.survives();
         if let Some(requires) = self.requires.filter(|&requires| requires > survives) {
             let domain = mapped.domain();
-            return Err(OpenError::Weaker { requires, survives, domain });
+            return Err(OpenError::Weaker { path: None, requires, survives, domain });
         }
         let heap = Heap::create(Arc::new(mapped), format)?;
         heap.memory().publish()?;
@@ -240,19 +244,31 @@ impl Options {
         file: LockedFile,
         Rehearsed { superblock, needed }: &Rehearsed,
     ) -> Result<Heap<Mapped, E>, OpenError> {
-        let limit = self.size.unwrap_or(superblock.limit);
+        let size = self.size.unwrap_or(superblock.limit);
         let most = superblock.layout.page(superblock.layout.capacity);
-        if limit > most {
-            return Err(OpenError::Limit(format!(
-                "the pool was created to grow to at most {most} bytes, and {limit} were asked \
+        if size > most {
+            return Err(impossible(format!(
+                "the pool was created to grow to at most {most} bytes, and {size} were asked \
                  for; open it with a smaller size, or move its data to a new pool"
             )));
         }
-        let limit = limit.max(superblock.smallest_len() + 64 * PAGE);
+        let least = superblock.smallest_len() + 64 * PAGE;
+        if size < least.min(superblock.limit) {
+            return Err(impossible(format!(
+                "the pool's log and page table need a size (`Options::size`) of at least {least} \
+                 bytes, and {size} were asked for; open it with a larger size, or with none"
+            )));
+        }
+        let limit = size.max(least);
         let map = MapOptions { domain: self.domain, limit };
         let mapped = file.map_some(map, self.recorder.clone(), needed)?;
         Heap::open(Arc::new(mapped), self.opening)
     }
+}
+
+/// Shorthand for [`OpenError::Limit`].
+fn impossible(why: String) -> OpenError {
+    OpenError::Limit { path: None, why }
 }
 
 fn new_id() -> u64 {

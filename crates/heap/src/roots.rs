@@ -4,6 +4,7 @@
 //!
 //! Programs look roots up seldom, so this is compiled once for all engines and memories.
 
+use crate::collections::kind;
 use crate::superblock::CATALOGUE;
 use crate::tx::{Purpose, Root, Tx};
 use perdura_engine::{Error, Result};
@@ -12,6 +13,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const LONGEST_NAME: usize = 255;
 /// A list longer than this many roots must contain a cycle.
 const MOST: usize = 1 << 20;
+/// The first kind of programs' own; those below are for collections.
+const OWN_KINDS: u32 = 1000;
 const CHECK: u64 = 24;
 const NAME: u64 = 32;
 
@@ -88,6 +91,11 @@ pub(crate) fn get(tx: &mut dyn Tx, name: &str) -> Result<Option<Root>> {
 pub(crate) fn set(tx: &mut dyn Tx, name: &str, root: Root) -> Result<()> {
     if name.is_empty() || name.len() > LONGEST_NAME {
         return Err(Error::Invalid("a root's name has 1 to 255 bytes"));
+    }
+    if root.at != 0 && !(kind::BLOB..=kind::VECTOR).contains(&root.kind) && root.kind < OWN_KINDS {
+        return Err(Error::Invalid(
+            "a root's kind is a collection's (`collections::kind`), or the program's own: a number from 1000 on",
+        ));
     }
     match search(tx, &mut |named| named.name == name.as_bytes())? {
         Some((before, named)) if root.at == 0 => {

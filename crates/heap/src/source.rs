@@ -47,6 +47,10 @@ impl Source {
     /// See [`OpenError`]: as for any opening, except that transactions need not outlive what the pool requires.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
+        Self::open_at(path).map_err(|error| error.at(path))
+    }
+
+    fn open_at(path: &Path) -> Result<Self, OpenError> {
         let lock = LockedFile::open_to_look(path)?;
         let memory = Arc::new(lock.rehearse()?);
         let superblock = Superblock::read(&*memory)?;

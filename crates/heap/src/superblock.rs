@@ -32,10 +32,10 @@ pub const SMALLEST: u64 = 1 << 20;
 #[repr(u64)]
 pub enum State {
     /// Closed: its log is empty.
-    Clean = 1,
+    Closed = 1,
     /// In use, or crashed while it was.
     Open = 2,
-    /// Its log is to be formatted; it was clean before.
+    /// Its log is to be formatted; it was closed before.
     Formatting = 3,
 }
 
@@ -184,7 +184,7 @@ impl Superblock {
     /// When this is no pool, or has another version, or is damaged.
     pub fn read<M: Memory + ?Sized>(memory: &M) -> Result<Self, OpenError> {
         if memory.len() < CATALOGUE + PAGE {
-            return Err(OpenError::NotAPool { why: "it is too short" });
+            return Err(OpenError::NotAPool { path: None, why: "it is too short" });
         }
         let copies = [0, 1].map(|copy| HeaderCopy::read(memory, copy));
         let best = copies.iter().filter(|copy| copy.whole).max_by_key(|copy| copy.words[2]);
@@ -192,30 +192,36 @@ impl Superblock {
             return Err(match copies.iter().find(|copy| copy.words[0] == MAGIC) {
                 // If the check is wrong, a version is believed only if it is a possible one.
                 Some(copy) if copy.words[1] != VERSION && (1..1 << 16).contains(&copy.words[1]) => {
-                    OpenError::Version { found: copy.words[1], known: VERSION }
+                    OpenError::Version { path: None, found: copy.words[1], known: VERSION }
                 }
-                Some(_) if copies.iter().any(|copy| copy.words[0] == 0) => {
-                    OpenError::NotAPool { why: "its creation was cut short, or its header lost" }
+                Some(_) if copies.iter().any(|copy| copy.words[0] == 0) => OpenError::NotAPool {
+                    path: None,
+                    why: "its creation was cut short, or its header lost",
+                },
+                Some(_) => {
+                    OpenError::Damaged { path: None, what: "both copies of the header", at: 0 }
                 }
-                Some(_) => OpenError::Damaged { what: "both copies of the header", at: 0 },
-                None => OpenError::NotAPool { why: "it does not begin as one" },
+                None => OpenError::NotAPool { path: None, why: "it does not begin as one" },
             });
         };
         if best.words[1] != VERSION {
-            return Err(OpenError::Version { found: best.words[1], known: VERSION });
+            return Err(OpenError::Version { path: None, found: best.words[1], known: VERSION });
         }
-        let mut superblock = Self::decode(&best.words)
-            .ok_or(OpenError::Damaged { what: "header with impossible values", at: 0 })?;
+        let mut superblock = Self::decode(&best.words).ok_or(OpenError::Damaged {
+            path: None,
+            what: "header with impossible values",
+            at: 0,
+        })?;
         superblock.check_layout(memory.len())?;
         let sequence = area::newest_sequence(memory, superblock.log.start);
         if superblock.state != State::Formatting && sequence < superblock.checkpoint {
             let what = "the log has an older checkpoint than the header: the newer is lost";
-            return Err(OpenError::Damaged { what, at: superblock.log.start });
+            return Err(OpenError::Damaged { path: None, what, at: superblock.log.start });
         }
         let was_written = superblock.sequence > 1 || copies.iter().all(|copy| copy.words[0] != 0);
         let one_is_damaged = was_written && copies.iter().any(|copy| !copy.whole);
         // Without a log, a header torn by a power cut could not be told from a damaged one.
-        if one_is_damaged && superblock.recovers() && superblock.state == State::Clean {
+        if one_is_damaged && superblock.recovers() && superblock.state == State::Closed {
             superblock.state = State::Open;
         }
         Ok(superblock)
@@ -237,7 +243,7 @@ impl Superblock {
             return None;
         }
         let state = match words[3] {
-            1 => State::Clean,
+            1 => State::Closed,
             2 => State::Open,
             3 => State::Formatting,
             _ => return None,
@@ -276,10 +282,14 @@ impl Superblock {
                 .is_some_and(|end| end <= pages)
             && [self.log.end, self.sums, pages].iter().all(|at| at.is_multiple_of(PAGE));
         if !in_order {
-            return Err(OpenError::Damaged { what: "header with an impossible layout", at: 0 });
+            return Err(OpenError::Damaged {
+                path: None,
+                what: "header with an impossible layout",
+                at: 0,
+            });
         }
         if len < pages {
-            return Err(OpenError::Truncated { len, needed: pages });
+            return Err(OpenError::Truncated { path: None, len, needed: pages });
         }
         Ok(())
     }
@@ -305,7 +315,7 @@ impl Superblock {
         };
         if let Some(at) = in_last.or_else(in_others) {
             let needed = self.layout.page((at - self.layout.table) / ENTRY + 1);
-            return Err(OpenError::Truncated { len: memory.len(), needed });
+            return Err(OpenError::Truncated { path: None, len: memory.len(), needed });
         }
         Ok(Space::scan(memory, self.layout)?)
     }

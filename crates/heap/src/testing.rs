@@ -290,7 +290,7 @@ impl Tx for TestHeap {
     fn free(&mut self, at: u64) -> Result<()> {
         match self.blocks.get_mut(&at) {
             Some((_, state @ BlockState::Live)) => *state = BlockState::Freed,
-            _ => return Err(Error::Misuse { what: "nothing is allocated", at }),
+            _ => return Err(Error::misuse("nothing is allocated", at)),
         }
         if let Some(lines) = &mut self.lines {
             lines.freed += 1;
@@ -302,7 +302,7 @@ impl Tx for TestHeap {
     fn usable(&mut self, at: u64) -> Result<u64> {
         match self.blocks.get(&at) {
             Some((len, BlockState::Live)) => Ok(*len),
-            _ => Err(Error::Misuse { what: "nothing is allocated", at }),
+            _ => Err(Error::misuse("nothing is allocated", at)),
         }
     }
 

@@ -50,8 +50,8 @@ impl Purpose {
 /// **An operation that fails with `Full`, `NoSpace` or `TooLarge` may be half done.** The transaction cannot commit then:
 /// return the error, or go back to a savepoint made before the operation ([`point`](Tx::point), [`undo_to`](Tx::undo_to)).
 ///
-/// It writes to the pool's pages only: a write before them, to the header, the log or the page table, is refused as
-/// `Invalid`. **Within the pages it may write to any offset**, including other objects and free space: keeping offsets
+/// It reads and writes the pool's pages only: a read before them, through a null pointer for instance, is refused as
+/// `Misuse`, a write to the header, the log or the page table as `Invalid`. **Within the pages it may write to any offset**, including other objects and free space: keeping offsets
 /// right is up to the program.
 ///
 /// ```
@@ -183,7 +183,8 @@ pub trait Tx: Access {
     /// Sets, replaces or (with a pointer of 0) removes the named root. The caller must free the old target.
     ///
     /// # Errors
-    /// `Invalid` for an empty name or one of more than 255 bytes; as `allocate` otherwise.
+    /// `Invalid` for an empty name or one of more than 255 bytes, or a kind that is neither a collection's nor from 1000
+    /// on; as `allocate` otherwise.
     fn set_root(&mut self, name: &str, root: Root) -> Result<()>;
 }
 
@@ -240,7 +241,8 @@ impl Extent {
 pub struct Root {
     /// The offset of its target.
     pub at: u64,
-    /// The target's kind: a collection's (`collections::kind`), or a number of the program's own from 1000 on.
+    /// The target's kind: a collection's (`collections::kind`), or a number of the program's own from 1000 on. Those
+    /// between are reserved, and refused.
     pub kind: u32,
 }
 
@@ -357,7 +359,7 @@ pub trait TxExt: Tx {
         } else {
             self.read_bytes(at, bytemuck::bytes_of_mut(&mut bytes))?;
         }
-        T::from_stored(&bytes).ok_or(Error::Misuse { what: "no value of the expected type is", at })
+        T::from_stored(&bytes).ok_or_else(|| Error::misuse("no value of the expected type is", at))
     }
 
     /// Writes a value.
@@ -400,7 +402,10 @@ pub trait TxExt: Tx {
     /// `WrongType` if it is another collection, or one of other types; `Corrupt` where the catalogue is damaged.
     fn open<C: Collection>(&mut self, name: &str) -> Result<Option<C>> {
         match self.root(name)? {
-            Some(root) => C::open(self, root.at).map(Some),
+            Some(root) => match C::open(self, root.at) {
+                Ok(found) => Ok(Some(found)),
+                Err(error) => Err(error.of_root(name)),
+            },
             None => Ok(None),
         }
     }

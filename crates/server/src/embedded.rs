@@ -312,7 +312,7 @@ mod tests {
         assert!(keyspace.take(&mut heap, b"set", b"m").unwrap());
         assert!(!keyspace.remove(&mut heap, b"set").unwrap(), "an empty set is no key");
         let mut other = TestHeap::new();
-        other.set_root("redis", perdura::Root { at: 4096, kind: 7 }).unwrap();
+        other.set_root("redis", perdura::Root { at: 4096, kind: 1007 }).unwrap();
         let refused = Keyspace::open(&mut other).unwrap_err().to_string();
         assert!(refused.contains("serve another pool"), "{refused}");
     }

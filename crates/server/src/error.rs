@@ -1,14 +1,14 @@
 //! What keeps a server from starting, or ends it.
 
-use std::io;
 use std::net::SocketAddr;
+use std::{fmt, io};
 
 /// Why a server did not start, or stopped.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The address cannot be listened at.
-    #[error("cannot listen at {address} ({source}); choose another address with --listen")]
+    #[error("cannot listen at {address} ({source}); choose another address")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -16,7 +16,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// There is no address to listen at.
-    #[error("no address to listen at was given; give one with --listen")]
+    #[error("no address to listen at was given; give one")]
     NoAddress,
     /// The pool holds something else than a keyspace of this version.
     #[error("{0}")]
@@ -27,4 +27,11 @@ pub enum ServeError {
     /// The system refused something that every server needs.
     #[error("the system failed the server: {0}")]
     System(#[from] io::Error),
+}
+
+/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+impl fmt::Debug for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

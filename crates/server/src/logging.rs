@@ -50,7 +50,7 @@ macro_rules! named {
             fn from_str(text: &str) -> Result<Self, String> {
                 match text {
                     $($text => Ok($name::$variant),)+
-                    _ => Err(format!("'{text}' is none of {}", Self::NAMES.join(", "))),
+                    _ => Err(format!("'{text}' is not one of {}", Self::NAMES.join(", "))),
                 }
             }
         }
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(name.parse::<LogLevel>().unwrap().to_string(), *name);
         }
         assert_eq!("json".parse(), Ok(LogFormat::Json));
-        assert_eq!("loud".parse::<LogFormat>(), Err("'loud' is none of text, json".to_owned()));
+        assert_eq!("loud".parse::<LogFormat>(), Err("'loud' is not one of text, json".to_owned()));
         assert_eq!(LogLevel::default().to_string(), "info");
     }
 }

@@ -35,6 +35,8 @@ pub(crate) enum SaveError {
     Transfer(#[from] TransferError),
     #[error(transparent)]
     Draft(#[from] DraftError),
+    #[error("{}: cannot write it ({source}); free space on its file system if that is full, then save again", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error("FLUSHALL or FLUSHDB deleted what was still to be written; save again")]
     Flushed,
 }
@@ -318,9 +320,13 @@ fn run<S: Store>(save: &Save, store: &S, header: u64) -> Result<(), SaveError> {
     let mut file = draft.create()?;
     let mut session = store.session()?;
     let last = match store.has_snapshots() {
-        true => snapshot(save, &mut session, &mut file)?,
-        false => walk(save, &mut session, header, &mut file)?,
+        true => snapshot(save, &mut session, &mut file),
+        false => walk(save, &mut session, header, &mut file),
     };
+    let last = last.map_err(|error| match error {
+        SaveError::Transfer(TransferError::File(source)) => SaveError::Write { path, source },
+        other => other,
+    })?;
     session.wait(last)?;
     save.check()?;
     Ok(draft.publish(Some(file))?)

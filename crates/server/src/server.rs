@@ -175,10 +175,10 @@ impl Server {
     }
 
     /// Takes a client from the list, and gives its place to another.
-    pub(crate) fn dismiss(&self, id: u64) {
+    pub(crate) fn dismiss(&self, id: u64, reason: &str) {
         self.clients().remove(&id);
         self.connected.fetch_sub(1, Ordering::Relaxed);
-        debug!(client = id, "client disconnected");
+        debug!(client = id, reason, "client disconnected");
     }
 
     /// The list of clients, by their numbers.

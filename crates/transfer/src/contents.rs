@@ -36,7 +36,7 @@ pub enum What {
 pub fn open(path: &Path) -> Result<Source, Error> {
     let path_buf = || path.to_path_buf();
     Source::open(path).map_err(|source| match source {
-        OpenError::NotConsistent { engine } => Error::Undefined { path: path_buf(), engine },
+        OpenError::NotConsistent { engine, .. } => Error::Undefined { path: path_buf(), engine },
         source => Error::Open { path: path_buf(), source },
     })
 }

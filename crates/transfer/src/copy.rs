@@ -33,13 +33,7 @@ pub fn copy(source: &Source, target: &Target, going: &mut Going<'_>) -> Result<C
     drop(target.draft()?);
     let roots = contents::known(source, COPY_PAGES)?;
     let header = source.superblock();
-    let engine = match target.engine {
-        Some(engine) => engine,
-        None => header.engine.parse().map_err(|_| {
-            let known = perdura::EngineKind::NAMES;
-            target.failed(perdura::OpenError::UnknownEngine { name: header.engine.clone(), known })
-        })?,
-    };
+    let engine = target.engine_for(source)?;
     let size = target.size.unwrap_or(header.limit);
     let options = Options::new().engine(engine).size(size).checksums(header.checksums);
     let copied = target.fill(&options, |pool| fill(source, &roots, pool, going));
@@ -47,7 +41,7 @@ pub fn copy(source: &Source, target: &Target, going: &mut Going<'_>) -> Result<C
         Error::Pool(perdura::Error::Full { .. }) => {
             let used = source.used();
             let needs = format!(
-                "it takes {used} bytes where it is, and a pool needs room for its log and page table besides; give a larger `--size`"
+                "it takes {used} bytes where it is, and a pool needs room for its log and page table besides; give it a larger size"
             );
             Error::TooSmall { size, needs }
         }

@@ -3,11 +3,12 @@
 use perdura::OpenError;
 use perdura::draft::DraftError;
 use perdura_server::transfer::TransferError;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why data could not be moved. Nothing has the new file's name then.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A pool could not be opened, or made.
@@ -80,7 +81,7 @@ pub enum Error {
     Size(String),
     /// Both forms have something to say.
     #[error(
-        "the pool has a server's data and collections: export them one after the other, with `--format resp` and `--format json`, or use `perdura pool copy`"
+        "the pool has a server's data and collections: export them one after the other (`perdura pool export --format resp`, then `json`), or use `perdura pool copy`"
     )]
     TwoForms,
     /// There is nothing in the chosen form.
@@ -111,6 +112,13 @@ pub enum Error {
     Stopped,
 }
 
+/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl From<TransferError> for Error {
     fn from(error: TransferError) -> Self {
         match error {
@@ -130,7 +138,7 @@ fn opening(path: &Path, source: &OpenError) -> String {
 
 /// What to do where contents cannot be copied one by one.
 pub(crate) const COPY_PAGES: &str =
-    "copy the pool with `--keep-offsets`, which takes all pages as they are";
+    "`perdura pool copy --keep-offsets` takes all pages as they are";
 /// And where they are to be written down.
 pub(crate) const EXPORT_NOT: &str = "such a pool cannot be exported; `perdura pool copy --keep-offsets` takes all pages as they are";
 

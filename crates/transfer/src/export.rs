@@ -55,12 +55,12 @@ pub fn plan(source: &Source, form: Option<Form>) -> Result<(Vec<Named>, Form), E
         }
         (Some(Form::Resp), false, _) => {
             return Err(Error::Nothing(
-                "the pool has no server's data; export its collections with `--format json`",
+                "the pool has no server's data; export its collections (`perdura pool export --format json`)",
             ));
         }
         (Some(Form::Json), _, false) => {
             return Err(Error::Nothing(
-                "the pool has no collections; export its server's data with `--format resp`",
+                "the pool has no collections; export its server's data (`perdura pool export --format resp`)",
             ));
         }
         (Some(form), ..) => form,

@@ -9,6 +9,7 @@ use crate::json::{Line, RootLine};
 use crate::{Going, Target};
 use perdura::collections::untyped::{Description, Element};
 use perdura::{Options, Pool};
+use perdura_server::transfer::Loaded;
 use serde::Serialize;
 use std::io::{BufRead, Read};
 
@@ -27,6 +28,11 @@ pub struct Imported {
     pub entries: u64,
     /// Keys of the server's keyspace.
     pub keys: u64,
+    /// Commands that were read.
+    pub commands: u64,
+    /// Whether what was read says itself where it ends, so that nothing can be missing. A stream of Redis's own does not:
+    /// if it was cut between two commands, nothing shows that.
+    pub has_end: bool,
     /// Keys that are not there, since their time had come, or the stream deleted them.
     pub gone: u64,
 }
@@ -62,7 +68,7 @@ pub fn import(
     });
     imported.map_err(|error| match error {
         Error::Pool(perdura::Error::Full { .. }) => {
-            Error::TooSmall { size, needs: "give a larger `--size`".to_owned() }
+            Error::TooSmall { size, needs: "give it a larger size".to_owned() }
         }
         other => other,
     })
@@ -75,8 +81,8 @@ fn commands(
 ) -> Result<Imported, Error> {
     let mut handle = pool.session()?;
     let loaded = perdura_server::transfer::import(&mut from, &mut handle, going)?;
-    let (keys, gone) = (loaded.keys, loaded.gone);
-    Ok(Imported { format: Form::Resp, roots: 0, entries: 0, keys, gone })
+    let Loaded { keys, commands, has_end, gone, .. } = loaded;
+    Ok(Imported { format: Form::Resp, roots: 0, entries: 0, keys, commands, has_end, gone })
 }
 
 /// Lines, with their numbers.
@@ -131,7 +137,15 @@ fn said(error: &serde_json::Error) -> String {
 }
 
 fn lines(from: &mut dyn BufRead, pool: &Pool, going: &mut Going<'_>) -> Result<Imported, Error> {
-    let mut imported = Imported { format: Form::Json, roots: 0, entries: 0, keys: 0, gone: 0 };
+    let mut imported = Imported {
+        format: Form::Json,
+        roots: 0,
+        entries: 0,
+        keys: 0,
+        commands: 0,
+        has_end: true,
+        gone: 0,
+    };
     let mut lines = Lines { from, buffer: Vec::new(), number: 0, bytes: 0 };
     loop {
         match lines.next()? {

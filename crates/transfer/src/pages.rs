@@ -11,7 +11,7 @@ use perdura::alloc::layout::{Use, taken};
 use perdura::draft::Draft;
 use perdura::source::Source;
 use perdura::superblock::{CATALOGUE, State, Superblock};
-use perdura::{EngineKind, Memory, Options, Survives};
+use perdura::{Memory, Options, Survives};
 use perdura_memory::{MapError, Mapped, PAGE, Ram};
 use std::fs::File;
 use std::io;
@@ -28,13 +28,7 @@ pub fn copy_pages(
     going: &mut Going<'_>,
 ) -> Result<Copied, Error> {
     let old = source.superblock();
-    let engine = match target.engine {
-        Some(engine) => engine,
-        None => old.engine.parse().map_err(|_| {
-            let known = EngineKind::NAMES;
-            target.failed(perdura::OpenError::UnknownEngine { name: old.engine.clone(), known })
-        })?,
-    };
+    let engine = target.engine_for(source)?;
     let limit = new_limit(source, target.size)?;
     let roots = source.read(|tx| perdura::roots::all(tx))?.len() as u64;
     if let Some(page) = old.wrong_pages(source.memory()).first() {
@@ -76,12 +70,12 @@ fn new_limit(source: &Source, size: Option<u64>) -> Result<u64, Error> {
     let size = size.checked_next_multiple_of(PAGE).unwrap_or(size);
     if size > most {
         return Err(Error::Size(format!(
-            "with its offsets kept, the pool can have at most {most} bytes: its page table has no room for more (a pool can become four times as large as it was created); give a smaller `--size`"
+            "with its offsets kept, the pool can have at most {most} bytes: its page table has no room for more (a pool can become four times as large as it was created); give a smaller size"
         )));
     }
     if size < len {
         return Err(Error::Size(format!(
-            "with its offsets kept, the pool cannot have fewer than its {len} bytes; give a larger `--size`"
+            "with its offsets kept, the pool cannot have fewer than its {len} bytes; give a larger size"
         )));
     }
     Ok(size)

@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use perdura::draft::Draft;
-use perdura::{EngineKind, Options, Pool};
+use perdura::source::Source;
+use perdura::{EngineKind, OpenError, Options, Pool};
 use std::path::{Path, PathBuf};
 
 /// How the new pool is to be.
@@ -50,8 +51,18 @@ impl Target {
         Ok(Draft::start(&self.path, self.force)?)
     }
 
-    pub(crate) fn failed(&self, source: perdura::OpenError) -> Error {
-        Error::Open { path: self.path.clone(), source }
+    pub(crate) fn failed(&self, source: OpenError) -> Error {
+        let path = self.path.clone();
+        Error::Open { source: source.at(&path), path }
+    }
+
+    /// The new pool's engine: that of `source`, unless another one is asked for.
+    pub(crate) fn engine_for(&self, source: &Source) -> Result<EngineKind, Error> {
+        let name = &source.superblock().engine;
+        self.engine.map_or_else(|| name.parse(), Ok).map_err(|_| {
+            let unknown = OpenError::unknown_engine(name).at(source.path());
+            Error::Open { path: source.path().to_owned(), source: unknown }
+        })
     }
 
     /// Makes a pool and has it filled; it gets its name when that has gone well.

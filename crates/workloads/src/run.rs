@@ -6,12 +6,13 @@ use crate::random::Random;
 use crate::session::{Session, Store, Submit};
 use crate::window::Windows;
 use perdura::Counters;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Why a workload did not end well.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// A transaction failed.
@@ -29,6 +30,13 @@ pub enum Failure {
     /// The workload cannot run with these parameters.
     #[error("{0}")]
     Parameters(String),
+}
+
+/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Failure {

@@ -111,7 +111,7 @@ impl Baseline for Ours<'_> {
     fn run(&mut self, work: Work, size: &Size, folder: &Path) -> perdura_baselines::Result<Figure> {
         let figure = Site::within(Some(folder)).and_then(|site| self.run_at(work, size, &site));
         figure.map_err(|failure| match failure {
-            Failure::Message(why) => Error::failed(&self.name, why),
+            Failure::Message(why) | Failure::Usage(why) => Error::failed(&self.name, why),
             Failure::Interrupted | Failure::BrokenPipe => Error::failed(&self.name, "stopped"),
         })
     }

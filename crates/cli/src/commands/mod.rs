@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Serve a pool to Redis clients
     Serve(serve::Arguments),
-    /// Create a pool, look at one, or move its data
+    /// Create or inspect a pool, or move its data
     #[command(subcommand)]
     Pool(pool::Command),
     #[cfg(feature = "measure")]
@@ -57,6 +57,13 @@ enum Command {
     #[cfg(feature = "measure")]
     /// Run a table or figure of a paper again, and compare the results with the paper's
     Reproduce(reproduce::Arguments),
+    #[cfg(not(feature = "measure"))]
+    /// Not in this build
+    #[command(hide = true, name = "bench", aliases = ["crash", "crash-disk", "rot", "sim", "reproduce"], disable_help_flag = true)]
+    Measure {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _rest: Vec<String>,
+    },
     /// Print a script that completes the command line in a shell
     Completions(shell::Completions),
     /// Write the manual's pages
@@ -80,6 +87,11 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Sim(arguments) => sim::run(&arguments),
         #[cfg(feature = "measure")]
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        #[cfg(not(feature = "measure"))]
+        Command::Measure { .. } => Err(crate::failure::Failure::usage(
+            "this build only serves and maintains pools: build the whole without `--no-default-features` (`cargo build \
+             --release`)",
+        )),
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
     }

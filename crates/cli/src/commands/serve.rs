@@ -9,8 +9,9 @@ use crate::output::print;
 use crate::quantity::{self, show_bytes};
 use clap::ArgAction;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser as _};
-use perdura::{EngineKind, Info, Pool, Recovery};
+use perdura::{EngineKind, Info, Pool, Recovery, roots};
 use perdura_memory::mapped::record::{Faults, Recorder};
+use perdura_server::transfer::is_keyspace;
 use perdura_server::{
     Listener, LogFormat, LogLevel, Options, ServeError, Server, log_warning, start_logging,
 };
@@ -22,17 +23,18 @@ use std::str::FromStr;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Read options from this file, a table of TOML: an option's name is a key (max-clients = 100).
-    /// What is given on the command line overrides the file
+    /// Read options from this TOML file, whose keys are the options' names (max-clients = 100).
+    /// Options on the command line override the file's
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// The pool's file; it is created if it is not there
-    #[arg(long, value_name = "PATH", default_value = "perdura.pool")]
+    #[arg(long, value_name = "FILE", default_value = "perdura.pool")]
     pool: PathBuf,
 
-    /// Bytes that the pool may grow to. For a pool that is there already this holds for one run,
-    /// and may be up to four times its own [default: the pool's own, 1G for a new one]
+    /// Bytes that the pool may grow to. A new pool's file has its log and its page table at first, 81M
+    /// for 1G and 19M for 128M. For an existing pool the size holds for this run only, and may be up to
+    /// four times its own [default: the pool's own, 1G for a new one]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,
 
@@ -41,7 +43,7 @@ pub(crate) struct Arguments {
     ), value_name = "ENGINE")]
     engine: Option<EngineKind>,
 
-    /// Checksums of all pages of a new pool, so that damage by the medium is noticed when it is read
+    /// Keep checksums of all pages of a new pool, so that damage by the medium is noticed when it is read
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     checksums: bool,
@@ -50,12 +52,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "auto")]
     domain: DomainChoice,
 
-    /// Address or host name, and port, to listen at; port 0 takes a free one. Of a name's
-    /// addresses the first that can be listened at
+    /// Address or host name, and port, to listen at; port 0 takes a free one. If a name has several
+    /// addresses, the first that works
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7379")]
     listen: Addresses,
 
-    /// Threads that serve clients [default: one a core, but one core is left free; at most 8]
+    /// Threads that serve clients [default: one for each core but one; at most 8]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
@@ -63,28 +65,28 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "maxclients", value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_clients: u32,
 
-    /// Bytes of one reply, which is kept until its client has read it; a command with a larger
-    /// one fails. While more than 1M wait for a client, its next commands wait too
+    /// Most bytes of one reply, which is kept until its client has read it; a command with a larger
+    /// one fails. While a client has more than 1M to read, its next commands wait
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     max_reply: u64,
 
-    /// Bytes of one request, and of all commands from a MULTI to its EXEC. A client with a larger
+    /// Most bytes of one request, and of all commands from a MULTI to its EXEC. A client with a larger
     /// request is disconnected; a larger transaction fails
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     max_request: u64,
 
     /// Password that clients must give to AUTH. Other users of this machine can see it in the list of
-    /// processes: rather use --requirepass-file, or the environment variable PERDURA_PASSWORD
+    /// processes: use --requirepass-file or the environment variable PERDURA_PASSWORD instead
     #[arg(long, value_name = "PASSWORD", value_parser = NonEmptyStringValueParser::new(), overrides_with = "requirepass_file")]
     requirepass: Option<String>,
 
-    /// File that has the password, in one line. Of this and --requirepass the last one given counts,
-    /// before PERDURA_PASSWORD
+    /// File with the password, in one line. The last one given of this and --requirepass counts, and
+    /// overrides PERDURA_PASSWORD
     #[arg(long, value_name = "FILE", overrides_with = "requirepass")]
     requirepass_file: Option<PathBuf>,
 
-    /// Serve metrics for Prometheus over HTTP at this address, under /metrics. There is no password on
-    /// it: choose an address that only monitors reach
+    /// Serve metrics for Prometheus over HTTP at this address, under /metrics. They need no password:
+    /// choose an address that only monitors reach
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<Addresses>,
 
@@ -93,12 +95,12 @@ pub(crate) struct Arguments {
         value_parser = PossibleValuesParser::new(LogLevel::NAMES).try_map(|name| name.parse::<LogLevel>()))]
     log_level: LogLevel,
 
-    /// How a line of the log looks
+    /// Form of the log's lines
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(),
         value_parser = PossibleValuesParser::new(LogFormat::NAMES).try_map(|name| name.parse::<LogFormat>()))]
     log_format: LogFormat,
 
-    /// Commands that take this many microseconds are in SLOWLOG and the log; -1 for none
+    /// Note commands that take this many microseconds or more in SLOWLOG and in the log; -1 for none
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000, allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-1..))]
     slowlog_log_slower_than: i64,
@@ -107,17 +109,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 128)]
     slowlog_max_len: u32,
 
-    /// Let clients use DEBUG, for tests of clients and of this server; DEBUG SLEEP keeps others waiting
+    /// Let clients use DEBUG, for tests; DEBUG SLEEP keeps other clients waiting
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     debug_command: bool,
 
-    /// Open the pool although transactions outlive less here than it asks for
+    /// Open the pool even if transactions outlive less here than it requires
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     accept_weaker: bool,
 
-    /// Open the pool although it was left by an engine without crash consistency
+    /// Open the pool even if it was left by an engine without crash consistency
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     force: bool,
@@ -150,6 +152,8 @@ impl FromStr for Addresses {
     }
 }
 
+/// Names that are listed of a program's collections.
+const MOST_NAMES: usize = 5;
 /// Bytes of a file with a password.
 const MOST_PASSWORD: u64 = 64 << 10;
 
@@ -166,14 +170,8 @@ pub(crate) fn run(line: &Arguments) -> Outcome {
     let password = password(line, arguments)?;
     start_logging(arguments.log_level, arguments.log_format);
     // Before the pool is made: a server that cannot start leaves none behind.
-    let listener = Listener::bind(&arguments.listen.0)?;
-    let metrics = arguments.metrics.as_ref().map(|at| Listener::bind(&at.0));
-    let metrics = metrics.transpose().map_err(|error| match error {
-        ServeError::Listen { address, source } => Failure::new(format!(
-            "cannot listen at {address} for metrics ({source}); choose another address with --metrics"
-        )),
-        other => other.into(),
-    })?;
+    let listener = listen(&arguments.listen, "--listen")?;
+    let metrics = arguments.metrics.as_ref().map(|at| listen(at, "--metrics")).transpose()?;
     let is_new = !arguments.pool.exists();
     let pool = open(arguments)?;
     let mut server = Server::with(&pool, listener, options(arguments, password))?;
@@ -181,9 +179,19 @@ pub(crate) fn run(line: &Arguments) -> Outcome {
         server = server.metrics(metrics);
     }
     describe(&pool.info(), pool.recovery(), if is_new { None } else { arguments.size })?;
+    describe_contents(&pool, is_new)?;
     let ready = format!("ready at {}; Ctrl-C ends it", server.local_addr());
     perdura_server::serve(pool, server, || print(ready))?;
     print("closed")
+}
+
+fn listen(at: &Addresses, flag: &str) -> Outcome<Listener> {
+    Listener::bind(&at.0).map_err(|error| match error {
+        ServeError::Listen { .. } | ServeError::NoAddress => {
+            Failure::new(format!("{error} with `{flag}`"))
+        }
+        other => other.into(),
+    })
 }
 
 fn open(arguments: &Arguments) -> Outcome<Pool> {
@@ -237,7 +245,7 @@ fn password(line: &Arguments, all: &Arguments) -> Outcome<Option<String>> {
 fn read_text(path: &Path, most: u64) -> Outcome<String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
-    read.map_err(|error| Failure::at(path, error))?;
+    read.map_err(|error| Failure::io(path, &error))?;
     if text.len() as u64 > most {
         return Err(Failure::at(path, format!("it is larger than {}", show_bytes(most))));
     }
@@ -291,4 +299,31 @@ fn describe(info: &Info, recovery: &Recovery, size: Option<u64>) -> Outcome {
         ))?;
     }
     Ok(())
+}
+
+/// Tells what takes a new pool's space, and what else than the server's data a pool has.
+fn describe_contents(pool: &Pool, is_new: bool) -> Outcome {
+    if is_new {
+        let info = pool.info();
+        let (file, log) = (show_bytes(info.bytes), show_bytes(info.log_bytes));
+        return print(format!(
+            "it is new: its file has {file}, of which {log} are log; with a smaller --size both are smaller"
+        ));
+    }
+    let roots = pool.session()?.read(|tx| roots::all(tx))?;
+    let others = roots.iter().filter(|named| !is_keyspace(named.root));
+    let mut names: Vec<_> =
+        others.map(|named| String::from_utf8_lossy(&named.name).into_owned()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let all = names.len();
+    if all > MOST_NAMES {
+        names.truncate(MOST_NAMES);
+        names.push(format!("and {} more", all - MOST_NAMES));
+    }
+    print(format!(
+        "it also has a program's named roots, which the server leaves as they are: {}",
+        names.join(", ")
+    ))
 }

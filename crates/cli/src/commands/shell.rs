@@ -31,7 +31,10 @@ pub(crate) fn completions(arguments: &Completions) -> Outcome {
 /// Writes the manual's pages.
 pub(crate) fn man(arguments: &Man) -> Outcome {
     let folder = &arguments.folder;
+    if folder.exists() && !folder.is_dir() {
+        return Err(Failure::at(folder, "it is not a folder; give the path of a folder"));
+    }
     let made = std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
-    made.map_err(|error| Failure::at(folder, error))
+    made.map_err(|error| Failure::io(folder, &error))
 }

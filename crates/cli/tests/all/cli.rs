@@ -58,7 +58,7 @@ fn a_pool_is_created_told_of_and_checked() {
     let info = succeed(&["pool", "info", arg(&path), "--json"]);
     let info: Value = serde_json::from_str(&info).expect("JSON");
     assert_eq!(info["engine"], "undo");
-    assert_eq!(info["state"], "clean");
+    assert_eq!(info["state"], "closed");
     assert!(succeed(&["pool", "info", arg(&path)]).contains("durability"));
     let checked = succeed(&["pool", "check", arg(&path)]);
     assert!(checked.contains("no problem found"), "{checked}");

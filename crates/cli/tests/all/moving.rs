@@ -50,7 +50,7 @@ fn data_goes_there_and_back() {
     let folder = tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let (old, new, file, again) = (at("old"), at("new"), at("data.resp"), at("again"));
-    assert!(imported(&old).contains("imported 2 keys"));
+    assert!(imported(&old).contains("imported 2 keys by 2 commands; the stream has no end mark"));
     let larger = ["--size", "64M", "--engine", "ccstm", "--json"];
     let copied = succeed(&[&["pool", "copy", arg(&old), arg(&new)], larger.as_slice()].concat());
     let copied: serde_json::Value = serde_json::from_str(&copied).expect("JSON");
@@ -61,7 +61,8 @@ fn data_goes_there_and_back() {
     let printed = succeed(&["pool", "export", arg(&new)]);
     assert_eq!(printed.as_bytes(), fs::read(&file).expect("the export"));
     assert!(printed.contains("$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$1\r\nv\r\n"), "{printed}");
-    assert!(succeed(&["pool", "import", arg(&file), arg(&again)]).contains("imported 2 keys"));
+    let said = succeed(&["pool", "import", arg(&file), arg(&again)]);
+    assert!(said.ends_with("imported 2 keys by 5 commands\n"), "{said}");
     let said = succeed(&["pool", "copy", "--keep-offsets", arg(&old), arg(&at("kept"))]);
     assert!(said.contains("all pages as they were"), "{said}");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 5);
@@ -77,11 +78,16 @@ fn what_goes_wrong_is_one_line() {
         let complaint = fail(arguments);
         assert!(complaint.contains(expected), "{complaint}");
     };
-    said(&["pool", "copy", arg(&old), arg(&old)], "there is a file already");
+    said(
+        &["pool", "copy", arg(&old), arg(&old)],
+        "there is a file already; give another name, or have it replaced (`--force`)",
+    );
     said(&["pool", "copy", arg(&old), arg(&at("none/new"))], "create the directory first");
     said(&["pool", "copy", arg(&new), arg(&at("other"))], "no such file");
+    said(&["pool", "import", arg(&at("none")), arg(&new)], "check the path");
+    said(&["man", arg(&old)], "it is not a folder");
     said(&["pool", "copy", arg(&old), arg(&new), "--keep-offsets", "--size", "1T"], "at most");
-    said(&["pool", "export", arg(&old), "--json"], "give a file with --json");
+    said(&["pool", "export", arg(&old), "--json"], "give a file for the export");
     said(&["pool", "export", arg(&old), "--format", "json"], "--format resp");
     fs::write(at("bad"), &STREAM[..50]).expect("a file");
     said(&["pool", "import", arg(&at("bad")), arg(&new)], "cut off at byte");
@@ -92,5 +98,10 @@ fn what_goes_wrong_is_one_line() {
     drop(pool);
     let output = run(&["pool", "export", arg(&old), "/dev/full"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("the device");
+    let output = command(&["pool", "export", arg(&old)]).stdout(full).output().expect("it starts");
+    let complaint = text(&output.stderr);
+    assert!(complaint.starts_with("error: standard output: No space left"), "{complaint}");
+    assert!(complaint.contains("free some space"), "{complaint}");
     assert!(!new.exists());
 }

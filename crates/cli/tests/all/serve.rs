@@ -3,6 +3,8 @@
 #![cfg(unix)]
 
 use crate::common::{arg, command, fail, succeed};
+use perdura::TxExt;
+use perdura::collections::{Bytes, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
@@ -14,6 +16,8 @@ use tempfile::tempdir;
 struct Running {
     process: Child,
     address: SocketAddr,
+    /// What it printed before it was ready.
+    printed: String,
 }
 
 impl Drop for Running {
@@ -33,13 +37,15 @@ fn start(pool: &Path, more: &[&str]) -> Running {
 fn launch(command: &mut Command) -> Running {
     let mut process = command.stdout(Stdio::piped()).spawn().expect("the program starts");
     let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+    let mut printed = String::new();
     let address = loop {
         let line = lines.next().expect("it says where it listens").expect("text");
         if let Some(rest) = line.strip_prefix("ready at ") {
             break rest.split(';').next().unwrap_or_default().parse().expect("an address");
         }
+        printed = printed + &line + "\n";
     };
-    Running { process, address }
+    Running { process, address, printed }
 }
 
 impl Running {
@@ -190,6 +196,31 @@ fn another_size_than_the_pool_s_own_is_told() {
     }
 }
 
+#[test]
+fn what_a_program_made_is_named_and_left_alone() {
+    let folder = tempdir().expect("a folder");
+    let path = folder.path().join("pool");
+    let open = || perdura::Options::new().size(32 << 20).open_or_create(&path).expect("a pool");
+    let pool = open();
+    let count = |pool: &perdura::Pool| {
+        pool.session().expect("a session").transaction(|tx| {
+            let words = tx.open_or_create::<HashMap<Bytes, u64>>("words")?;
+            words.insert(tx, b"one", 1)?;
+            words.len(tx)
+        })
+    };
+    assert_eq!(count(&pool).expect("room"), 1);
+    pool.close().expect("an end");
+    let server = start(&path, &[]);
+    let told = "it also has a program's named roots, which the server leaves as they are: words\n";
+    assert!(server.printed.contains(told), "{}", server.printed);
+    assert_eq!((server.ask("SET one 2"), server.ask("FLUSHALL")), ("+OK".into(), "+OK".into()));
+    assert_eq!(server.end("-TERM"), Some(0));
+    assert_eq!(count(&open()).expect("room"), 1);
+    let new = start(&folder.path().join("new"), &["--size", "128M"]);
+    assert!(new.printed.contains("it is new: its file has 19"), "{}", new.printed);
+}
+
 /// Everything that an operator sets: a file with options, one with the password, the log, the service manager's socket.
 #[test]
 fn a_service_is_configured_told_of_and_ended() {
@@ -252,10 +283,12 @@ fn wrong_configurations_and_passwords_are_refused() {
     let (config, empty, none) = (at("config"), at("empty"), at("none"));
     std::fs::write(&config, "threads = 1\nmax-client = 1\n").expect("a file");
     std::fs::write(&empty, "\n").expect("a file");
-    let complaint = fail(&["serve", "--config", arg(&config)]);
+    let output = crate::common::run(&["serve", "--config", arg(&config)]);
+    assert_eq!(output.status.code(), Some(2), "an invalid configuration is one of use");
+    let complaint = crate::common::text(&output.stderr);
     let place = format!("{}: line 2: max-client: there is no such key", config.display());
     assert!(complaint.contains(&place), "{complaint}");
-    assert!(fail(&["serve", "--config", arg(&none)]).contains("No such file"));
+    assert!(fail(&["serve", "--config", arg(&none)]).contains("check the path"));
     assert!(fail(&["serve", "--requirepass-file", arg(&empty)]).contains("it is empty"));
     let output = command(&["serve"]).env("PERDURA_PASSWORD", "").output().expect("it starts");
     let complaint = crate::common::text(&output.stderr);

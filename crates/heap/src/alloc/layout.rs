@@ -155,7 +155,7 @@ impl Layout {
     pub fn locate(&self, at: u64) -> Result<(u64, u64)> {
         let page = at.wrapping_sub(self.pages) / PAGE;
         if at < self.pages || page >= self.capacity {
-            return Err(Error::Misuse { what: "no page of the pool is", at });
+            return Err(Error::misuse("no page of the pool is", at));
         }
         Ok((page, at % PAGE))
     }

@@ -392,7 +392,7 @@ pub fn allocation<A: Access + ?Sized>(
     at: u64,
 ) -> Result<Allocation> {
     let layout = space.layout();
-    let nothing = |what| Error::Misuse { what, at };
+    let nothing = |what| Error::misuse(what, at);
     let (page, in_page) = layout.locate(at)?;
     let entry = layout.entry(page);
     match Use::from_word(access.read_word(entry)?) {

@@ -74,7 +74,7 @@ impl<T: Persist> Cell<T> {
     /// # Errors
     /// `Corrupt` if the cell is damaged.
     pub fn place<X: Tx + ?Sized>(self, tx: &mut X) -> Result<Ptr<T>> {
-        self.0.slot(tx, 0)?.ok_or(Error::Misuse { what: "no cell begins", at: self.at() })
+        self.0.slot(tx, 0)?.ok_or_else(|| Error::misuse("no cell begins", self.at()))
     }
 
     /// The value.

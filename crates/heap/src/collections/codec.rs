@@ -1,6 +1,7 @@
 //! How keys and values are stored: a fixed number of words each, inside the collection.
 //!
-//! - Every [`Persist`] type of up to 256 bytes: its bytes, filled up with zeros to a word.
+//! - Every [`Persist`] type of up to 256 bytes: its bytes, filled up with zeros to a word. A larger value is an object of
+//!   its own ([`TxExt::new_object`](crate::TxExt::new_object)), with its [`Ptr`](crate::Ptr) in the collection.
 //! - [`Bytes<W>`](super::Bytes): a byte string in `W` words: up to `8 W - 1` bytes inline, longer
 //!   ones in a [`Blob`](super::Blob), with their first `8 (W - 1)` bytes kept inline to compare by.
 //! - [`Pair<A, B>`](Pair): `A`, then `B`; ordered by `A`, then by `B`.
@@ -133,7 +134,10 @@ pub trait OrderedItem: Item {
 }
 
 const fn words_of<T: Persist>() -> usize {
-    assert!(size::<T>() <= 256, "items have at most 256 bytes");
+    assert!(
+        size::<T>() <= 256,
+        "a collection's items have at most 256 bytes: keep a larger value as an object (`TxExt::new_object`) and its `Ptr` in the collection, or its bytes as `Bytes`"
+    );
     size::<T>().div_ceil(8)
 }
 

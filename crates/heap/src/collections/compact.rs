@@ -13,7 +13,7 @@ pub fn move_block<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<u64> {
         return Ok(at);
     }
     let Some(extent) = tx.extent(at)?.filter(|extent| extent.at == at) else {
-        return Err(Error::Misuse { what: "no object begins", at });
+        return Err(Error::misuse("no object begins", at));
     };
     // Pages that are one object do not record their purpose.
     let purpose = extent.purpose.unwrap_or(Purpose::General);

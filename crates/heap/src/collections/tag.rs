@@ -130,7 +130,7 @@ impl Expected {
     }
 
     fn why<T: Tx + ?Sized>(&self, tx: &mut T, at: u64) -> Result<Error> {
-        let misuse = |what| Ok(Error::Misuse { what, at });
+        let misuse = |what| Ok(Error::misuse(what, at));
         if Self::is_elsewhere(self.pool, tx) {
             return misuse("another pool's collection was meant");
         }
@@ -141,7 +141,7 @@ impl Expected {
         }
         let word = tx.read_word(at)?;
         if Tag::from_word(word).is_some() || BlobHead::from_word(word).is_some() {
-            return Ok(Error::WrongType { expected: (self.name)(), at });
+            return Ok(Error::WrongType { root: None, expected: (self.name)().into(), at });
         }
         let owned = |named: &roots::NamedRoot| named.root.at == at && named.root.kind == self.kind;
         if roots::all(tx)?.iter().any(owned) {

@@ -51,7 +51,7 @@ impl Engine<Reference> for UnfencedEngine {
 fn an_unsafe_engine_is_refused_before_anything_is_written() {
     let memory = Arc::new(Reference::new(FORMAT.limit, Domain::Transient));
     let refused = |made: Result<Heap<Reference, UnfencedEngine>, OpenError>| match made {
-        Err(OpenError::Contents(error @ Error::NotSafe { .. })) => {
+        Err(OpenError::Contents { source: error @ Error::NotSafe { .. }, .. }) => {
             assert!(error.to_string().contains("it cannot fence"), "{error}");
         }
         other => panic!("{:?}", other.err()),

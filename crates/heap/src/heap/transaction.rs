@@ -1,7 +1,7 @@
 //! A transaction on a heap, as its body sees it.
 //!
-//! Invariant: a body writes only to the pages, where objects are. The header, the log and the page table before them
-//! belong to the heap; the allocator writes the page table, and the named roots write the head of their list.
+//! Invariant: a body reads and writes only the pages, where objects are. The header, the log and the page table before
+//! them belong to the heap; the allocator writes the page table, and the named roots the head of their list.
 
 use super::SharedState;
 use crate::alloc::Local;
@@ -50,6 +50,12 @@ impl<'a, S: Session> HeapTx<'a, S> {
         }
     }
 
+    /// A read of an offset before the pages: of a null pointer, or of the named roots' list.
+    #[cold]
+    fn read_before(&mut self, at: u64) -> Result<u64> {
+        if at == CATALOGUE { self.session.read_word(at) } else { Err(no_object(at)) }
+    }
+
     /// A write to an offset before the pages.
     #[cold]
     fn write_before(&mut self, at: u64, value: u64) -> Result<()> {
@@ -66,6 +72,10 @@ const BEFORE: Error = Error::Invalid(
      are; write to what `allocate` returned",
 );
 
+const fn no_object(at: u64) -> Error {
+    Error::misuse("no object of the pool is", at)
+}
+
 const NOT_FRESH: Error = Error::Invalid(
     "the memory was allocated by another transaction, or by this one before it went back to a savepoint; \
      use `write_bytes` for what is allocated already",
@@ -78,6 +88,9 @@ const OVER_THE_END: Error = Error::Invalid(
 impl<S: Session> Access for HeapTx<'_, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
+        if at < self.pages {
+            return self.read_before(at);
+        }
         self.session.read_word(at)
     }
 
@@ -98,6 +111,9 @@ impl<S: Session> Access for HeapTx<'_, S> {
 
     #[inline]
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        if at < self.pages {
+            return Err(no_object(at));
+        }
         self.session.read_bytes(at, to)
     }
 

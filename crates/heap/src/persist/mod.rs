@@ -59,6 +59,10 @@ pub use record::{Itself, Member, Reader, Writer, largest, size};
 ///   whose layout has changed must get another name.
 /// - `#[persist(fields)]` makes a [`Member`] constant of each field of a struct: `Account::BALANCE`.
 ///
+/// A collection's keys and values have up to 256 bytes: of a larger value it keeps the [`Ptr`](crate::Ptr) that
+/// [`new_object`](crate::TxExt::new_object) returns. A type with parameters cannot derive it; a tuple of storable types is
+/// storable.
+///
 /// A field's type may refer to the type itself in a `Ptr<Self>`; two types that refer to each other need
 /// a name for one of them.
 ///

@@ -46,6 +46,8 @@ fn collections_are_found_by_their_names() {
             assert_eq!(light.get(tx)?, Light::Green { since: 7 });
             let wrong = tx.open_or_create::<HashMap<Bytes, i64>>("words");
             assert!(matches!(wrong, Err(Error::WrongType { .. })), "{wrong:?}");
+            let text = format!("{:?}", wrong.unwrap_err());
+            assert!(text.starts_with("root 'words': what is at offset"), "{text}");
             let wrong = tx.open::<OrderedMap<Bytes, u64>>("words");
             assert!(matches!(wrong, Err(Error::WrongType { .. })), "{wrong:?}");
             Ok(())

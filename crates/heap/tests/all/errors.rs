@@ -6,7 +6,7 @@
 
 use perdura::collections::{HashMap, OrderedMap};
 use perdura::superblock::Superblock;
-use perdura::{EngineKind, Error, OpenError, Options, Pool, Purpose, Tx, TxExt};
+use perdura::{EngineKind, Error, OpenError, Options, Pool, Ptr, Purpose, Root, Tx, TxExt};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -119,7 +119,7 @@ fn on_a_small_disk() {
         assert!(count > 10 && pool.cannot_grow().is_some());
         // Operations that need no room go on; and with space, all do.
         let mut handle = pool.session().unwrap();
-        handle.transaction(|tx| tx.set_root("none", perdura::Root { at: 0, kind: 1 })).unwrap();
+        handle.transaction(|tx| tx.set_root("none", Root { at: 0, kind: 1 })).unwrap();
         fs::remove_file(&filler).unwrap();
         handle.transaction(|tx| tx.allocate(Purpose::Value, 100_000)).unwrap();
         assert!(pool.cannot_grow().is_none());
@@ -264,6 +264,16 @@ fn mistakes_of_the_program() {
          pass what this pool gave (if the offset was read from the pool itself, run `perdura pool check` on it)";
     mistake(|tx| tx.read_word(1 << 45).map(drop), &["no word of the pool begins", NOT_DAMAGED]);
     mistake(|tx| tx.write_word(1 << 45 | 3, 1), &["no word of the pool begins", NOT_DAMAGED]);
+    for at in [0, 8, 100_000] {
+        mistake(|tx| tx.read(Ptr::<u64>::new(at)).map(drop), &["no object of the pool is"]);
+        mistake(|tx| tx.read(Ptr::<[u8; 3]>::new(at)).map(drop), &["no object of the pool is"]);
+    }
+    for kind in [0, 5, 999] {
+        mistake(
+            |tx| tx.set_root("x", Root { at: 1 << 20, kind }),
+            &["a root's kind is a collection's (`collections::kind`), or the program's own"],
+        );
+    }
     mistake(|tx| tx.free(64), &["no page of the pool is", NOT_DAMAGED]);
     mistake(
         |tx| {
@@ -443,6 +453,6 @@ fn a_pool_that_is_not_to_be_opened_here() {
     fs::write(at("volatile"), left).unwrap();
     says(
         &refused(&at("volatile")),
-        &["its contents are undefined", "take what is there with `--force`"],
+        &["its contents are undefined", "take what is there with `Options::force`"],
     );
 }

@@ -113,7 +113,10 @@ fn pools_grow_on_demand() {
     }
     handle.transaction(|tx| tx.allocate(Purpose::Value, 15 << 20)).unwrap();
     drop((handle, pool));
-    assert!(matches!(Options::new().size(1 << 40).open(&path), Err(OpenError::Limit(_))));
+    assert!(matches!(Options::new().size(1 << 40).open(&path), Err(OpenError::Limit { .. })));
+    let small = Options::new().size(1).open(&path).err().expect("it was opened");
+    let begins = format!("{}: the pool's log and page table need a size", path.display());
+    assert!(format!("{small:?}").starts_with(&begins), "{small}");
 }
 
 /// The areas that an engine keeps beside its log do not reduce the log.
@@ -135,7 +138,7 @@ fn a_size_beyond_all_sizes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("huge.pool");
     for options in [Options::new().size(u64::MAX), options().log(u64::MAX)] {
-        assert!(matches!(options.create(&path), Err(OpenError::Limit(_))));
+        assert!(matches!(options.create(&path), Err(OpenError::Limit { .. })));
         assert!(!path.exists());
     }
 }

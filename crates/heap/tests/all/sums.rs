@@ -216,7 +216,7 @@ fn an_older_header_loses_nothing() {
     let (memory, _) = sample(REDO, false);
     let superblock = Superblock::read(&*memory).unwrap();
     let earlier = Superblock { sequence: superblock.sequence - 3, ..superblock };
-    Superblock { state: State::Clean, ..earlier }.write(&*memory);
+    Superblock { state: State::Closed, ..earlier }.write(&*memory);
     assert_eq!(Superblock::read(&*memory).unwrap().sequence, superblock_sequence(&memory));
     let heap = open(REDO, &memory).unwrap();
     assert_eq!(heap.recovery().replayed, 3, "what a header says of its log is not believed");

@@ -113,10 +113,10 @@ fn marked_clean(engine: Family) {
     session.transaction(|tx| name(tx, 7)).unwrap();
     let left = Reference::from_image(&memory.inner.power_cut(Cut::None), domain);
     let mut superblock = Superblock::read(&left).unwrap();
-    superblock.state = State::Clean;
+    superblock.state = State::Closed;
     superblock.write(&left);
     let found = opened(engine, &left.power_cut(Cut::All), domain);
-    assert_eq!(found, (Some(7), State::Clean), "{}", engine.name);
+    assert_eq!(found, (Some(7), State::Closed), "{}", engine.name);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn before_the_pages(engine: Family) {
     let image = memory.inner.power_cut(Cut::All);
     assert_eq!(
         opened(engine, &image, Domain::Transient),
-        (Some(2), State::Clean),
+        (Some(2), State::Closed),
         "{}",
         engine.name
     );

@@ -3,11 +3,11 @@
 use super::Backing;
 use crate::Domain;
 use rustix::io::Errno;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// Why a file could not be mapped as a pool.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
     /// There is no such file.
@@ -84,6 +84,13 @@ pub enum MapError {
         /// The operating system's answer.
         source: io::Error,
     },
+}
+
+/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+impl fmt::Debug for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl MapError {

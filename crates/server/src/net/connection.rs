@@ -10,8 +10,9 @@ use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::server::Server;
 use crate::stats::Stats;
 use mio::net::TcpStream;
+use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Instant;
 
 /// While more than this is unsent, nothing more is done for a client.
@@ -56,6 +57,8 @@ pub(crate) struct Connection {
     /// Nothing more is read; it is closed when all is sent.
     closing: bool,
     broken: bool,
+    /// Why it is closing or broken, for the log: the first reason.
+    reason: Option<Cow<'static, str>>,
     /// What ends the stream of requests, once those before it are answered.
     refusal: Option<ProtocolError>,
     /// Requests are waiting that could be done.
@@ -91,6 +94,7 @@ impl Connection {
             ended: false,
             closing: false,
             broken: false,
+            reason: None,
             refusal: None,
             stalled: false,
             listed: false,
@@ -117,8 +121,14 @@ impl Connection {
         self.writable = true;
     }
 
-    pub(crate) fn set_closing(&mut self) {
+    pub(crate) fn set_closing(&mut self, reason: &'static str) {
         self.closing = true;
+        self.reason.get_or_insert(reason.into());
+    }
+
+    fn set_broken(&mut self, error: &io::Error) {
+        self.broken = true;
+        self.reason.get_or_insert(error.to_string().into());
     }
 
     /// Whether the unsent output is at its limit, so that nothing more is done for the client.
@@ -165,7 +175,10 @@ impl Connection {
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => self.readable = false,
                     ErrorKind::Interrupted => {}
-                    _ => (self.readable, self.broken) = (false, true),
+                    _ => {
+                        self.readable = false;
+                        self.set_broken(&error);
+                    }
                 },
             }
         }
@@ -192,7 +205,9 @@ impl Connection {
             Ok(Some(request)) => Incoming::Request(request),
             Ok(None) => {
                 self.drained = true;
-                self.closing = self.ended;
+                if self.ended {
+                    self.set_closing("the client closed it");
+                }
                 Incoming::Nothing
             }
             Err(error) => {
@@ -231,7 +246,7 @@ impl Connection {
         if let Some(error) = self.refusal.take() {
             Reply::new(&mut self.out, self.client.protocol).error(&format!("ERR {}", error.0));
         }
-        self.closing = true;
+        self.set_closing("the client broke the protocol");
     }
 
     /// Takes back the reply that was written since `start`, if the client does not want it.
@@ -253,7 +268,7 @@ impl Connection {
             let text = "ERR persistence failed: nothing is acknowledged any more";
             Reply::new(&mut self.out, self.client.protocol).error(text);
         }
-        self.closing = true;
+        self.set_closing("the pool's medium failed");
     }
 
     /// Sends what can be sent now, or a part of it, and makes room.
@@ -264,7 +279,7 @@ impl Connection {
         let end = self.out.len().min(self.sent + MOST_SENT);
         while self.sent < end && self.writable && !self.broken {
             match self.stream.write(&self.out[self.sent..end]) {
-                Ok(0) => self.broken = true,
+                Ok(0) => self.set_broken(&ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     self.sent += written;
                     stats.output.add(written as u64);
@@ -272,7 +287,7 @@ impl Connection {
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => self.writable = false,
                     ErrorKind::Interrupted => {}
-                    _ => self.broken = true,
+                    _ => self.set_broken(&error),
                 },
             }
         }
@@ -307,6 +322,7 @@ impl Connection {
 
     /// Forgets the client.
     pub(crate) fn close(self, server: &Server) {
-        server.dismiss(self.client.listing.id);
+        let reason = self.reason.as_deref().unwrap_or("the server ends");
+        server.dismiss(self.client.listing.id, reason);
     }
 }

@@ -173,7 +173,7 @@ impl Turn {
                 route => match route.answer(env, connection, request) {
                     Next::Go => {}
                     Next::Close => {
-                        connection.set_closing();
+                        connection.set_closing("QUIT, SHUTDOWN, or a request of HTTP ended it");
                         return Left::Nothing;
                     }
                     Next::Exec(exec) => {

@@ -385,7 +385,7 @@ impl<S: Session> Worker<S> {
         if to == self.index {
             self.adopt(stream, listing);
         } else if self.inboxes[to].put(stream, listing).is_err() {
-            self.server.dismiss(id);
+            self.server.dismiss(id, "no thread could take it");
         }
     }
 
@@ -403,7 +403,7 @@ impl<S: Session> Worker<S> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(&mut stream, Token(slot + FIRST), interest);
         if registered.is_err() {
-            return self.server.dismiss(listing.id);
+            return self.server.dismiss(listing.id, "it could not be polled");
         }
         let client = Client::new(&self.server, listing);
         self.slots.insert(Connection::new(stream, client));

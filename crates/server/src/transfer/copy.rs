@@ -101,6 +101,9 @@ pub fn import(
                 loader.made()
             ),
         }),
-        _ => loader.end(),
+        announced => {
+            let (commands, has_end) = (stream.commands(), announced.is_some());
+            Ok(Loaded { commands, has_end, ..loader.end()? })
+        }
     }
 }

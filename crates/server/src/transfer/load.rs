@@ -19,8 +19,10 @@ const FREED: u64 = 256;
 pub struct Loaded {
     /// Keys that are there now.
     pub keys: u64,
-    /// Commands that were done.
+    /// Commands that were read.
     pub commands: u64,
+    /// Whether the stream said itself where it ends, so that nothing can be missing.
+    pub has_end: bool,
     /// Keys that are not there any more: deleted, or their time had come.
     pub gone: u64,
 }
@@ -38,7 +40,6 @@ pub(super) struct Loader<'a> {
     /// Keys that were made, and how many of them were deleted again.
     made: u64,
     gone: u64,
-    commands: u64,
 }
 
 impl<'a> Loader<'a> {
@@ -60,7 +61,6 @@ impl<'a> Loader<'a> {
             before,
             made: 0,
             gone: 0,
-            commands: 0,
         })
     }
 
@@ -119,7 +119,6 @@ impl<'a> Loader<'a> {
         })?;
         self.made += made;
         self.gone += gone;
-        self.commands += part.len() as u64;
         self.last = Some(ticket);
         Ok(())
     }
@@ -137,7 +136,7 @@ impl<'a> Loader<'a> {
         if found != expected {
             return Err(TransferError::Count { found, expected });
         }
-        Ok(Loaded { keys: found, commands: self.commands, gone: self.gone })
+        Ok(Loaded { keys: found, gone: self.gone, ..Loaded::default() })
     }
 }
 

@@ -24,13 +24,13 @@ pub use load::Loaded;
 pub use read::is_keyspace;
 
 use perdura::Error;
-use std::io;
+use std::{fmt, io};
 
 /// Called with the number of bytes moved so far; false ends the transfer with [`TransferError::Stopped`].
 pub type Going<'a> = dyn FnMut(u64) -> bool + 'a;
 
 /// Why the keyspace could not be moved.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
     /// One of the pools failed.
@@ -71,6 +71,13 @@ pub enum TransferError {
     /// It was ended by its caller.
     #[error("stopped")]
     Stopped,
+}
+
+/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+impl fmt::Debug for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Runs a body of a transaction whose errors may be others than a transaction's.

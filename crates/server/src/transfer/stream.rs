@@ -20,6 +20,7 @@ pub(super) struct Stream<R> {
     reader: RequestReader,
     /// Bytes that were read.
     total: u64,
+    commands: u64,
     db: u8,
     ends: Ends,
 }
@@ -42,12 +43,17 @@ enum Meaning {
 impl<R: Read> Stream<R> {
     pub(super) fn new(input: R) -> Self {
         let (reader, ends) = (RequestReader::default(), Ends::default());
-        Stream { input, reader, total: 0, db: 0, ends }
+        Stream { input, reader, total: 0, commands: 0, db: 0, ends }
     }
 
     /// Bytes that were read so far.
     pub(super) fn total(&self) -> u64 {
         self.total
+    }
+
+    /// Commands that were read so far.
+    pub(super) fn commands(&self) -> u64 {
+        self.commands
     }
 
     /// The next records, of whole commands, each with the place of its command; `None` at the end.
@@ -83,18 +89,19 @@ impl<R: Read> Stream<R> {
         let bad = |what: String| TransferError::Bad { at, what };
         let request = self.reader.next(Limits::USUAL).map_err(|error| {
             let what = error.0.trim_start_matches("Protocol error: ").to_owned();
-            bad(format!("this is no stream of Redis's commands ({what})"))
+            bad(format!("this is not a stream of Redis's commands ({what})"))
         })?;
         let Some(request) = request else { return Ok(false) };
         let args = self.reader.args(request);
         if !args.is_framed() {
             return Err(bad(
-                "this is no stream of Redis's commands (a length is wrong, or something else stands here)".to_owned(),
+                "this is not a stream of Redis's commands (a length is wrong, or something else stands here)".to_owned(),
             ));
         }
         if self.ends.keys.is_some() {
             return Err(bad("something follows the export's end; give one export".to_owned()));
         }
+        self.commands += 1;
         let (db, ends) = (&mut self.db, &mut self.ends);
         let db_before = *db;
         match understand(args, db, ends).map_err(bad)? {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The pool's file; it is not written to
-    path: PathBuf,
+    pool: PathBuf,
 
     /// Print JSON
     #[arg(long)]
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { path, json } = arguments;
+    let Arguments { pool: path, json } = arguments;
     let report = check(path, &check_root).map_err(|error| Failure::at(path, error))?;
     if *json {
         print_json(&report)?
@@ -69,7 +69,7 @@ fn text(report: &Report) -> String {
 fn contents(report: &Report) -> [String; 2] {
     let (blocks, bytes) = (plural(report.blocks, "block"), show_bytes(report.block_bytes));
     let reached = match report.unreachable {
-        Some(0) if report.blocks > 0 => ", all of them reached from named roots",
+        Some(0) if report.blocks > 0 => "; named roots lead to all of them",
         _ => "",
     };
     let roots: Vec<&str> = report.roots.iter().map(|(name, _)| name.as_str()).collect();
@@ -77,5 +77,5 @@ fn contents(report: &Report) -> [String; 2] {
         [] => "no named roots".to_owned(),
         _ => format!("{}: {}", plural(roots.len() as u64, "named root"), roots.join(", ")),
     };
-    [format!("{blocks} of {bytes} allocated{reached}"), named]
+    [format!("{blocks} allocated, {bytes} in all{reached}"), named]
 }

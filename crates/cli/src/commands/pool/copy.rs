@@ -12,24 +12,24 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The pool's file; it is not written to, and must not be in use
-    source: PathBuf,
+    pool: PathBuf,
 
-    /// File to create
-    destination: PathBuf,
+    /// The new pool's file
+    new: PathBuf,
 
-    /// Bytes that the new pool may grow to [default: what the old one may]
+    /// Bytes that the new pool may grow to [default: as many as the old one]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     size: Option<u64>,
 
     #[arg(long, help = format!("Engine of the new pool: one of {} [default: the old one's]", EngineKind::NAMES), value_name = "ENGINE")]
     engine: Option<EngineKind>,
 
-    /// Take all pages as they are, for a pool with objects of a program's own. The size can be up to four times that
-    /// with which the pool was created, and not less than its file has
+    /// Copy all pages as they are: for a pool with objects of a program's own. The new size is then at most four times
+    /// the size that the pool was created with, and at least that of its file
     #[arg(long)]
     keep_offsets: bool,
 
-    /// Replace the destination if it is there
+    /// Replace the new pool's file if it is there
     #[arg(long)]
     force: bool,
 
@@ -50,16 +50,17 @@ struct Report {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { source: from, destination, size, engine, keep_offsets, force, json } =
+    let Arguments { pool: from, new: destination, size, engine, keep_offsets, force, json } =
         arguments;
     let target = Target::new(destination).size(*size).engine(*engine).force(*force);
-    let source = contents::open(from).map_err(|error| failure(from, error))?;
+    let failed = |error| failure(from, destination, error);
+    let source = contents::open(from).map_err(failed)?;
     let bar = Bar::new("copying", Some(source.used()))?;
     let copied = match keep_offsets {
         true => copy_pages(&source, &target, &mut |bytes| bar.go_on(bytes)),
         false => copy(&source, &target, &mut |bytes| bar.go_on(bytes)),
     };
-    let copied = copied.map_err(|error| failure(from, error))?;
+    let copied = copied.map_err(failed)?;
     drop(bar);
     let bytes = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
     let report = Report {

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// File to create; it must not exist
-    path: PathBuf,
+    /// The new pool's file; it must not exist
+    pool: PathBuf,
 
-    /// Bytes that the pool may grow to; the file grows as it is needed
+    /// Bytes that the pool may grow to. The file has its log and its page table at first, 81M for 1G and 19M for 128M,
+    /// and grows as needed
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     size: u64,
 
@@ -23,11 +24,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "auto")]
     domain: DomainChoice,
 
-    /// Bytes of log [default: an eighth of the size, at most 64M]
+    /// Bytes of log: a transaction must fit into it [default: an eighth of the size, at most 64M]
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     log: Option<u64>,
 
-    /// Checksums of all pages, so that damage by the medium is noticed when it is read; otherwise only of the page table and the named roots
+    /// Keep checksums of all pages, so that damage by the medium is noticed when it is read; otherwise only of the page
+    /// table and the named roots
     #[arg(long)]
     checksums: bool,
 
@@ -37,7 +39,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { path, size, engine, domain, log, checksums, json } = arguments;
+    let Arguments { pool: path, size, engine, domain, log, checksums, json } = arguments;
     let mut options =
         Options::new().engine(*engine).domain(domain.0).size(*size).checksums(*checksums);
     if let Some(bytes) = log {

@@ -9,19 +9,19 @@ use clap::ValueEnum;
 use perdura_transfer::export::plan;
 use perdura_transfer::{Exported, Form, contents, export, export_file};
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The pool's file; it is not written to, and must not be in use
     pool: PathBuf,
 
-    /// File to create; - is the standard output
+    /// The export's file; - is the standard output
     #[arg(default_value = "-")]
     file: PathBuf,
 
-    /// The form: commands of Redis for a server's data, lines of JSON for collections [default: the one that the
-    /// pool has data for]
+    /// Commands of Redis, for a server's data, or lines of JSON, for collections [default: the form that the pool has
+    /// data for]
     #[arg(long, value_name = "FORM")]
     format: Option<Format>,
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     force: bool,
 
-    /// Print JSON; not with the standard output, which has the export
+    /// Print a summary as JSON; give a FILE for the export then
     #[arg(long)]
     json: bool,
 }
@@ -55,9 +55,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { pool, file, format, force, json } = arguments;
     let to_output = is_standard(file);
     if to_output && *json {
-        return Err(Failure::new("the standard output has the export: give a file with --json"));
+        return Err(Failure::new(
+            "with --json the standard output has the summary: give a file for the export",
+        ));
     }
-    let failed = |error| failure(pool, error);
+    let output = if to_output { Path::new("standard output") } else { file };
+    let failed = |error| failure(pool, output, error);
     let source = contents::open(pool).map_err(failed)?;
     let (roots, form) = plan(&source, format.map(Form::from)).map_err(failed)?;
     let bar = Bar::new("exporting", Some(source.used()))?;

@@ -15,20 +15,20 @@ use std::sync::atomic::Ordering;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// An export, or a stream of Redis's commands as its append-only file has them; - is the standard input
+    /// An export, or an append-only file of Redis without a snapshot; - is the standard input
     file: PathBuf,
 
-    /// Pool to create
-    pool: PathBuf,
+    /// The new pool's file
+    new: PathBuf,
 
-    /// Bytes that the pool may grow to
+    /// Bytes that the new pool may grow to
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = quantity::bytes)]
     size: u64,
 
     #[arg(long, help = format!("Engine: one of {}", EngineKind::NAMES), value_name = "ENGINE", default_value_t = EngineKind::Redo)]
     engine: EngineKind,
 
-    /// Replace the pool if it is there
+    /// Replace the new pool's file if it is there
     #[arg(long)]
     force: bool,
 
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { file, pool, size, engine, force, json } = arguments;
+    let Arguments { file, new: pool, size, engine, force, json } = arguments;
     let target = Target::new(pool).size(Some(*size)).engine(Some(*engine)).force(*force);
     let (from, total) = open(file)?;
     let name = if is_standard(file) { Path::new("standard input") } else { file };
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let imported = import(&mut from, &target, &mut |bytes| bar.go_on(bytes));
     let imported = imported.map_err(|error| match stopped.load(Ordering::Relaxed) {
         true => Failure::Interrupted,
-        false => failure(name, error),
+        false => failure(name, name, error),
     })?;
     drop(bar);
     if *json { print_json(&imported) } else { print(text(pool, &imported)) }
@@ -62,7 +62,7 @@ fn open(file: &Path) -> Outcome<(File, Option<u64>)> {
         return Ok((File::from(std::io::stdin().as_fd().try_clone_to_owned()?), None));
     }
     let opened = File::open(file).and_then(|opened| Ok((opened.metadata()?, opened)));
-    let (found, opened) = opened.map_err(|error| Failure::at(file, error))?;
+    let (found, opened) = opened.map_err(|error| Failure::io(file, &error))?;
     if found.is_dir() {
         return Err(Failure::at(file, "it is a directory; give the file of an export"));
     }
@@ -72,7 +72,10 @@ fn open(file: &Path) -> Outcome<(File, Option<u64>)> {
 
 fn text(pool: &Path, imported: &Imported) -> String {
     let what = match imported.format {
-        Form::Resp => plural(imported.keys, "key"),
+        Form::Resp => {
+            let keys = plural(imported.keys, "key");
+            format!("{keys} by {}", plural(imported.commands, "command"))
+        }
         Form::Json => format!(
             "{} with {}",
             plural(imported.roots, "collection"),
@@ -83,5 +86,11 @@ fn text(pool: &Path, imported: &Imported) -> String {
         0 => String::new(),
         gone => format!("; {} had expired, or were deleted", plural(gone, "other key")),
     };
-    format!("{}: imported {what}{gone}", pool.display())
+    let cut = match imported.has_end {
+        true => "",
+        false => {
+            "; the stream has no end mark, as an export of perdura has: check the count if it may be cut off"
+        }
+    };
+    format!("{}: imported {what}{gone}{cut}", pool.display())
 }

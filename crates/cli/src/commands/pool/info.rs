@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The pool's file; it is not written to, and may be in use
-    path: PathBuf,
+    pool: PathBuf,
 
     /// Print JSON
     #[arg(long)]
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let path = &arguments.path;
+    let path = &arguments.pool;
     let info = look(path).map_err(|error| Failure::at(path, error))?;
     show(&info, arguments.json)
 }
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 pub(super) fn state_in_words(info: &Info) -> &'static str {
     match info.state {
         _ if info.in_use => "in use",
-        State::Clean => "closed",
+        State::Closed => "closed",
         State::Open if !keeps_log(info) => {
             "left without being closed by an engine without a log: its contents are undefined"
         }
@@ -61,6 +61,11 @@ pub(super) fn show(info: &Info, json: bool) -> Outcome {
 fn text(info: &Info) -> String {
     let of_limit = format!("{} of at most {}", show_bytes(info.bytes), show_bytes(info.limit));
     let checksums = if info.checksums { "of all pages" } else { "of page table and roots" };
+    // The process that has it open may have written less to the file than it knows.
+    let known = |bytes| match info.in_use {
+        true => "not known while the pool is in use".to_owned(),
+        false => show_bytes(bytes),
+    };
     let rows = [
         ("pool", info.path.clone()),
         ("id", info.id.clone()),
@@ -70,8 +75,8 @@ fn text(info: &Info) -> String {
         ("file", of_limit),
         ("log", show_bytes(info.log_bytes)),
         ("checksums", checksums.to_owned()),
-        ("used", show_bytes(info.used_bytes)),
-        ("free", show_bytes(info.free_bytes)),
+        ("used", known(info.used_bytes)),
+        ("free", known(info.free_bytes)),
         ("durability", info.durability.clone()),
         ("must survive", info.requires.to_string()),
         ("write-back", info.flush.clone()),
@@ -83,7 +88,9 @@ fn text(info: &Info) -> String {
         text
     });
     match info.state {
-        State::Open => text + "used and free are those of the last checkpoint: the log holds more",
+        State::Open if !info.in_use => {
+            text + "used and free are those of the last checkpoint: the log holds more"
+        }
         _ => text,
     }
 }

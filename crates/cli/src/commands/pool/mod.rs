@@ -15,15 +15,15 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Create an empty pool
     Create(create::Arguments),
-    /// Tell sizes, free space, engine, persistence domain and processor features
+    /// Show a pool's sizes, free space, engine, persistence domain and the processor's features
     Info(info::Arguments),
-    /// Walk everything in a pool and name what is wrong, without writing to it
+    /// Check everything in a pool and name what is wrong, without writing to it
     Check(check::Arguments),
-    /// Copy what is in a pool to a new one, of any size and engine, without gaps
+    /// Copy a pool's data to a new pool, of any size and engine, compacted
     Copy(copy::Arguments),
-    /// Write a pool's data to a file without the pool's format
+    /// Export a pool's data to a file that does not depend on the pool's format
     Export(export::Arguments),
-    /// Make a pool of an export, or of a stream of Redis's commands
+    /// Make a pool from an export, or from an append-only file of Redis
     Import(import::Arguments),
 }
 

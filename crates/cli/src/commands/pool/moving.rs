@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
+use perdura::draft::DraftError;
 use perdura_transfer::Error;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -56,11 +57,13 @@ impl Drop for Bar {
     }
 }
 
-/// A failure of what was done with the file at `path`.
-pub(super) fn failure(path: &Path, error: Error) -> Failure {
+/// A failure of what was done with what is at `path`, where the other file that was read or written is `file`.
+pub(super) fn failure(path: &Path, file: &Path, error: Error) -> Failure {
     match error {
         Error::Stopped => Failure::Interrupted,
         Error::File(error) if error.kind() == ErrorKind::BrokenPipe => Failure::BrokenPipe,
+        Error::File(error) => Failure::io(file, &error),
+        Error::Draft(DraftError::Exists(_)) => Failure::new(format!("{error} (`--force`)")),
         // These name their files themselves.
         Error::Open { .. } | Error::Undefined { .. } | Error::Draft(_) => {
             Failure::new(error.to_string())

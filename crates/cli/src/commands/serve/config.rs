@@ -5,6 +5,7 @@
 
 use super::Arguments;
 use crate::failure::{Failure, Outcome};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, Command, FromArgMatches};
 use std::any::TypeId;
 use std::error::Error;
@@ -19,10 +20,11 @@ const MOST: u64 = 1 << 20;
 /// command line's value counts.
 pub(super) fn merged(path: &Path, line: impl Iterator<Item = OsString>) -> Outcome<Arguments> {
     let text = super::read_text(path, MOST)?;
-    let file = arguments(&text).map_err(|wrong| Failure::at(path, wrong))?;
+    let wrong = |what| Failure::usage(format!("{}: {what}", path.display()));
+    let file = arguments(&text).map_err(wrong)?;
     let matches = command().try_get_matches_from(file.into_iter().map(OsString::from).chain(line));
     let merged = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
-    merged.map_err(|error| Failure::at(path, first_line(&error)))
+    merged.map_err(|error| wrong(said(&error)))
 }
 
 /// The options, where one that is given again replaces what was given before.
@@ -64,14 +66,29 @@ fn argument(command: &Command, key: &str, value: &DeValue<'_>) -> Result<String,
         option.get_long() == Some(key) || aliases.contains(&key)
     };
     let option = command.get_arguments().filter(|option| is_key(option)).find(has_name);
-    let option = option.ok_or(
-        "there is no such key; keys are the options that `perdura serve --help` lists, without --",
-    )?;
+    let option = option.ok_or_else(|| unknown(command, key))?;
     let argument = format!("--{key}={}", text_of(option, value)?);
     match command.clone().try_get_matches_from([&argument]) {
         Ok(_) => Ok(argument),
-        Err(error) => Err(error.source().map_or_else(|| first_line(&error), |why| why.to_string())),
+        Err(error) => Err(error.source().map_or_else(|| said(&error), |why| why.to_string())),
     }
+}
+
+/// What to write in place of a key that there is not.
+fn unknown(command: &Command, key: &str) -> String {
+    let error = command.clone().try_get_matches_from([format!("--{key}=")]).err();
+    let similar = error.and_then(|error| match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(option)) => Some(option.trim_start_matches('-').to_owned()),
+        _ => None,
+    });
+    let is_there = |name: &String| {
+        command.get_arguments().any(|option| is_key(option) && option.get_long() == Some(name))
+    };
+    let similar = similar.filter(is_there).map(|name| format!("; did you mean '{name}'?"));
+    format!(
+        "there is no such key{} keys are the options that `perdura serve --help` lists, without --",
+        similar.as_deref().unwrap_or(";")
+    )
 }
 
 /// A value as it would be on the command line.
@@ -104,11 +121,22 @@ fn text_of(option: &Arg, value: &DeValue<'_>) -> Result<String, String> {
     Ok(text)
 }
 
-/// What clap says is wrong, in a line.
-fn first_line(error: &clap::Error) -> String {
+/// What clap says is wrong, in a line, with the values that there are.
+fn said(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let line = text.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let what = line.split_once(" for '--").map_or(line, |(what, _)| what);
+    let similar = match error.get(ContextKind::SuggestedValue) {
+        Some(ContextValue::String(value)) => format!("; did you mean '{value}'?"),
+        _ => String::new(),
+    };
+    match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) => {
+            format!("{what}; possible values: {}{similar}", values.join(", "))
+        }
+        _ => what.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -139,17 +167,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, told) in [
-            ("\nmax-client = 1", "line 2: max-client: there is no such key"),
+            (
+                "\nmax-client = 1",
+                "line 2: max-client: there is no such key; did you mean 'max-clients'?",
+            ),
             (
                 "max-clients = \"many\"",
                 "line 1: max-clients: this is of the type string; give a whole",
             ),
             ("# note\n\nthreads = 0", "line 3: threads: 0 is not in 1..=256"),
-            ("size = \"1X\"", "line 1: size: '1X' is no size"),
+            ("size = \"1X\"", "line 1: size: '1X' is not a size"),
             ("size = 1.5", "line 1: size: this is of the type float"),
             ("checksums = 1", "line 1: checksums: this is of the type integer; give true or false"),
             ("pool = 1", "line 1: pool: this is of the type integer; give a text"),
-            ("log-level = \"loud\"", "line 1: log-level: invalid value 'loud'"),
+            (
+                "log-level = \"loud\"",
+                "line 1: log-level: invalid value 'loud'; possible values: error, warn",
+            ),
             ("engine = [\"redo\"]", "line 1: engine: this is of the type array"),
             ("[pool]\nsize = 1", "line 1: pool: this is of the type table"),
             ("size = 99999999999999999999", "line 1: size: 99999999999999999999 is too large"),

@@ -140,7 +140,7 @@ fn say_what_was<M: Memory>(memory: &M, area: &Range<u64>) {
     let left = ENGINES.iter().find(|name| Geometry::read(memory, area.clone(), name).is_ok());
     if let (Ok(mut header), Some(name)) = (Superblock::read(memory), left) {
         header.engine = (*name).to_owned();
-        header.state = State::Clean;
+        header.state = State::Closed;
         header.write(memory);
     }
 }

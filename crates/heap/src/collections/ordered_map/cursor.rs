@@ -59,7 +59,7 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
     fn check_again<T: Tx + ?Sized>(&mut self, tx: &mut T, now: Moment) -> Result<()> {
         let at = self.tree.at;
         if Expected::is_elsewhere(self.good.pool, tx) {
-            return Err(Error::Misuse { what: "a cursor of another pool's ordered map", at });
+            return Err(Error::misuse("a cursor of another pool's ordered map", at));
         }
         let mut good = tx.read_word(at)? == self.tag;
         for path in [&self.place, &self.low, &self.high] {
@@ -67,7 +67,7 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
         }
         if !good {
             let what = "a cursor made before entries were inserted or removed, of the ordered map";
-            return Err(Error::Misuse { what, at });
+            return Err(Error::misuse(what, at));
         }
         self.good = now;
         Ok(())

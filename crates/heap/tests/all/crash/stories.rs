@@ -122,7 +122,7 @@ fn close(heap: Box<dyn AnyHeap>, memory: &Cuttable, trace: &mut Trace) {
     trace.durable(memory);
     trace.may_refuse(memory, Refusal::Never);
     let image = memory.inner.after_power_cut(Cut::None);
-    let closed = Superblock::read(&image).is_ok_and(|header| header.state == State::Clean);
+    let closed = Superblock::read(&image).is_ok_and(|header| header.state == State::Closed);
     if !closed && trace.cut_at.is_none() {
         trace.problem = Some("closing has returned, and is not durable".to_owned());
     }
