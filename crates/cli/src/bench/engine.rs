@@ -6,7 +6,7 @@ use super::watch;
 use crate::failure::{Failure, Outcome};
 use perdura::{AnyHeap, Domain, Engine, EngineKind, Format, Heap, OnEngine, Options, Visitor};
 use perdura_memory::{MapOptions, Mapped, PAGE};
-use perdura_workloads::{Measured, Plan, Progress, Store, Submit, Workload};
+use perdura_workloads::{Measured, Plan, Progress, Workload};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -91,20 +91,22 @@ impl<W: Workload> Phases<'_, W> {
     }
 
     fn on_heap<E: Engine<Mapped>>(self, heap: &Heap<Mapped, E>) -> Outcome<(Measured, f64)> {
+        let Phases { workload, plan, progress, .. } = self;
+        let erased: &dyn AnyHeap = heap;
         if cfg!(debug_assertions) || !W::STATIC {
-            let erased: &dyn AnyHeap = heap;
-            self.through(erased, erased)
+            self.through(erased, &mut || {
+                perdura_workloads::measure(workload, erased, plan, progress)
+            })
         } else {
-            self.through(heap, heap)
+            self.through(erased, &mut || perdura_workloads::measure(workload, heap, plan, progress))
         }
     }
 
-    /// Runs the measured transactions through `store`, which is `heap`; the others, compiled once for all engines,
-    /// through `heap`.
-    fn through<S: ?Sized + Store<Session: Submit>>(
+    /// Runs the measured transactions by `measure`, and the others, compiled once for all engines, on `heap`.
+    fn through(
         self,
-        store: &S,
         heap: &dyn AnyHeap,
+        measure: &mut dyn FnMut() -> perdura_workloads::Outcome<Measured>,
     ) -> Outcome<(Measured, f64)> {
         let Phases { label, workload, plan, progress, emptied } = self;
         let start = Instant::now();
@@ -116,10 +118,8 @@ impl<W: Workload> Phases<'_, W> {
         if emptied {
             heap.empty_log()?;
         }
-        let mut measured =
-            watch::with_bar(&format!("{label}: running"), operations, progress, || {
-                perdura_workloads::measure(workload, store, plan, progress)
-            })?;
+        let running = format!("{label}: running");
+        let mut measured = watch::with_bar(&running, operations, progress, measure)?;
         if emptied {
             measured.counters += heap.empty_log()?;
         }
