@@ -205,9 +205,8 @@ impl Options {
         let largest = 1 << 46;
         if !(SMALLEST..=largest).contains(&limit) || log > limit / 2 {
             return Err(impossible(format!(
-                "a pool of {size} bytes with a log of {log} cannot be: the size (`Options::size`) \
-                 must be from {SMALLEST} to {largest} bytes, and the log (`Options::log`) at most \
-                 half of it"
+                "a pool of {size} bytes with a log of {log} cannot be: the size must be from {SMALLEST} \
+                 to {largest} bytes, and the log at most half of it (`Options::size`, `Options::log`)"
             )));
         }
         let id = new_id();

@@ -18,7 +18,7 @@ fn files_that_cannot_be_opened() {
     std::fs::write(at("text"), "a text").unwrap();
     fails(&at("text"), PERDURA_ERR_NOT_A_POOL, "is it the right file");
     std::fs::write(at("zeros"), vec![0; 1 << 20]).unwrap();
-    fails(&at("zeros"), PERDURA_ERR_NOT_A_POOL, "create one with");
+    fails(&at("zeros"), PERDURA_ERR_NOT_A_POOL, "to create a pool there");
     fails(&c.path(), PERDURA_ERR_IN_USE, "close it where it is open");
     let exists = open(perdura_pool_create, &c.path(), &default).unwrap_err();
     expect(exists, PERDURA_ERR_EXISTS, "open it, or remove it");

@@ -174,7 +174,7 @@ mod tests {
         for (text, hint) in [
             ("answer_within = '10'", "10ms"),
             ("log = '1K'", "or more"),
-            ("group = 'big'", "no size"),
+            ("group = 'big'", "not a size"),
             ("grop = '1'", "grop"),
         ] {
             let error = toml::from_str::<Knobs>(text).expect_err("an error").to_string();

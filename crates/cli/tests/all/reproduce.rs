@@ -69,7 +69,7 @@ fn they_are_listed() {
 
 #[test]
 fn throughput_natively_and_simulated() {
-    let report = report("archapt-fig1", &["--workload", "ycsb-e", "--repeat", "2"]);
+    let report = report("archapt-fig1", &["--workload", "ycsb-a", "--repeat", "2"]);
     let found = medians(&report, "per-second");
     assert_eq!(found.len(), 2 * 3, "{found:?}");
     assert!(found.iter().all(|(_, rate)| *rate > 0.0));
@@ -203,7 +203,7 @@ fn checksums_of_objects() {
         lines.iter().all(|(name, lines)| *lines == if name.contains("128") { 2.0 } else { 32.0 })
     );
     for (workload, hint) in
-        [("100 B", "multiple of 64"), ("4 KiB", "multiple of 64"), ("ycsb-a", "no size")]
+        [("100 B", "multiple of 64"), ("4 KiB", "multiple of 64"), ("ycsb-a", "not a size")]
     {
         let wrong = ["reproduce", "archapt-fig6", "--quick", "--workload", workload];
         assert!(fail(&wrong).contains(hint), "{workload}");

@@ -70,7 +70,7 @@ fn bad_ones_say_what_is_wrong() {
         ),
         ("native = true", "", "native or simulated"),
         ("seed = 1", "seed = 1\nwindow = 0", "or all"),
-        ("seed = 1", "seed = 1\ntuning = { log = \"much\" }", "no size"),
+        ("seed = 1", "seed = 1\ntuning = { log = \"much\" }", "not a size"),
         ("seed = 1", "seed = 1\ntpcc = { warehouses = 0, rows = \"full\" }", "warehouse"),
         ("seed = 1", "seed = 1\n[[run.setting]]\nname = \"\"", "a name of its own"),
         ("kind = \"throughput\"", "kind = \"checksums\"", "checksums"),
