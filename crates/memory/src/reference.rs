@@ -118,7 +118,10 @@ impl Reference {
     /// [`cut_after`](Self::cut_after) if it has happened. Under `Process` all stores, as the process's death leaves them.
     pub fn power_cut(&self, cut: Cut) -> Vec<u8> {
         let words = self.state().image.cut(cut);
-        words.into_iter().flat_map(u64::to_ne_bytes).collect()
+        let mut image = vec![0; words.len() * size_of::<u64>()];
+        let (pieces, _) = image.as_chunks_mut();
+        pieces.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_ne_bytes());
+        image
     }
 
     /// A memory of the same domain with the contents that [`power_cut`](Self::power_cut) returns.

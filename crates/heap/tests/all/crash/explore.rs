@@ -7,7 +7,7 @@ use crate::crash::{BYTES, Cuttable, Outcome};
 use crate::family::Family;
 use perdura::superblock::{State as Left, Superblock};
 use perdura::{AnyHeap, Domain, Error};
-use perdura_memory::Reference;
+use perdura_memory::{LINE, Reference};
 use perdura_memory::reference::Cut;
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -286,8 +286,11 @@ pub(crate) fn settled(memory: &Cuttable, what: &str) -> Result<(), String> {
     let [least, most] = [Cut::None, Cut::All].map(|cut| memory.inner.power_cut(cut));
     // The acknowledged ticket itself is written lazily.
     let acknowledged = ACKNOWLEDGED..ACKNOWLEDGED + 8;
-    let differ = |at: &usize| least[*at] != most[*at] && !acknowledged.contains(at);
-    match (0..least.len()).find(differ) {
+    let lines = least.chunks(LINE as usize).zip(most.chunks(LINE as usize)).enumerate();
+    let differ = lines.filter(|(_, (least, most))| least != most).flat_map(|(line, _)| {
+        (line * LINE as usize..(line + 1) * LINE as usize).filter(|at| least[*at] != most[*at])
+    });
+    match differ.into_iter().find(|at| !acknowledged.contains(at)) {
         None => Ok(()),
         Some(at) => Err(format!("{what} has returned, and {at:#x} is not durable")),
     }
