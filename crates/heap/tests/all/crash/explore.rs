@@ -7,8 +7,8 @@ use crate::crash::{BYTES, Cuttable, Outcome};
 use crate::family::Family;
 use perdura::superblock::{State as Left, Superblock};
 use perdura::{AnyHeap, Domain, Error};
-use perdura_memory::{LINE, Reference};
 use perdura_memory::reference::Cut;
+use perdura_memory::{LINE, Reference};
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
