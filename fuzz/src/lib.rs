@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod import;
 mod log;
 mod machine;
 mod mutate;
@@ -33,8 +34,14 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 5] =
-    [requests::REQUESTS, requests::COMMANDS, log::LOG, pool::POOL, machine::MACHINE];
+pub const TARGETS: [Target; 6] = [
+    requests::REQUESTS,
+    requests::COMMANDS,
+    log::LOG,
+    pool::POOL,
+    import::IMPORT,
+    machine::MACHINE,
+];
 
 /// The target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {

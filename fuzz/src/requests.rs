@@ -31,16 +31,22 @@ fn perform(bytes: &[u8]) {
 
 fn encoded() -> Vec<Vec<u8>> {
     let inline = SCRIPTS.iter().map(|script| ["5", &script.join("\r\n"), "\r\n"].concat());
-    let multibulk = SCRIPTS.iter().map(|script| {
-        let mut text = String::from("\t");
+    let inline = inline.map(String::into_bytes);
+    inline.chain(multibulk(&SCRIPTS).into_iter().map(|text| [b"\t", &*text].concat())).collect()
+}
+
+/// Scripts as clients send them: every command an array of strings.
+pub(crate) fn multibulk(scripts: &[&[&str]]) -> Vec<Vec<u8>> {
+    let encode = |script: &&[&str]| {
+        let mut text = String::new();
         for command in *script {
             let words: Vec<&str> = command.split(' ').collect();
             text += &format!("*{}\r\n", words.len());
             words.iter().for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
         }
-        text
-    });
-    inline.chain(multibulk).map(String::into_bytes).collect()
+        text.into_bytes()
+    };
+    scripts.iter().map(encode).collect()
 }
 
 const SCRIPTS: [&[&str]; 6] = [

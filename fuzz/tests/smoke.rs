@@ -82,6 +82,11 @@ fn pool() {
 }
 
 #[test]
+fn import() {
+    fuzz("import", 300);
+}
+
+#[test]
 fn machine() {
     fuzz("machine", 500);
 }

@@ -28,11 +28,21 @@ pub trait Family: Sync + 'static {
 
     /// The engine on the memory `M`.
     type On<M: Memory + 'static>: Engine<M>;
+
+    /// The family as a value: this crate's own families are compiled here, and not again wherever they are used.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn value() -> &'static dyn AnyFamily
+    where
+        Self: Sized,
+    {
+        &Of::<Self>::ENGINE
+    }
 }
 
 /// The memory that a life begins with.
 #[derive(Clone)]
-pub(crate) struct World {
+pub struct World {
     /// The pool's contents, as programs see them.
     pub(crate) visible: Vec<u64>,
     /// How much of that is durable, if a dead process has left it.
@@ -47,7 +57,7 @@ impl World {
 }
 
 /// A [`Family`] chosen at run time: an engine that opens pools on the machine and on images.
-pub(crate) trait AnyFamily: Sync {
+pub trait AnyFamily: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 

@@ -16,13 +16,18 @@ macro_rules! families {
                 const SKIPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::SKIPS;
                 const IN_ORDER: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::IN_ORDER;
                 type On<M: Memory + 'static> = perdura_engine::$engine<M>;
+
+                #[inline(never)]
+                fn value() -> &'static dyn AnyFamily {
+                    &Of::<$family>::ENGINE
+                }
             }
         )*
 
         /// The engine of this name, whether consistent after a crash or not.
         pub(crate) fn family(name: &str) -> Option<&'static dyn AnyFamily> {
             match name {
-                $($name => Some(&Of::<$family>::ENGINE),)*
+                $($name => Some($family::value()),)*
                 _ => None,
             }
         }

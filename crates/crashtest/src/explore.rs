@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::case::{BYTES, Points};
-use crate::engine::{AnyFamily, Family, Of, World};
+use crate::engine::{AnyFamily, Family, World};
 use crate::failure::{Failure, Problem, without_panic};
 use crate::history::{History, States};
 use crate::life::{Life, LifeOutcome, Stopped, draw};
@@ -36,7 +36,7 @@ pub fn explore<F: Family, S: Subject>(
         watcher,
         report: Report::default(),
         benches: Vec::new(),
-        engine: &Of::<F>::ENGINE,
+        engine: F::value(),
     };
     let explored = explorer.case_from_start();
     match explored {

@@ -1,6 +1,6 @@
 //! Initial states of runs: pools that were created and left by this engine and others.
 
-use crate::engine::{AnyFamily, Family, Of, text};
+use crate::engine::{AnyFamily, Family, text};
 use crate::engines::{Redo, Undo};
 use crate::life::format;
 use crate::{Case, Start, Subject, Trial};
@@ -43,7 +43,7 @@ pub(crate) fn first_image<S: Subject>(
 
 /// An engine other than this one, which takes over its pool.
 fn other(engine: &dyn AnyFamily) -> Result<&'static dyn AnyFamily, String> {
-    Ok(if engine.name() == Undo::NAME { &Of::<Redo>::ENGINE } else { &Of::<Undo>::ENGINE })
+    Ok(if engine.name() == Undo::NAME { Redo::value() } else { Undo::value() })
 }
 
 /// How a life of a pool begins.

@@ -39,7 +39,14 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ),
     (
         "perdura-fuzz",
-        &["perdura-memory", "perdura-machine", "perdura-engine", "perdura", "perdura-server"],
+        &[
+            "perdura-memory",
+            "perdura-machine",
+            "perdura-engine",
+            "perdura",
+            "perdura-server",
+            "perdura-transfer",
+        ],
     ),
 ];
 
