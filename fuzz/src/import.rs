@@ -70,7 +70,7 @@ const STREAMS: &[&[&str]] = &[
         "HSET h f v g w",
         "ZADD z 1 a 2.5 b inf c",
     ],
-    &["MULTI", "SET a 1", "EXEC", "SELECT 5", "RPUSH l x", "DEL a", "PEXPIREAT z 4000000000001"],
+    &["MULTI", "SET a 1", "EXEC", "SELECT 5", "DEL a", "SET z 1", "PEXPIREAT z 4000000000001"],
 ];
 
 const COLLECTIONS: &[&str] = &[
