@@ -17,6 +17,7 @@ macro_rules! families {
                 const IN_ORDER: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::IN_ORDER;
                 type On<M: Memory + 'static> = perdura_engine::$engine<M>;
 
+                // What the trait has, but not generic: this alone makes it code of this crate.
                 #[inline(never)]
                 fn value() -> &'static dyn AnyFamily {
                     &Of::<$family>::ENGINE
