@@ -287,10 +287,10 @@ pub(crate) fn settled(memory: &Cuttable, what: &str) -> Result<(), String> {
     // The acknowledged ticket itself is written lazily.
     let acknowledged = ACKNOWLEDGED..ACKNOWLEDGED + 8;
     let lines = least.chunks(LINE as usize).zip(most.chunks(LINE as usize)).enumerate();
-    let differ = lines.filter(|(_, (least, most))| least != most).flat_map(|(line, _)| {
+    let mut differ = lines.filter(|(_, (least, most))| least != most).flat_map(|(line, _)| {
         (line * LINE as usize..(line + 1) * LINE as usize).filter(|at| least[*at] != most[*at])
     });
-    match differ.into_iter().find(|at| !acknowledged.contains(at)) {
+    match differ.find(|at| !acknowledged.contains(at)) {
         None => Ok(()),
         Some(at) => Err(format!("{what} has returned, and {at:#x} is not durable")),
     }
