@@ -35,6 +35,23 @@ pub(crate) fn failing_fence(case: &Case, seed: u64) -> Option<u64> {
     (case.domain == Domain::Media && random.below(FAILING) == 0).then(|| 1 + random.below(last))
 }
 
+/// On a file, one life in this many never gives copies of pages back.
+const KEEPING: u64 = 2;
+/// The most pages that others have copies of before some are given back.
+const SPARE_PAGES: u64 = 12;
+
+/// After how many copied pages the life with this seed gives copies back, if it does.
+fn spare_pages(case: &Case, seed: u64) -> Option<u64> {
+    let mut random = SplitMix64::new(seed ^ 0x6769_7665);
+    let gives = case.domain == Domain::Media && random.below(KEEPING) > 0;
+    gives.then(|| 1 + random.below(SPARE_PAGES))
+}
+
+/// Whether cores are preempted for long in the life with this seed.
+fn preempts(case: &Case, seed: u64) -> bool {
+    case.domain == Domain::Media && SplitMix64::new(seed ^ 0x7072_6565).below(2) == 0
+}
+
 /// A run, which is the same each time.
 pub(crate) struct Life<'a, S: Subject> {
     pub(crate) subject: &'a S,
@@ -110,6 +127,8 @@ impl<S: Subject> Life<'_, S> {
             omit,
             left: self.world.left.clone(),
             failing_fence: self.failing_fence(),
+            spare_pages: spare_pages(self.case, self.seed),
+            preempts: preempts(self.case, self.seed),
             ..Options::default()
         };
         let options = match &self.fitted {

@@ -1,5 +1,6 @@
 //! What is tested: a structure in a pool, with an ordinary value as its model.
 
+use crate::case::BYTES;
 use perdura::collections::{self, Visit};
 use perdura::{Result, Root, Tx};
 use perdura_memory::random::SplitMix64;
@@ -51,6 +52,11 @@ pub trait Subject: Sync {
     /// How many operations of each of several cores a test pool has room for, at the least.
     fn most_operations(&self) -> usize {
         usize::MAX
+    }
+
+    /// Bytes of a test pool.
+    fn pool_bytes(&self) -> u64 {
+        BYTES
     }
 
     /// Smaller operations, to be done one after the other, that replace one that is too large for the log. None by

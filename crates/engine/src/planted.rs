@@ -47,6 +47,10 @@ pub enum Bug {
     NumberedOutOfTurn,
     /// A checkpoint on a block device captures words in place before their records are durable.
     CapturedTooEarly,
+    /// A commit on a block device unlocks its words before transactions that see them get its ticket.
+    UnlockedBeforeCommitted,
+    /// Fresh memory is stored in place while copies of pages may be given back.
+    FreshUnannounced,
     /// Lost lines are restored from columns' sums only.
     OnlyColumns,
     /// The space of freed memory goes back to the file system while the log still refers to it.

@@ -256,3 +256,24 @@ fn alone_is_alone() {
         writer.join().expect("no panic");
     });
 }
+
+/// No store in place is in progress while everything is still: what is compared then may be stored again.
+#[test]
+fn stillness_excludes_stores() {
+    check(|| {
+        let rig = Rig::new();
+        let (other, lane) = (rig.clone(), rig.lane());
+        let storer = thread::spawn(move || {
+            let _storing = lane.store_in_place(&other.ram);
+            other.words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+        });
+        let still = rig.lanes.be_still(&rig.ram);
+        let [first, second] = [0, 1].map(|index| rig.words[index].load(Ordering::Relaxed));
+        assert_eq!(first, second);
+        // As the drop of a copy would.
+        rig.words[0].store(first, Ordering::Relaxed);
+        drop(still);
+        storer.join().expect("no panic");
+        assert_eq!(rig.value(0), 1, "a store is lost");
+    });
+}

@@ -9,8 +9,9 @@ use crate::controller::ByNumber;
 use crate::flights::{Arrival, Flights};
 use crate::mechanism::Promise;
 use crate::promised::{Promised, Transactions};
-use perdura_memory::image::{Image, LineWords, Piece, Site, patch};
-use perdura_memory::{Domain, LINE, WORD};
+use perdura_memory::image::{Image, LineWords, Piece, PrivateCopies, Site, lines_of, patch};
+use perdura_memory::{Domain, LINE, PAGE, WORD};
+use std::ops::Range;
 
 /// Words in a line.
 pub(crate) const WORDS: usize = 8;
@@ -58,6 +59,8 @@ pub(crate) struct Data {
     fences: u64,
     failed_on: Option<usize>,
     promised: Promised,
+    /// On a file, the pages of which programs have private copies.
+    copies: Option<PrivateCopies>,
     /// Landings are held back until the crash points before them have been shown.
     holds: bool,
     held: Vec<Landing>,
@@ -116,6 +119,7 @@ impl Data {
             fences,
             failed_on: None,
             promised: Promised::default(),
+            copies: (domain == Domain::Media && keep == Keep::Model).then(PrivateCopies::default),
             holds: false,
             held: Vec::new(),
         }
@@ -158,7 +162,56 @@ impl Data {
         if self.has_failed() {
             self.failed_on.get_or_insert(core);
         } else if let Some(model) = &mut self.model {
+            let shared = |line: &u64| self.copies.as_ref().is_some_and(|copies| !copies.has(*line));
+            let lines: Vec<u64> = model.kept_aside().filter(shared).collect();
             model.fence(core);
+            // The file changes, and pages without copies with it.
+            for line in lines {
+                put(&mut self.visible, line_number(line), &model.in_file(line));
+            }
+        }
+    }
+
+    /// Whether programs have private copies of at least `spare` pages more than when this was last true.
+    pub(crate) fn give_back_due(&mut self, spare: u64) -> bool {
+        self.copies.as_mut().is_some_and(|copies| copies.is_due(spare))
+    }
+
+    /// The next whole pages with copies, at most `most`, unless a sync has failed.
+    pub(crate) fn next_copies(&mut self, most: u64) -> Option<Range<u64>> {
+        if self.has_failed() {
+            return None;
+        }
+        let run = self.copies.as_mut()?.next_run(most)?;
+        let whole = self.visible.len() as u64 * WORD / PAGE;
+        Some(run.start..run.end.min(whole).max(run.start))
+    }
+
+    /// Whether no line of a page waits for a fence.
+    pub(crate) fn is_settled(&self, page: u64) -> bool {
+        self.model.as_ref().is_some_and(|model| !model.keeps_aside(page))
+    }
+
+    /// Whether a line is as in the file.
+    pub(crate) fn is_as_in_file(&self, line: u64) -> bool {
+        let model = self.model.as_ref();
+        model.is_some_and(|model| model.in_file(line) == words_of(&self.visible, line_number(line)))
+    }
+
+    /// A page's private copy is dropped, with whatever was stored to it and not written back.
+    pub(crate) fn drop_copy(&mut self, page: u64) {
+        if let (Some(model), Some(copies)) = (&mut self.model, &mut self.copies) {
+            model.drop_copy(page);
+            copies.dropped(page);
+            for line in lines_of(page) {
+                put(&mut self.visible, line_number(line), &model.in_file(line));
+            }
+        }
+    }
+
+    fn note_copies(&mut self, pieces: &[Piece]) {
+        if let Some(copies) = &mut self.copies {
+            pieces.iter().for_each(|piece| copies.stored(piece.at()));
         }
     }
 
@@ -172,6 +225,7 @@ impl Data {
 
     /// A store by a core's program, through the caches.
     pub(crate) fn store(&mut self, core: usize, pieces: &[Piece], site: Site) {
+        self.note_copies(pieces);
         for piece in pieces {
             patch(&mut self.visible, piece);
         }
@@ -195,6 +249,7 @@ impl Data {
 
     /// Words of a line that a program stores past the caches.
     pub(crate) fn stream(&mut self, core: usize, pieces: &[Piece], site: Site) {
+        self.note_copies(pieces);
         for piece in pieces {
             patch(&mut self.visible, piece);
         }

@@ -52,6 +52,13 @@ pub struct Options {
     /// The fence with this number, counted from 1, fails, and so do those after it: no write-back becomes
     /// durable from there on ([`Memory::check_fence`] reports it). For machines whose domain is [`Domain::Media`].
     pub failing_fence: Option<u64>,
+    /// Programs are to give copies of pages back when they have this many more than before
+    /// ([`Memory::give_back_due`]); `None` for never. For machines whose domain is [`Domain::Media`] and that keep the
+    /// [model](Keep::Model).
+    pub spare_pages: Option<u64>,
+    /// With a [seeded](Schedule::Seeded) schedule, a core now and then waits for many turns of the others, as a thread
+    /// that the system has preempted.
+    pub preempts: bool,
 }
 
 impl Default for Options {
@@ -71,6 +78,8 @@ impl Default for Options {
             left: None,
             own: Vec::new(),
             failing_fence: None,
+            spare_pages: None,
+            preempts: false,
         }
     }
 }
@@ -114,7 +123,7 @@ impl Machine {
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
         let Options { cores, limit, seed, schedule, keep, omit, left, own, .. } = options;
-        let Options { epoch, at_arrivals, failing_fence, before_fences, .. } = options;
+        let Options { epoch, at_arrivals, failing_fence, before_fences, spare_pages, .. } = options;
         let fits = |left: &Image| keep == Keep::Model && left.certain().len() == words.len();
         assert!(left.as_ref().is_none_or(fits), "what a dead process left is of this memory");
         let cores = cores.unwrap_or(config.cores.count).max(1);
@@ -140,7 +149,7 @@ impl Machine {
         hardware.switch_on();
         let state = MachineState {
             hardware,
-            scheduler: Scheduler::new(schedule, seed),
+            scheduler: Scheduler::new(schedule, seed, options.preempts),
             running: 0,
             horizon: u64::MAX,
             inside: false,
@@ -162,6 +171,7 @@ impl Machine {
             seed,
             pieces: Vec::new(),
             released: PageSet::default(),
+            spare_pages,
         };
         let len = AtomicU64::new(len);
         Machine { state: Mutex::new(state), domain, limit, len, last_level_cache, cores }

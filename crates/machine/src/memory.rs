@@ -8,7 +8,7 @@ use crate::processor::Words;
 use crate::run;
 use crate::sites::Kind;
 use crate::state::Turn;
-use perdura_memory::image::Piece;
+use perdura_memory::image::{Piece, lines_of};
 use perdura_memory::{
     Domain, HardwareAbort, HardwareTicket, LINE, Memory, Object, PAGE, Survives, Touch, WORD,
     line_of,
@@ -20,6 +20,9 @@ use std::sync::atomic::Ordering;
 
 /// Bytes released in one event.
 const TOGETHER: u64 = 8 * LINE;
+/// Pages examined in one call of `give_back`, and lines compared at a time.
+const EXAMINED: u64 = 16;
+const COMPARED: usize = 16;
 
 // SAFETY: every access goes through a lock and checks its bounds (words by indexing); the
 // contract is what the caches and the controller do, which is tested against the model.
@@ -144,6 +147,31 @@ unsafe impl Memory for Machine {
             return Err(io::Error::other("a fence of this machine was to fail"));
         }
         Ok(())
+    }
+
+    fn give_back_due(&self) -> bool {
+        let mut state = self.state();
+        let spare = state.spare_pages;
+        spare.is_some_and(|spare| state.hardware.data.give_back_due(spare))
+    }
+
+    /// Other cores go on between the comparison of a page's lines with the file and the drop of its copy. No event:
+    /// nothing that is durable changes.
+    fn give_back(&self) -> bool {
+        let Some(run) = self.step(|state| state.hardware.data.next_copies(EXAMINED)) else {
+            return false;
+        };
+        let is_same = |page: &u64| {
+            let lines: Vec<u64> = lines_of(*page).collect();
+            let compare =
+                |lines: &[u64]| self.step(|state| state.compare_with_file(lines.iter().copied()));
+            self.step(|state| state.hardware.data.is_settled(*page))
+                && lines.chunks(COMPARED).all(compare)
+        };
+        let same: Vec<u64> = run.filter(is_same).collect();
+        self.step(|state| state.hardware.wait_for_loads());
+        same.into_iter().for_each(|page| self.step(|state| state.drop_copy(page)));
+        true
     }
 
     /// The lines become durably zero one after the other, as if they were streamed and fenced; these events do not

@@ -11,7 +11,7 @@ use crate::processor::Words;
 use crate::schedule::{Scheduler, cores_in};
 use crate::sites::{Event, Kind, Sites};
 use crate::spin::{SpinWait, Spins};
-use perdura_memory::image::{Piece, Site};
+use perdura_memory::image::{Piece, Site, lines_of};
 use perdura_memory::{LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
 use std::ops::Range;
 
@@ -58,6 +58,8 @@ pub(crate) struct MachineState {
     pub(crate) pieces: Vec<Piece>,
     /// Pages that were released and not secured since: programs must not store to them.
     pub(crate) released: PageSet,
+    /// See [`Options`](crate::Options).
+    pub(crate) spare_pages: Option<u64>,
 }
 
 /// What a program does after an access.
@@ -271,6 +273,23 @@ impl MachineState {
         self.hardware.data.fence(self.running, now);
         (range.start / PAGE..range.end / PAGE).for_each(|page| self.released.insert(page));
         self.event(Kind::Store, site);
+    }
+
+    /// Compares some lines, given by their offsets, with the file; returns whether all have its bytes.
+    pub(crate) fn compare_with_file(&mut self, mut lines: impl Iterator<Item = u64>) -> bool {
+        let mut bytes = [0; LINE as usize];
+        lines.all(|line| {
+            self.copy_out(line, &mut bytes, false);
+            self.hardware.data.is_as_in_file(line)
+        })
+    }
+
+    /// Drops the private copy of a page.
+    pub(crate) fn drop_copy(&mut self, page: u64) {
+        self.before_access();
+        self.worked();
+        self.hardware.data.drop_copy(page);
+        lines_of(page).for_each(|line| self.take(line_number(line)));
     }
 
     fn check_not_released(&self, at: u64) {

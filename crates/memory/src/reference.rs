@@ -22,17 +22,22 @@
 pub use crate::image::Cut;
 pub use crate::random::SplitMix64;
 
-use crate::image::{Image, Piece, Site, patch, words_of};
+use crate::image::{Image, Piece, PrivateCopies, Site, lines_of, patch, words_of};
 use crate::memory::{back_off, out_of_bounds};
-use crate::{Domain, LINE, Memory, Survives, WORD, line_of, lines_in};
+use crate::{Domain, LINE, Memory, PAGE, Survives, WORD, line_of, lines_in};
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The thread that the image takes all stores to be by.
 const THREAD: usize = 0;
+/// Pages examined in one call of `give_back`.
+const SLICE: u64 = 16;
+
+/// What [`Reference::while_giving_back`] runs.
+type Meanwhile = Box<dyn Fn() + Send + Sync>;
 
 /// A call site for the image to note; nothing asks for it here.
 fn no_site() -> Site {
@@ -47,6 +52,7 @@ pub struct Reference {
     len: AtomicU64,
     /// Counts accesses, work and waiting, in place of the time.
     clock: AtomicU64,
+    meanwhile: OnceLock<Meanwhile>,
 }
 
 struct ReferenceState {
@@ -58,6 +64,8 @@ struct ReferenceState {
     left: Option<u64>,
     /// Draws the order of a copy's pieces where each store is durable at once.
     order: SplitMix64,
+    /// Used on `Media`.
+    copies: PrivateCopies,
 }
 
 impl Reference {
@@ -88,12 +96,23 @@ impl Reference {
                 events: 0,
                 left: None,
                 order: SplitMix64::new(0x6f72_6465_7273),
+                copies: PrivateCopies::default(),
             }),
             domain,
             limit: len,
             len: AtomicU64::new(len),
             clock: AtomicU64::new(0),
+            meanwhile: OnceLock::new(),
         }
+    }
+
+    /// Calls `run` in each [`give_back`](Memory::give_back), between the comparison of pages with the file and the drop
+    /// of their copies: what it stores there is lost, as another thread's stores are natively.
+    ///
+    /// # Panics
+    /// If it was called before.
+    pub fn while_giving_back(&self, run: impl Fn() + Send + Sync + 'static) {
+        assert!(self.meanwhile.set(Box::new(run)).is_ok(), "one thing is run meanwhile");
     }
 
     /// Events so far: stores, write-backs and fences, one per call. Where stores are durable at once, a copy is one
@@ -181,7 +200,30 @@ impl ReferenceState {
         }
     }
 
+    /// Whether the page's copy has the file's bytes, and no line of it waits for a fence.
+    fn is_as_in_file(&mut self, page: u64) -> bool {
+        !self.image.keeps_aside(page)
+            && lines_of(page).all(|line| self.image.in_file(line)[..] == *self.visible_line(line))
+    }
+
+    fn visible_line(&mut self, line: u64) -> &mut [u64] {
+        let first = (line / WORD) as usize;
+        &mut self.visible[first..first + (LINE / WORD) as usize]
+    }
+
+    fn see_file(&mut self, line: u64) {
+        let words = self.image.in_file(line);
+        self.visible_line(line).copy_from_slice(&words);
+    }
+
+    fn drop_copy(&mut self, page: u64) {
+        self.image.drop_copy(page);
+        lines_of(page).for_each(|line| self.see_file(line));
+        self.copies.dropped(page);
+    }
+
     fn store(&mut self, at: u64, value: u64) {
+        self.copies.stored(at);
         self.visible[(at / WORD) as usize] = value;
         self.event(|image| image.store(&[Piece::word(at, value)], no_site()));
     }
@@ -189,6 +231,7 @@ impl ReferenceState {
     /// Stores pieces in no order: one event, or, where each store is durable at once, one for each.
     fn copy(&mut self, mut pieces: Vec<Piece>, at_once: bool) {
         for piece in &pieces {
+            self.copies.stored(piece.at());
             patch(&mut self.visible, piece);
         }
         if at_once {
@@ -271,6 +314,7 @@ unsafe impl Memory for Reference {
         }
         let mut state = self.state();
         for piece in &pieces {
+            state.copies.stored(piece.at());
             patch(&mut state.visible, piece);
         }
         state.event(|image| image.stream(THREAD, &pieces, no_site()));
@@ -295,7 +339,31 @@ unsafe impl Memory for Reference {
     }
 
     fn fence(&self) {
-        self.state().event(|image| image.fence(THREAD));
+        let mut state = self.state();
+        let ReferenceState { image, copies, .. } = &*state;
+        let shared = |line: &u64| self.domain == Domain::Media && !copies.has(*line);
+        let lines: Vec<u64> = image.kept_aside().filter(shared).collect();
+        state.event(|image| image.fence(THREAD));
+        // The file changes, and pages without copies with it.
+        lines.into_iter().for_each(|line| state.see_file(line));
+    }
+
+    fn give_back(&self) -> bool {
+        let run = {
+            let mut state = self.state();
+            // After a power cut the image is not the file any more.
+            let gives = self.domain == Domain::Media && state.left != Some(0);
+            let Some(run) = gives.then(|| state.copies.next_run(SLICE)).flatten() else {
+                return false;
+            };
+            run.start..run.end.min(self.len() / PAGE).max(run.start)
+        };
+        let same: Vec<u64> = run.filter(|page| self.state().is_as_in_file(*page)).collect();
+        if let Some(run) = self.meanwhile.get().filter(|_| !same.is_empty()) {
+            run();
+        }
+        same.into_iter().for_each(|page| self.state().drop_copy(page));
+        true
     }
 
     fn pause(&self, turn: u32) {

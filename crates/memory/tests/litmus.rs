@@ -5,8 +5,9 @@
 //! set, and must reach all of it.
 
 use perdura_memory::reference::{Cut, SplitMix64};
-use perdura_memory::{Domain, LINE, Memory, Reference};
+use perdura_memory::{Domain, LINE, Memory, PAGE, Reference};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Words of two lines: X and X1 share one, Y has another.
 const X: u64 = 0;
@@ -479,5 +480,44 @@ fn a_death_loses_what_is_in_the_process_alone() {
     }
     let stream = |memory: &Reference| memory.stream(X, &[1; 8]);
     let memory = after_death(Domain::Persistent, false, stream, |_| {});
+    exactly(&memory, [X], &[[1]]);
+}
+
+/// A copy that is given back: neither image changes, unless a store comes between its comparison with the file and its
+/// drop; that one is lost.
+#[test]
+fn a_store_while_a_copy_is_given_back_is_lost() {
+    for races in [false, true] {
+        let memory = Arc::new(Reference::new(2 * PAGE, Domain::Media));
+        let its = Arc::downgrade(&memory);
+        memory.while_giving_back(move || {
+            if races && let Some(memory) = its.upgrade() {
+                memory.store(X, 2);
+            }
+        });
+        memory.store(X, 1);
+        memory.store(PAGE, 5);
+        memory.write_back(X, 8);
+        memory.fence();
+        // The other page is not as in the file.
+        while memory.give_back() {}
+        assert_eq!((memory.load(X), memory.load(PAGE)), (1, 5), "{races}");
+        exactly(&memory, [X, PAGE], &[[1, 0]]);
+        memory.write_back(0, 2 * PAGE);
+        memory.fence();
+        exactly(&memory, [X, PAGE], &[[1, 5]]);
+    }
+}
+
+/// A line that waits for a fence changes the file: its page is kept until then.
+#[test]
+fn a_page_with_a_captured_line_is_not_given_back() {
+    let memory = Reference::new(PAGE, Domain::Media);
+    memory.store(X, 1);
+    memory.write_back(X, 8);
+    memory.store(X, 0);
+    while memory.give_back() {}
+    memory.fence();
+    assert_eq!(memory.load(X), 0);
     exactly(&memory, [X], &[[1]]);
 }

@@ -63,7 +63,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let ((subject, engine, maker), case) = (self.tested, self.case);
         // Checked here, so that a wrong name is not mistaken for a failing run.
         maker.design(case).map_err(Problem::plain)?;
-        let begins = first_image(engine, subject, case, BYTES).map_err(Problem::plain)?;
+        let begins =
+            first_image(engine, subject, case, subject.pool_bytes()).map_err(Problem::plain)?;
         let ops = draw(subject, case);
         let own = Fitted { maker, own: Vec::new() };
         let program = self.pool(case.start, begins.0, own, (ops, case.seed));
@@ -86,7 +87,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             world,
             ops,
             seed,
-            limit: BYTES,
+            limit: subject.pool_bytes(),
             fitted,
         })
     }

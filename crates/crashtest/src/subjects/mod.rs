@@ -1,5 +1,6 @@
 //! Structures to test, by name.
 
+mod blocks;
 mod bytes;
 mod churn;
 mod large;
@@ -10,6 +11,7 @@ mod tpcc;
 mod wide;
 mod ycsb_a;
 
+pub use blocks::Blocks;
 pub use bytes::Strings;
 pub use churn::Churn;
 pub use large::Large;
@@ -23,7 +25,7 @@ pub use ycsb_a::YcsbA;
 use crate::Subject;
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 11] = [
+pub const SUBJECTS: [&str; 12] = [
     "sps",
     "hash-map",
     "ordered-map",
@@ -35,6 +37,7 @@ pub const SUBJECTS: [&str; 11] = [
     "large",
     "pieces",
     "laned-map",
+    "blocks",
 ];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
@@ -61,6 +64,7 @@ pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Out
         "large" => work.with(Large),
         "pieces" => work.with(Pieces),
         "laned-map" => work.with(Laned),
+        "blocks" => work.with(Blocks),
         "tpcc" => work.with(Tpcc::default()),
         _ => return None,
     })

@@ -6,6 +6,7 @@ use super::touched::TouchedPages;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
+use crate::sync::in_place::Still;
 use crate::{Counters, Error, Result, Sums, Ticket};
 use perdura_memory::lock::SharedRight;
 use perdura_memory::{DirtyLines, LINE, Memory, Object, Traced, WORD};
@@ -279,6 +280,12 @@ impl<M: Memory> Core<M> {
         }
         let _alone = ExclusivePart(self);
         self.part(body)
+    }
+
+    /// Lets the memory give back copies of some pages; returns whether there are more. Checkpoints, which store outside
+    /// the rights of transactions, are excluded here.
+    pub(crate) fn give_back(&self, _still: &mut impl Still) -> Result<bool> {
+        self.alone(|| Ok(self.memory.give_back()))
     }
 
     /// Tries to start an exclusive part; returns whether another thread runs one.

@@ -4,6 +4,7 @@ use super::core::Core;
 use crate::log::area::Geometry;
 use crate::log::record;
 use crate::planted::{self, Bug};
+use crate::sync::in_place::InPlace;
 use crate::writes::{ALL, LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD, lines_in};
@@ -87,6 +88,19 @@ impl Writer {
     #[inline(always)]
     pub(crate) fn touch_counters<M: Memory>(&self, memory: &M) {
         self.traced(memory).wrote(COUNTERS, size_of::<Counters>() as u64);
+    }
+
+    /// Stores fresh memory in place, to be flushed at commit.
+    #[inline]
+    pub(crate) fn store_fresh<M: Memory>(
+        &mut self,
+        memory: &M,
+        _right: &impl InPlace,
+        at: u64,
+        from: &[u8],
+    ) {
+        memory.copy_in(at, from);
+        self.add_fresh(memory, at..at + from.len() as u64);
     }
 
     /// Adds a range of fresh memory that has been stored in place.

@@ -115,9 +115,8 @@ where
 
     fn give_back(&self) -> Result<()> {
         Engine::checkpoint(self)?;
-        let Core { memory, .. } = &self.core;
-        // Only the writer and the checkpointing thread store anything, and both are excluded.
-        while self.lock.writing(&**memory, |_| self.core.alone(|| Ok(memory.give_back())))? {}
+        let Logged { core, lock } = self;
+        while lock.writing(&*core.memory, |mut right| core.give_back(&mut right))? {}
         Ok(())
     }
 

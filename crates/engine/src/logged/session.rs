@@ -420,8 +420,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         {
             return self.put_checked(at, from);
         }
-        self.engine.core.memory.copy_in(at, from);
-        self.writer.add_fresh(&*self.engine.core.memory, at..at + from.len() as u64);
+        let Buffered { engine, seat, writer, .. } = self;
+        let right = seat.writing().ok_or(Error::ReadOnly)?;
+        writer.store_fresh(&*engine.core.memory, &right, at, from);
         Ok(())
     }
 

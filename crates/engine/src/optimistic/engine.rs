@@ -103,16 +103,9 @@ where
 
     fn give_back(&self) -> Result<()> {
         Engine::checkpoint(self)?;
-        let Core { memory, .. } = &self.core;
-        // Only commits and the checkpointing thread store anything, and both are excluded.
-        loop {
-            self.lanes.be_alone(&**memory);
-            let more = self.core.alone(|| Ok(memory.give_back()));
-            self.lanes.let_in(&**memory);
-            if !more? {
-                return Ok(());
-            }
-        }
+        let Optimistic { core, lanes, .. } = self;
+        while core.give_back(&mut lanes.be_still(&*core.memory))? {}
+        Ok(())
     }
 
     fn tune(&self, tuning: &Tuning) {

@@ -5,6 +5,7 @@ use super::reads::ReadSet;
 use super::state::{Durability, Optimistic};
 use crate::access::put_lines;
 use crate::consistency::writer::Writer;
+use crate::planted::{self, Bug};
 use crate::sums::Change;
 use crate::sync::stm::{Lane, Moment};
 use crate::writes::range::{any_words, lay_over};
@@ -19,6 +20,9 @@ const PATIENCE: u32 = 10;
 /// conflict, up to `MOST_DOUBLINGS` times.
 const BACK_OFF: u32 = 64;
 const MOST_DOUBLINGS: u32 = 8;
+
+/// Bytes of fresh memory stored at a time: checkpoints and snapshots wait meanwhile.
+const FRESH_PART: usize = 64 << 10;
 
 /// How a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,8 +301,16 @@ where
         {
             return self.put_checked(at, from);
         }
-        memory.copy_in(at, from);
-        self.writer.add_fresh(memory, at..at + from.len() as u64);
+        if planted::has(Bug::FreshUnannounced) {
+            memory.copy_in(at, from);
+            self.writer.add_fresh(memory, at..at + from.len() as u64);
+            return Ok(());
+        }
+        let OptimisticSession { engine, lane, writer, .. } = self;
+        let memory = &*engine.core.memory;
+        for (part, at) in from.chunks(FRESH_PART).zip((at..).step_by(FRESH_PART)) {
+            writer.store_fresh(memory, &lane.store_in_place(memory), at, part);
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@
 //! declares.
 
 mod fair;
+pub(crate) mod in_place;
 mod safety;
 mod spin;
 pub(crate) mod stm;

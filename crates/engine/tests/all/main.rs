@@ -8,6 +8,7 @@ mod archapt_limits;
 mod arrows;
 mod eager;
 mod failure;
+mod give_back;
 mod group_commit;
 mod misuse;
 mod numbers;

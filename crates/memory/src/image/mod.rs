@@ -8,9 +8,11 @@ use crate::{Domain, LINE, WORD, line_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 
+mod copies;
 mod cut;
 mod piece;
 
+pub use copies::{PrivateCopies, lines_of};
 pub use cut::Cut;
 pub use piece::{Piece, patch, patch_line, words_of};
 

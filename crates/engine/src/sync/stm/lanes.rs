@@ -14,9 +14,11 @@
 //!   in which no commit begins.
 //! - Once [`quiesce`](Lanes::quiesce) has returned, every commit in progress began after it was called.
 //! - While one session is *alone*, no other one is committing.
+//! - While there is a [`Stillness`], no session is committing, and none has a [`Storing`].
 
 use super::stamp::{LANES, Stamp};
 use crate::Ticket;
+use crate::sync::in_place::{InPlace, Still};
 use perdura_memory::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering, pause};
 use perdura_memory::lock::{Apart, Fences};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
@@ -25,7 +27,7 @@ use std::sync::Arc;
 /// A session's published state.
 #[derive(Default)]
 struct Slot {
-    /// Odd while it commits.
+    /// Odd while it commits, or stores in place without committing.
     commits: AtomicU64,
     /// One more than the clock's number when its transaction began; 0 if none is running.
     since: AtomicU64,
@@ -34,10 +36,12 @@ struct Slot {
     taken: AtomicBool,
 }
 
-/// Fields of the gate: a session is alone, or wants to be; the number of snapshots, in steps of `SNAPSHOT`; and from
-/// bit `BIAS` on the lane that has the bias, from 1, or that it is changing.
+/// Fields of the gate: a session is alone, or wants to be; nothing is to be stored in place, which is so only while a
+/// session is alone; the number of snapshots, in steps of `SNAPSHOT`; and from bit `BIAS` on the lane that has the bias,
+/// from 1, or that it is changing.
 const ALONE: u64 = 1;
-const SNAPSHOT: u64 = 2;
+const STILL: u64 = 2;
+const SNAPSHOT: u64 = 4;
 const BIAS: u32 = 48;
 const CHANGING: u64 = 0xFFFF;
 
@@ -102,7 +106,7 @@ impl Lanes {
         &self.slots[..self.used.load(Ordering::SeqCst)]
     }
 
-    /// Returns when every commit that was in progress is over.
+    /// Returns when every commit that was in progress is over, and every [`Storing`] that was there is gone.
     pub(crate) fn quiesce<M: Memory>(&self, memory: &M) {
         self.fences.heavy();
         let own = Traced::new(memory, self.own);
@@ -121,28 +125,43 @@ impl Lanes {
 
     /// Excludes all commits but the caller's, until [`let_in`](Self::let_in).
     pub(crate) fn be_alone<M: Memory>(&self, memory: &M) {
+        self.take_gate(memory);
+        self.quiesce(memory);
+    }
+
+    /// Excludes all commits and all other stores in place, until the right is dropped. The caller is in no transaction
+    /// that is alone.
+    pub(crate) fn be_still<'a, M: Memory>(&'a self, memory: &'a M) -> Stillness<'a, M> {
+        self.take_gate(memory);
+        let stillness = Stillness { lanes: self, memory };
+        self.gate.0.fetch_or(STILL, Ordering::SeqCst);
+        self.quiesce(memory);
+        stillness
+    }
+
+    fn take_gate<M: Memory>(&self, memory: &M) {
         let own = Traced::new(memory, self.own);
         let mut turn = 0;
         loop {
             own.exchange(GATE, WORD);
             if self.gate.0.fetch_or(ALONE, Ordering::SeqCst) & ALONE == 0 {
-                break;
+                return;
             }
-            self.wait_for_gate(memory, &mut turn);
+            self.wait_for_gate(memory, ALONE, &mut turn);
         }
-        self.quiesce(memory);
     }
 
     /// Lets commits in again.
     pub(crate) fn let_in<M: Memory>(&self, memory: &M) {
-        self.gate.0.fetch_and(!ALONE, Ordering::SeqCst);
+        self.gate.0.fetch_and(!(ALONE | STILL), Ordering::SeqCst);
         Traced::new(memory, self.own).exchange(GATE, WORD);
     }
 
-    fn wait_for_gate<M: Memory>(&self, memory: &M, turn: &mut u32) {
+    /// Waits while this bit of the gate is set.
+    fn wait_for_gate<M: Memory>(&self, memory: &M, bit: u64, turn: &mut u32) {
         let own = Traced::new(memory, self.own);
         own.read(GATE, WORD);
-        while self.gate.0.load(Ordering::Relaxed) & ALONE != 0 {
+        while self.gate.0.load(Ordering::Relaxed) & bit != 0 {
             pause(memory, *turn);
             *turn += 1;
             own.read(GATE, WORD);
@@ -232,6 +251,34 @@ impl Lanes {
     }
 }
 
+/// Nobody commits or stores in place while this exists.
+pub(crate) struct Stillness<'a, M: Memory> {
+    lanes: &'a Lanes,
+    memory: &'a M,
+}
+
+impl<M: Memory> Still for Stillness<'_, M> {}
+
+impl<M: Memory> Drop for Stillness<'_, M> {
+    fn drop(&mut self) {
+        self.lanes.let_in(self.memory);
+    }
+}
+
+/// A session's right to store in place.
+pub(crate) struct Storing<'a, M: Memory> {
+    lane: &'a Lane,
+    memory: &'a M,
+}
+
+impl<M: Memory> InPlace for Storing<'_, M> {}
+
+impl<M: Memory> Drop for Storing<'_, M> {
+    fn drop(&mut self) {
+        self.lane.end_commit(self.memory);
+    }
+}
+
 /// A session's lane.
 pub(crate) struct Lane {
     lanes: Arc<Lanes>,
@@ -282,16 +329,35 @@ impl Lane {
         self.wrote(memory, SINCE);
     }
 
-    /// Begins to commit. `None` while another session is alone, unless this one `is_alone`, or while another one has
-    /// the bias: then the caller must [wait](Self::wait_to_commit).
+    /// Announces a commit, or a store in place; returns the gate as it was then.
     #[inline(always)]
-    pub(crate) fn begin_commit<M: Memory>(&self, memory: &M, is_alone: bool) -> Option<Begun> {
+    fn announce<M: Memory>(&self, memory: &M) -> u64 {
         let slot = self.slot();
         slot.commits.store(slot.commits.load(Ordering::Relaxed) + 1, Ordering::Release);
         self.lanes.fences.light();
         self.wrote(memory, 0);
         Traced::new(memory, self.lanes.own).read(GATE, WORD);
-        let gate = self.lanes.gate.0.load(Ordering::SeqCst);
+        self.lanes.gate.0.load(Ordering::SeqCst)
+    }
+
+    /// The right to store in place outside a commit. Waits while there is a [`Stillness`]; commits do not wait for it,
+    /// but what [quiesces](Lanes::quiesce) does: so it must be short.
+    pub(crate) fn store_in_place<'a, M: Memory>(&'a self, memory: &'a M) -> Storing<'a, M> {
+        let mut turn = 0;
+        loop {
+            if self.announce(memory) & STILL == 0 {
+                return Storing { lane: self, memory };
+            }
+            self.end_commit(memory);
+            self.lanes.wait_for_gate(memory, STILL, &mut turn);
+        }
+    }
+
+    /// Begins to commit. `None` while another session is alone, unless this one `is_alone`, or while another one has
+    /// the bias: then the caller must [wait](Self::wait_to_commit).
+    #[inline(always)]
+    pub(crate) fn begin_commit<M: Memory>(&self, memory: &M, is_alone: bool) -> Option<Begun> {
+        let gate = self.announce(memory);
         let has_bias = bias(gate) == self.number as u64 + 1;
         if (gate & ALONE == 0 || is_alone) && (has_bias || bias(gate) == 0) {
             return Some(Begun { keeps: gate & !(CHANGING << BIAS) >= SNAPSHOT, has_bias });
@@ -304,7 +370,7 @@ impl Lane {
     #[cold]
     pub(crate) fn wait_to_commit<M: Memory>(&self, memory: &M, is_alone: bool, turn: &mut u32) {
         if !is_alone {
-            self.lanes.wait_for_gate(memory, turn);
+            self.lanes.wait_for_gate(memory, ALONE, turn);
         }
         self.lanes.take_bias_away(memory);
     }

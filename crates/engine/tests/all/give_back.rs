@@ -1,0 +1,77 @@
+//! Copies of pages that are given back while transactions run: no store in place is lost.
+
+use perdura_engine::area::SMALLEST;
+use perdura_engine::{Engine, Error, Mode, Session, on_each_engine};
+use perdura_memory::{AnyMemory, Domain, Reference};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const BYTES: u64 = 2 << 20;
+/// A block that is fresh in each transaction, too large for the log of a block device.
+const BLOCK: u64 = 1 << 20;
+const LEN: usize = 192 << 10;
+
+/// The steps of the two threads: pages have been compared with the file; the block has been stored.
+const COMPARED: u32 = 1;
+const STORED: u32 = 2;
+/// How long the thread that gives back waits for a store which must not come.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+fn store_block(session: &mut impl Session, byte: u8, stored: impl FnOnce()) {
+    session.begin(Mode::Write);
+    session.write_fresh(BLOCK, &vec![byte; LEN]).unwrap();
+    stored();
+    let ticket = session.commit().unwrap();
+    session.wait_durable(ticket).unwrap();
+}
+
+/// The first byte of the block that differs.
+fn differing(session: &mut impl Session, byte: u8) -> Option<usize> {
+    let mut bytes = vec![0; LEN];
+    loop {
+        session.begin(Mode::Read);
+        match session.read_bytes(BLOCK, &mut bytes).and_then(|()| session.commit()) {
+            Err(Error::Conflict) => session.abort(),
+            ended => {
+                ended.unwrap();
+                return bytes.iter().position(|found| *found != byte);
+            }
+        }
+    }
+}
+
+/// A transaction's body stores between the comparison of a page with the file and the drop of its copy, if the engine
+/// lets it.
+#[test]
+fn no_store_of_fresh_memory_is_lost() {
+    fn run<E: Engine<AnyMemory>>() {
+        let (file, step) =
+            (Arc::new(Reference::new(BYTES, Domain::Media)), Arc::new(AtomicU32::new(0)));
+        let its_step = step.clone();
+        file.while_giving_back(move || {
+            if its_step.compare_exchange(0, COMPARED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                let begun = Instant::now();
+                while its_step.load(Ordering::SeqCst) != STORED && begun.elapsed() < PATIENCE {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let memory = Arc::new(AnyMemory::new(file));
+        let log = SMALLEST + E::beside_log(BYTES);
+        E::format(&memory, 0..log);
+        let engine = E::start(memory, 0..log).expect("an empty log");
+        let mut session = engine.session().expect("a session");
+        store_block(&mut session, 1, || {});
+        std::thread::scope(|scope| {
+            scope.spawn(|| engine.give_back().expect("no failure"));
+            while step.load(Ordering::SeqCst) != COMPARED {
+                std::thread::yield_now();
+            }
+            store_block(&mut session, 2, || step.store(STORED, Ordering::SeqCst));
+        });
+        let lost = differing(&mut session, 2);
+        assert!(lost.is_none(), "{} has lost the store of byte {lost:?}", E::NAME);
+    }
+    on_each_engine!(crash_consistent run::<AnyMemory>());
+}
