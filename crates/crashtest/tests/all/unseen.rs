@@ -5,8 +5,8 @@
 
 use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::runner::find;
-use perdura_crashtest::subjects::POLICIES;
-use perdura_crashtest::{Budget, Case, Failure, Points, Watcher};
+use perdura_crashtest::subjects::{POLICIES, SUBJECTS, Sps};
+use perdura_crashtest::{Budget, Case, CcStm, Failure, On, Points, Runner, Watcher};
 use perdura_engine::planted::{self, Bug};
 use perdura_memory::Domain;
 use std::sync::atomic::Ordering;
@@ -41,13 +41,21 @@ const HUNT: Hunt = Hunt {
 };
 
 impl Hunt {
+    fn runner(&self) -> Box<dyn Runner> {
+        match self.subject {
+            SMALL => Box::new(On::<CcStm, _>::new(Sps { entries: 8 })),
+            named => find(self.engine, named).unwrap(),
+        }
+    }
+
     /// Goes through this many seeds: returns the first failure, and the seeds before it.
     fn seeds(&self, seeds: u64) -> (u64, u64, Option<Box<Failure>>) {
-        let (runner, watcher) = (find(self.engine, self.subject).unwrap(), Watcher::default());
+        let (runner, watcher) = (self.runner(), Watcher::default());
         let images = || watcher.images.load(Ordering::Relaxed);
         for seed in 1..=seeds {
             let policy = POLICIES[seed as usize % POLICIES.len()].parse().unwrap();
             let operations = self.operations.unwrap_or(usual_operations(seed, runner.skips()));
+            let operations = operations.min(runner.most_operations());
             let Hunt { cores, domain, points, .. } = *self;
             let points = Points::Random(points);
             let answers = self.answers.map(|answers| answers.parse().unwrap());
@@ -145,6 +153,41 @@ fn numbered_out_of_turn() {
 fn captured_before_its_record_is_durable() {
     let hunt = Hunt { engine: "ccstm", domain: Domain::Media, answers: CHECKPOINTS, ..HUNT };
     hunt.finds(Bug::CapturedTooEarly, &[SET, READ, "damaged"]);
+}
+
+/// One line of an array: reading all of it is done before a commit goes on.
+const SMALL: &str = "small sps";
+
+/// A reading transaction's ticket does not cover what it has seen.
+#[test]
+fn unlocked_before_it_counts_as_committed() {
+    let (subject, answers) = (SMALL, Some("3/4,reads=2"));
+    let (domain, points, operations) = (Domain::Media, 100, Some(10));
+    let hunt = Hunt { engine: "ccstm", subject, domain, answers, points, operations, ..HUNT };
+    hunt.finds(Bug::UnlockedBeforeCommitted, &[SET, LOST]);
+}
+
+/// Copies of pages are given back while a transaction's body stores in place.
+#[test]
+fn fresh_memory_is_stored_while_pages_are_given_back() {
+    let hunt = Hunt { engine: "ccstm", subject: "blocks", domain: Domain::Media, ..HUNT };
+    hunt.finds(Bug::FreshUnannounced, &[SET, READ, "not durable", "damaged"]);
+}
+
+/// On a file, with copies of pages given back and cores preempted. More with `PERDURA_HUNT_SEEDS`.
+#[test]
+fn nothing_is_lost_on_a_file() {
+    let (mut all, seeds) = (0, number("PERDURA_HUNT_SEEDS", 1));
+    for subject in SUBJECTS {
+        for (engine, cores) in [("ccstm", 3), ("redo", 3), ("ccstm", 1), ("redo", 1)] {
+            let hunt = Hunt { engine, subject, cores, domain: Domain::Media, points: 10, ..HUNT };
+            let (_, images, failure) = hunt.seeds(seeds);
+            println!("{engine} {subject} on {cores}: {images} images");
+            assert!(failure.is_none(), "{}", failure.expect("one"));
+            all += images;
+        }
+    }
+    println!("{all} images");
 }
 
 #[test]

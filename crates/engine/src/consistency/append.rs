@@ -101,7 +101,11 @@ impl Writer {
         make_room: &mut impl FnMut(&mut Counters) -> Result<()>,
     ) -> Result<()> {
         self.leave_segment(core);
-        let segment = self.take_segment(core, needed, make_room)?;
+        // Room for sums that turned out not to change may have been reserved in segments of its own.
+        let segment = match self.reserved.pop() {
+            Some(reserved) => reserved,
+            None => self.take_segment(core, needed, make_room)?,
+        };
         self.segment = Some(segment);
         self.tail = core.geometry.segment(segment);
         Ok(())
