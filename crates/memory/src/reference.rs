@@ -37,7 +37,7 @@ const THREAD: usize = 0;
 const SLICE: u64 = 16;
 
 /// What [`Reference::while_giving_back`] runs.
-type Meanwhile = Box<dyn Fn() + Send + Sync>;
+type Meanwhile = Box<dyn Fn(&[u64]) + Send + Sync>;
 
 /// A call site for the image to note; nothing asks for it here.
 fn no_site() -> Site {
@@ -107,11 +107,11 @@ impl Reference {
     }
 
     /// Calls `run` in each [`give_back`](Memory::give_back), between the comparison of pages with the file and the drop
-    /// of their copies: what it stores there is lost, as another thread's stores are natively.
+    /// of their copies, with the numbers of these pages: what is stored to them there is lost, as natively.
     ///
     /// # Panics
     /// If it was called before.
-    pub fn while_giving_back(&self, run: impl Fn() + Send + Sync + 'static) {
+    pub fn while_giving_back(&self, run: impl Fn(&[u64]) + Send + Sync + 'static) {
         assert!(self.meanwhile.set(Box::new(run)).is_ok(), "one thing is run meanwhile");
     }
 
@@ -360,7 +360,7 @@ unsafe impl Memory for Reference {
         };
         let same: Vec<u64> = run.filter(|page| self.state().is_as_in_file(*page)).collect();
         if let Some(run) = self.meanwhile.get().filter(|_| !same.is_empty()) {
-            run();
+            run(&same);
         }
         same.into_iter().for_each(|page| self.state().drop_copy(page));
         true

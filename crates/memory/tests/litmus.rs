@@ -490,7 +490,7 @@ fn a_store_while_a_copy_is_given_back_is_lost() {
     for races in [false, true] {
         let memory = Arc::new(Reference::new(2 * PAGE, Domain::Media));
         let its = Arc::downgrade(&memory);
-        memory.while_giving_back(move || {
+        memory.while_giving_back(move |_| {
             if races && let Some(memory) = its.upgrade() {
                 memory.store(X, 2);
             }

@@ -2,7 +2,7 @@
 
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{Engine, Error, Mode, Session, on_each_engine};
-use perdura_memory::{AnyMemory, Domain, Reference};
+use perdura_memory::{AnyMemory, Domain, PAGE, Reference};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -12,11 +12,19 @@ const BYTES: u64 = 2 << 20;
 const BLOCK: u64 = 1 << 20;
 const LEN: usize = 192 << 10;
 
-/// The steps of the two threads: pages have been compared with the file; the block has been stored.
+/// The steps of the two threads: pages have been compared with the file; the block has been stored; copies have been
+/// dropped.
 const COMPARED: u32 = 1;
 const STORED: u32 = 2;
-/// How long the thread that gives back waits for a store which must not come.
-const PATIENCE: Duration = Duration::from_millis(50);
+const DROPPED: u32 = 3;
+
+/// Waits for the other thread's step, but not for ever: the engine may make this thread the other one's obstacle.
+fn wait_for(step: &AtomicU32, reached: u32) {
+    let begun = Instant::now();
+    while step.load(Ordering::SeqCst) < reached && begun.elapsed() < Duration::from_millis(30) {
+        std::thread::yield_now();
+    }
+}
 
 fn store_block(session: &mut impl Session, byte: u8, stored: impl FnOnce()) {
     session.begin(Mode::Write);
@@ -49,12 +57,10 @@ fn no_store_of_fresh_memory_is_lost() {
         let (file, step) =
             (Arc::new(Reference::new(BYTES, Domain::Media)), Arc::new(AtomicU32::new(0)));
         let its_step = step.clone();
-        file.while_giving_back(move || {
-            if its_step.compare_exchange(0, COMPARED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                let begun = Instant::now();
-                while its_step.load(Ordering::SeqCst) != STORED && begun.elapsed() < PATIENCE {
-                    std::thread::yield_now();
-                }
+        file.while_giving_back(move |pages| {
+            if pages.contains(&(BLOCK / PAGE)) && its_step.load(Ordering::SeqCst) == 0 {
+                its_step.store(COMPARED, Ordering::SeqCst);
+                wait_for(&its_step, STORED);
             }
         });
         let memory = Arc::new(AnyMemory::new(file));
@@ -64,11 +70,17 @@ fn no_store_of_fresh_memory_is_lost() {
         let mut session = engine.session().expect("a session");
         store_block(&mut session, 1, || {});
         std::thread::scope(|scope| {
-            scope.spawn(|| engine.give_back().expect("no failure"));
-            while step.load(Ordering::SeqCst) != COMPARED {
+            scope.spawn(|| {
+                engine.give_back().expect("no failure");
+                step.fetch_max(DROPPED, Ordering::SeqCst);
+            });
+            while step.load(Ordering::SeqCst) < COMPARED {
                 std::thread::yield_now();
             }
-            store_block(&mut session, 2, || step.store(STORED, Ordering::SeqCst));
+            store_block(&mut session, 2, || {
+                step.fetch_max(STORED, Ordering::SeqCst);
+                wait_for(&step, DROPPED);
+            });
         });
         let lost = differing(&mut session, 2);
         assert!(lost.is_none(), "{} has lost the store of byte {lost:?}", E::NAME);
