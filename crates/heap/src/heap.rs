@@ -198,7 +198,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<HeapSession<M, E>> {
-        self.check_outside()?;
+        self.check_owner()?;
         Ok(HeapSession {
             session: self.engine.session()?,
             local: Local::new(&self.shared.space),
@@ -297,10 +297,12 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
 
     /// Checks that this process may use the heap, and that the calling thread is in no transaction on it.
     fn check_outside(&self) -> Result<()> {
-        if self.memory.is_forked() {
-            return Err(Error::Forked);
-        }
+        self.check_owner()?;
         inside::check_outside(self.watched)
+    }
+
+    fn check_owner(&self) -> Result<()> {
+        if self.memory.is_forked() { Err(Error::Forked) } else { Ok(()) }
     }
 
     /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays marked as in use. **Must not

@@ -276,10 +276,12 @@ unsafe impl Memory for Mapped {
     }
 
     fn look(&self) -> io::Result<()> {
-        if self.owner.is_intact() && !self.is_read_only() && self.draft().is_none() {
-            if let Some(what) = self.place.problem(self.file()) {
-                self.set_lost(what);
-            }
+        if self.owner.is_intact()
+            && !self.is_read_only()
+            && self.draft().is_none()
+            && let Some(what) = self.place.problem(self.file())
+        {
+            self.set_lost(what);
         }
         self.check_fence()
     }
