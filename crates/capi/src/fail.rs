@@ -59,6 +59,7 @@ fn code_of(error: &Error) -> i32 {
         Error::WrongType { .. } => PERDURA_ERR_TYPE,
         Error::Misuse { .. } => PERDURA_ERR_OFFSET,
         Error::Nested => PERDURA_ERR_TX_OPEN,
+        Error::Forked => PERDURA_ERR_FORKED,
         Error::NotSafe { .. } => PERDURA_ERR_UNSUPPORTED,
         Error::Io(_) => PERDURA_ERR_IO,
         _ => PERDURA_ERR_OTHER,
@@ -101,7 +102,9 @@ impl From<MapError> for Fail {
             MapError::NotAFile { .. } | MapError::TooShort { .. } => PERDURA_ERR_NOT_A_POOL,
             MapError::Permission(_) | MapError::ReadOnly(_) => PERDURA_ERR_PERMISSION,
             MapError::Locked(_) => PERDURA_ERR_IN_USE,
-            MapError::NoSpace { .. } | MapError::NoAddressSpace { .. } => PERDURA_ERR_FULL,
+            MapError::NoSpace { .. } | MapError::NoAddressSpace { .. } | MapError::Holes { .. } => {
+                PERDURA_ERR_FULL
+            }
             MapError::Domain { .. } => PERDURA_ERR_UNSUPPORTED,
             MapError::Io { .. } => PERDURA_ERR_IO,
             _ => PERDURA_ERR_OTHER,

@@ -45,6 +45,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| eprintln!("error: {}", failure::own_fault(info))));
+    // Without it, a file that is cut short ends the process silently.
+    let _ = perdura::report_sigbus();
     let arguments = commands::Arguments::parse();
     let ended = std::panic::catch_unwind(|| commands::run(arguments));
     match ended {

@@ -1,5 +1,6 @@
 //! What can go wrong inside a transaction.
 
+use perdura_memory::mapped::Unusable;
 use perdura_memory::{Domain, HardwareAbort};
 use std::{fmt, io};
 
@@ -38,6 +39,9 @@ pub enum Error {
         "this thread has a transaction open on the pool, for which the call would wait for ever: commit or abort it first, or use it"
     )]
     Nested,
+    /// The process was forked after it had opened the pool, and this is the child: the pool is the parent's.
+    #[error("{}", Unusable::Forked)]
+    Forked,
     /// The engine could not keep its promises on such a memory.
     #[error(
         "the engine {engine} is not crash-sync-safe on the domain {domain}: {why}; take another engine, or a memory whose caches outlive a power cut"
@@ -122,11 +126,30 @@ pub enum Error {
     /// An argument that no pool could accept.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The durable medium failed. Nothing more is acknowledged on this pool.
-    #[error(
-        "writing to the pool's medium failed ({0}); nothing after the last acknowledged transaction is sure to be there: check the medium, then reopen the pool"
-    )]
-    Io(#[from] io::Error),
+    /// The durable medium failed, or the pool's file was deleted, replaced, moved or cut short. Nothing more is
+    /// acknowledged on this pool.
+    #[error("{}", of_medium(.0))]
+    Io(#[source] io::Error),
+}
+
+/// The text of [`Error::Io`].
+fn of_medium(error: &io::Error) -> String {
+    if let Some(why) = Unusable::of(error) {
+        return why.to_string();
+    }
+    format!(
+        "writing to the pool's medium failed ({error}); nothing after the last acknowledged transaction is sure to be \
+         there: check the medium, then reopen the pool"
+    )
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        match Unusable::of(&error) {
+            Some(Unusable::Forked) => Error::Forked,
+            _ => Error::Io(error),
+        }
+    }
 }
 
 /// What a text about a named root begins with.
@@ -188,6 +211,7 @@ impl Error {
             Error::Misuse { .. }
                 | Error::WrongType { .. }
                 | Error::Nested
+                | Error::Forked
                 | Error::NotSafe { .. }
                 | Error::Invalid(_)
                 | Error::ReadOnly

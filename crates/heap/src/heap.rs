@@ -198,12 +198,14 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// `Sessions` when there are too many.
     pub fn session(&self) -> Result<HeapSession<M, E>> {
+        self.check_owner()?;
         Ok(HeapSession {
             session: self.engine.session()?,
             local: Local::new(&self.shared.space),
             engine: self.engine.clone(),
             shared: self.shared.clone(),
             private: self.memory.domain() == Domain::Media,
+            memory: self.memory.clone(),
             watched: self.watched,
             place: OwnerThread::default(),
         })
@@ -247,7 +249,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// `Io` when the medium failed; on a pool, `Nested` inside a transaction of the calling thread.
     pub fn checkpoint(&self) -> Result<()> {
-        inside::check_outside(self.watched)?;
+        self.check_outside()?;
         self.engine.checkpoint()?;
         self.shared.space.reclaim(self.engine.reclaimable());
         Ok(())
@@ -260,7 +262,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint); `Sessions` when there are too many.
     pub fn empty_log(&self) -> Result<Counters> {
-        inside::check_outside(self.watched)?;
+        self.check_outside()?;
         let mut session = self.engine.session()?;
         session.checkpoint()?;
         Ok(*session.counters())
@@ -272,14 +274,35 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn flush_due(&self) -> Result<()> {
-        inside::check_outside(self.watched)?;
+        self.check_outside()?;
         self.engine.flush_due()
     }
 
     /// Changes the engine's run-time settings. **Must not be called inside a transaction of the calling thread, for
     /// which it would wait forever.**
     pub fn tune(&self, tuning: &Tuning) {
+        if self.memory.is_forked() {
+            return;
+        }
         self.engine.tune(tuning);
+    }
+
+    /// Looks whether the memory's durable image is still where it was opened: see [`Memory::look`].
+    ///
+    /// # Errors
+    /// `Io` if it is not, or when the medium has failed; nothing is committed any more then.
+    pub fn look(&self) -> Result<()> {
+        Ok(self.memory.look()?)
+    }
+
+    /// Checks that this process may use the heap, and that the calling thread is in no transaction on it.
+    fn check_outside(&self) -> Result<()> {
+        self.check_owner()?;
+        inside::check_outside(self.watched)
+    }
+
+    fn check_owner(&self) -> Result<()> {
+        if self.memory.is_forked() { Err(Error::Forked) } else { Ok(()) }
     }
 
     /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays marked as in use. **Must not
@@ -301,18 +324,23 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         if superblock.state == State::Open {
             superblock.state = State::Closed;
             superblock.write(&*self.memory);
-            self.memory.check_fence()?;
         }
-        Ok(())
+        // Nothing was closed that is not there any more.
+        self.look()
     }
 }
 
 impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
     fn drop(&mut self) {
+        // What is in a forked child's memory may be locked for ever.
+        if self.memory.is_forked() {
+            return;
+        }
         // After a failure, also one that `close` has returned already, the pool stays marked as in use.
         if self.shared.superblock().state == State::Open
             && !std::thread::panicking()
             && inside::check_outside(self.watched).is_ok()
+            && self.memory.look().is_ok()
             && self.engine.checkpoint().is_ok()
             && Arc::strong_count(&self.shared) == 1
         {
@@ -436,6 +464,7 @@ pub struct HeapSession<M: Memory, E: Engine<M>> {
     shared: Arc<SharedState>,
     /// Whether the memory keeps copies of pages that were stored to, to be given back now and then.
     private: bool,
+    memory: Arc<M>,
     /// The heap's: see there.
     watched: u64,
     /// The thread that uses the transaction begun by a call.
@@ -517,11 +546,18 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
         commit: impl Fn(&mut E::Session) -> Result<Ticket>,
     ) -> Result<(R, Ticket)> {
+        // Before it waits for others, who are not there in a forked child.
+        if self.memory.is_forked() {
+            return Err(Error::Forked);
+        }
         let mut conflicts = 0;
         loop {
             match self.run_once((mode, conflicts), &mut body, &commit) {
-                Err(Error::Conflict) if E::Session::CONFLICTS => conflicts += 1,
-                other => return other,
+                Err(Error::Conflict) if E::Session::CONFLICTS && !self.memory.is_forked() => {
+                    conflicts += 1;
+                }
+                Err(error) => return Err(self.forked_or(error)),
+                done => return done,
             }
         }
     }
@@ -565,8 +601,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
     ) -> Result<Ticket> {
         if let Err(incomplete) = self.local.savepoints.check_complete() {
-            self.session.abort();
-            self.local.aborted(&self.shared.space);
+            drop(Running { session: self, finished: false });
             return Err(incomplete);
         }
         let wrote = self.private && self.session.mode() == Mode::Write;
@@ -583,10 +618,18 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 Ok(ticket)
             }
             Err(error) => {
-                self.local.aborted(&self.shared.space);
+                if !self.memory.is_forked() {
+                    self.local.aborted(&self.shared.space);
+                }
                 Err(error)
             }
         }
+    }
+
+    /// The error of a transaction: in a process forked inside it, the memory's bounds are no reason.
+    #[cold]
+    fn forked_or(&self, error: Error) -> Error {
+        if self.memory.is_forked() { Error::Forked } else { error }
     }
 
     /// Makes a checkpoint, so that space in limbo can be reused.
@@ -625,6 +668,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// # Errors
     /// `Io` when the medium failed; on a pool, `Nested` inside a transaction of the calling thread.
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        if self.memory.is_forked() {
+            return Err(Error::Forked);
+        }
         self.place.check_others(self.watched)?;
         self.session.wait_durable(ticket)
     }
@@ -648,6 +694,10 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
 impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
     fn drop(&mut self) {
         self.place.end();
+        // What is in a forked child's memory may be locked for ever.
+        if self.memory.is_forked() {
+            return;
+        }
         self.local.end(&self.shared.space);
         *self.shared.counters() += *self.session.counters();
     }
@@ -660,10 +710,13 @@ struct Running<'a, M: Memory, E: Engine<M>> {
 }
 
 impl<M: Memory, E: Engine<M>> Running<'_, M, E> {
+    /// In a forked child that is left to the parent, whose threads may have locked what they share for ever here.
     #[cold]
     fn roll_back(&mut self) {
-        self.session.session.abort();
-        self.session.local.aborted(&self.session.shared.space);
+        if !self.session.memory.is_forked() {
+            self.session.session.abort();
+            self.session.local.aborted(&self.session.shared.space);
+        }
         self.session.place.end();
     }
 }

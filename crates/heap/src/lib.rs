@@ -63,6 +63,7 @@ pub use perdura_engine::{
     SkippingRedoEngine, SkippingUndoEngine, StmEngine, Ticket, Tuning, UndoEngine, Volatile,
     on_each_engine,
 };
+pub use perdura_memory::mapped::report_sigbus;
 pub use perdura_memory::{Domain, Gather, MapError, Mapped, Memory, Survives};
 pub use persist::Persist;
 pub use pool::{Compaction, Durable, EngineKind, Handle, Options, Pool, Transaction, Visitor};

@@ -1,8 +1,8 @@
 //! Pools: heaps in files, with the engine chosen at run time.
 
+mod background;
 mod durable;
 mod explicit;
-mod flusher;
 mod guard;
 mod rehearsal;
 
@@ -13,9 +13,9 @@ use crate::heap::{AnySession, Format, Heap, Opening, log_area};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, Superblock};
 use crate::tx::Tx;
+use background::Background;
 pub use durable::Durable;
 use durable::Waiter;
-use flusher::Flusher;
 pub use guard::Transaction;
 use perdura_engine::{Counters, Engine, Error, Mode, Recovery, Result, Ticket, Tuning, Volatile};
 use perdura_memory::mapped::record::Recorder;
@@ -146,6 +146,10 @@ impl Options {
     }
 
     /// Opens a pool, recovering it if it was not closed. If several try at once, one succeeds.
+    ///
+    /// The pool is this process's: in a child forked from it later, every use is an [`Error::Forked`], and does nothing
+    /// to the pool. While such a child lives, unless it runs another program, the pool is in use, also when this
+    /// process has closed it.
     ///
     /// # Errors
     /// See [`OpenError`]. The pool has not been written to then.
@@ -362,7 +366,7 @@ pub trait Visitor {
 /// A heap, after the threads that work on it: dropped in this order.
 struct OpenPool {
     waiter: OnceLock<Waiter>,
-    flusher: Option<Flusher>,
+    background: Option<Background>,
     inner: EngineHeap,
 }
 
@@ -406,12 +410,12 @@ pub struct Pool {
 
 impl Pool {
     fn new(path: &Path, mut inner: EngineHeap, tuning: &Tuning) -> Self {
-        let flusher = each!(&mut inner, heap => {
+        let background = each!(&mut inner, heap => {
             heap.watch();
             heap.tune(tuning);
-            Flusher::of(heap.engine())
+            Background::of(heap.engine(), heap.memory())
         });
-        let opened = OpenPool { waiter: OnceLock::new(), flusher, inner };
+        let opened = OpenPool { waiter: OnceLock::new(), background, inner };
         Pool { inner: Arc::new(opened), path: Arc::new(path.to_owned()) }
     }
 
@@ -460,7 +464,8 @@ impl Pool {
             return Ok(started);
         }
         // If several threads start one at the same time, all but one end theirs.
-        let started = Waiter::start(each!(&self.inner.inner, heap => heap.session()?.erased()))?;
+        let session = each!(&self.inner.inner, heap => heap.session()?.erased());
+        let started = Waiter::start(session, self.memory_arc())?;
         Ok(waiter.get_or_init(|| started))
     }
 
@@ -482,6 +487,17 @@ impl Pool {
     /// The memory.
     pub fn memory(&self) -> &Mapped {
         each!(&self.inner.inner, heap => heap.memory())
+    }
+
+    fn memory_arc(&self) -> Arc<Mapped> {
+        each!(&self.inner.inner, heap => heap.memory().clone())
+    }
+
+    /// Why nothing can be committed any more, if that is so: the pool's medium has failed, or its file was deleted,
+    /// replaced, moved or cut short (looked for now, and by a thread of the pool five times a second), or this process
+    /// was forked since it opened the pool.
+    pub fn failure(&self) -> Option<Error> {
+        each!(&self.inner.inner, heap => heap.look().err())
     }
 
     /// What recovery did when it was opened.
@@ -542,8 +558,8 @@ impl Pool {
     pub fn close(self) -> Result<()> {
         self.checkpoint()?;
         match Arc::try_unwrap(self.inner) {
-            Ok(OpenPool { waiter, flusher, inner }) => {
-                drop((waiter, flusher));
+            Ok(OpenPool { waiter, background, inner }) => {
+                drop((waiter, background));
                 each!(inner, heap => heap.close())
             }
             Err(_) => Ok(()),

@@ -131,6 +131,18 @@ unsafe impl Memory for AnyMemory {
         self.inner.check_fence()
     }
 
+    fn is_usable(&self) -> bool {
+        self.inner.is_usable()
+    }
+
+    fn is_forked(&self) -> bool {
+        self.inner.is_forked()
+    }
+
+    fn look(&self) -> io::Result<()> {
+        self.inner.look()
+    }
+
     fn give_back_due(&self) -> bool {
         self.inner.give_back_due()
     }

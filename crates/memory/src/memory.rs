@@ -25,7 +25,7 @@ pub(crate) const LAST_LEVEL_CACHE: u64 = 32 << 20;
 ///
 /// # Safety
 /// An implementation keeps the contract above, and its unchecked methods are sound for every offset that
-/// [`contains`](Memory::contains) accepts. `len` never shrinks.
+/// [`contains`](Memory::contains) accepts. `len` never shrinks, except to 0 in a forked child.
 pub unsafe trait Memory: Send + Sync {
     /// The persistence domain.
     fn domain(&self) -> Domain;
@@ -118,6 +118,30 @@ pub unsafe trait Memory: Send + Sync {
     /// The failure of the sync.
     fn check_fence(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Whether [`check_fence`](Memory::check_fence) does not already fail for another reason than a failed fence: the
+    /// process was forked since the memory was opened, or its file was lost. Costs a load; engines ask before a commit
+    /// stores anything.
+    #[inline(always)]
+    fn is_usable(&self) -> bool {
+        true
+    }
+
+    /// Whether this process is a forked child of the one that opened the memory, whose it is: nothing can be done with
+    /// it here, and it has no bytes.
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        false
+    }
+
+    /// Looks whether the durable image is still where it was when the memory was opened. If it is not, this and every
+    /// later [`check_fence`](Memory::check_fence) fail: nothing more may be acknowledged. To be called now and then.
+    ///
+    /// # Errors
+    /// As [`check_fence`](Memory::check_fence).
+    fn look(&self) -> io::Result<()> {
+        self.check_fence()
     }
 
     /// Whether so much ordinary memory is held in addition to the durable image that [`give_back`](Memory::give_back)
@@ -343,7 +367,12 @@ fn word_fits<M: Memory + ?Sized>(memory: &M, at: u64) -> bool {
 #[cold]
 #[track_caller]
 pub(crate) fn out_of_bounds(at: u64, len: u64, end: u64) -> ! {
-    panic!("access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {end:#x} bytes")
+    // A file's memory has no bytes in a forked child.
+    let forked =
+        if end == 0 { ", in a process that may have been forked since it was opened" } else { "" };
+    panic!(
+        "access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {end:#x} bytes{forked}"
+    )
 }
 
 /// The native back-off: spin, then yield, then sleep.

@@ -104,6 +104,20 @@ unsafe impl<M: Memory> Memory for Noting<M> {
         self.inner.check_fence()
     }
 
+    #[inline(always)]
+    fn is_usable(&self) -> bool {
+        self.inner.is_usable()
+    }
+
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        self.inner.is_forked()
+    }
+
+    fn look(&self) -> io::Result<()> {
+        self.inner.look()
+    }
+
     fn pause(&self, turn: u32) {
         self.inner.pause(turn);
     }

@@ -95,6 +95,24 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     #[inline(always)]
     fn fence(&self) {}
 
+    fn check_fence(&self) -> io::Result<()> {
+        self.0.check_fence()
+    }
+
+    #[inline(always)]
+    fn is_usable(&self) -> bool {
+        self.0.is_usable()
+    }
+
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        self.0.is_forked()
+    }
+
+    fn look(&self) -> io::Result<()> {
+        self.0.look()
+    }
+
     #[track_caller]
     fn pause(&self, turn: u32) {
         self.0.pause(turn);

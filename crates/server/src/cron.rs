@@ -46,6 +46,7 @@ impl Cron {
     }
 
     fn work<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
+        session.check()?;
         let started = Instant::now();
         self.last = Some(started);
         self.busy = false;

@@ -48,6 +48,8 @@ pub fn serve<E: From<ServeError>>(
     server: Server,
     ready: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
+    // A file that is cut short ends the process in any case; it is to say why.
+    perdura::report_sigbus().map_err(ServeError::from)?;
     let ends = [SIGTERM, SIGINT, SIGHUP];
     let ends = ends.into_iter().filter(|&signal| signal != SIGHUP || !signals::is_ignored(SIGHUP));
     let mut signals = Signals::new(ends).map_err(ServeError::from)?;

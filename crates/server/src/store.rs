@@ -52,6 +52,11 @@ pub(crate) trait Session: Send {
     /// Gives some of the pool's free space back to the file system, if much is free. Whether it did.
     fn release(&mut self) -> Result<bool>;
 
+    /// Checks that the pool's file is still what was opened, and its medium has not failed.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// What it has counted so far.
     fn counters(&self) -> Counters;
 
@@ -139,6 +144,10 @@ impl Session for Handle {
 
     fn release(&mut self) -> Result<bool> {
         self.pool().release_some().map(|bytes| bytes > 0)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.pool().failure().map_or(Ok(()), Err)
     }
 
     fn counters(&self) -> Counters {

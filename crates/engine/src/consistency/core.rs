@@ -161,6 +161,11 @@ impl<M: Memory> Core<M> {
         self.broken.store(true, Ordering::Relaxed);
     }
 
+    /// Checks that the memory is this process's, and its file not lost. A failed medium shows at the next fence.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        if self.memory.is_usable() { Ok(()) } else { Ok(self.memory.check_fence()?) }
+    }
+
     /// Runs `body`; if it panics, nothing is committed any more. The lock is held.
     fn unless_cut_short<R>(&self, body: impl FnOnce() -> R) -> R {
         let mut attempt = Attempt { failed: &self.broken, finished: false };

@@ -131,6 +131,7 @@ where
     }
 
     fn checkpoint(&self) -> Result<()> {
+        self.check_usable()?;
         self.lock.writing(&*self.memory, |_right| {
             self.check_whole()?;
             let mut attempt = Attempt { failed: &self.broken, finished: false };
@@ -156,6 +157,12 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Unlogged<M, C, S> {
             return Err(spoilt());
         }
         if self.broken.load(Ordering::Relaxed) { Err(cut_short()) } else { Ok(()) }
+    }
+
+    /// Checks that the memory is this process's, and its file not lost.
+    #[inline]
+    fn check_usable(&self) -> Result<()> {
+        if self.memory.is_usable() { Ok(()) } else { Ok(self.memory.check_fence()?) }
     }
 }
 
@@ -364,11 +371,14 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Access for UnloggedSession<M, 
         if at < self.summed {
             return self.write_summed(at, value);
         }
+        // Bounds are checked again here: after a fork inside the transaction the memory has no bytes.
         if C::KEEPS_OLD_WORDS {
-            let before = self.engine.memory.load(at);
+            let before = self.engine.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
             self.keep(at, before);
-        } else {
+        } else if self.engine.memory.contains(at, WORD) {
             self.stored += 1;
+        } else {
+            return Err(Error::outside(at));
         }
         self.engine.memory.store(at, value);
         self.note_dirty(at, WORD);
@@ -441,6 +451,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
     }
 
     fn rollback_to(&mut self, mark: Mark) {
+        if self.engine.memory.is_forked() {
+            // The parent rolls back what it has stored.
+            return self.undone();
+        }
         if !C::KEEPS_OLD_WORDS && self.stored > mark.0 {
             self.engine.spoilt.store(true, Ordering::Relaxed);
         }
@@ -473,7 +487,8 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
         if self.seat.mode().is_none() {
             return Err(Error::Invalid("a commit outside of a transaction"));
         }
-        if let Err(error) = self.engine.check_whole() {
+        let usable = if self.wrote { self.engine.check_usable() } else { Ok(()) };
+        if let Err(error) = usable.and_then(|()| self.engine.check_whole()) {
             self.roll_back();
             return Err(error);
         }
@@ -518,6 +533,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
 
 impl<M: Memory, C: Unlogging, S: Synchronisation> Drop for UnloggedSession<M, C, S> {
     fn drop(&mut self) {
+        // In a forked child the transaction is the parent's.
+        if self.engine.memory.is_forked() {
+            return;
+        }
         self.roll_back();
     }
 }

@@ -12,6 +12,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// Returns when the group with this number is durable.
     pub(super) fn wait(&mut self, number: u64) -> Result<()> {
         let allowed = self.allowed();
+        self.engine.core.check_usable()?;
         let Logged { core, lock } = &*self.engine;
         let (seat, writer) = (&mut self.seat, &mut self.writer);
         let is_durable = || core.durable() >= number;

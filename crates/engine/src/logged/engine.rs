@@ -106,6 +106,7 @@ where
         if !C::Groups::NEEDS_FLUSHER {
             return Ok(());
         }
+        self.core.check_usable()?;
         self.lock.writing(&*self.core.memory, |right| C::Groups::flush_due(&self.core, right))
     }
 
@@ -133,6 +134,7 @@ where
 
     fn checkpoint(&self) -> Result<()> {
         let (Logged { core, lock }, mut counters) = (self, Counters::default());
+        core.check_usable()?;
         let mut result = self.write_down_joined(|right| {
             let mut writer = Writer::new(&*core.memory, core.geometry.segment_bytes);
             let closed = C::Groups::close(core, right, &mut writer, u64::MAX);

@@ -163,6 +163,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             self.finish();
             return Ok(seen);
         }
+        if !self.engine.core.memory.is_usable() {
+            return self.unusable();
+        }
         let ending = Ending { session: self };
         let result = match ending.session.add_sums() {
             Ok(()) => {
@@ -226,6 +229,14 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Ends the transaction: the memory is another process's, or its file is lost.
+    #[cold]
+    fn unusable(&mut self) -> Result<Ticket> {
+        self.finish();
+        self.engine.core.memory.check_fence()?;
+        Err(cut_short())
     }
 
     #[cold]
@@ -498,6 +509,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         if self.allowed() == Some(Mode::Read) {
             return Ok(());
         }
+        self.engine.core.check_usable()?;
         self.looked = NOTHING;
         let Buffered { engine, seat, writer, .. } = self;
         match seat.writing() {
@@ -522,6 +534,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Buffered<M, C, S> {
     fn drop(&mut self) {
+        // In a forked child others may have locked what they share for ever.
+        if self.engine.core.memory.is_forked() {
+            return;
+        }
         self.finish();
         self.writer.leave_segment(&self.engine.core);
     }

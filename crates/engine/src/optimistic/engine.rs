@@ -125,6 +125,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     /// `Io` when the medium failed.
     pub(super) fn empty(&self, counters: &mut Counters) -> Result<u64> {
         let memory = &*self.core.memory;
+        self.core.check_usable()?;
         self.core.alone(|| {
             if let Some(group) = &self.group {
                 return self.empty_in_turn(group, counters);

@@ -376,6 +376,10 @@ where
 
 impl<M: Memory, C: Durability, S> Drop for OptimisticSession<M, C, S> {
     fn drop(&mut self) {
+        // In a forked child others may have locked what they share for ever.
+        if self.engine.core.memory.is_forked() {
+            return;
+        }
         self.finish();
         self.writer.leave_segment(&self.engine.core);
     }

@@ -2,12 +2,15 @@
 //! [`Handle`](crate::Handle), keeps track of whether one is running.
 
 use super::{HeapSession, HeapTx, Running};
-use perdura_engine::{Engine, Mode, Result, Session, Ticket};
+use perdura_engine::{Engine, Error, Mode, Result, Session, Ticket};
 use perdura_memory::Memory;
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// Begins a transaction; none is running.
     pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
+        if self.memory.is_forked() {
+            return Err(Error::Forked);
+        }
         self.place.begin(self.watched)?;
         // The caller cannot be re-run.
         self.session.begin_unfailing(mode);
@@ -27,7 +30,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             body(&mut HeapTx::new(session, local, shared, &reclaimable))
         };
         running.finished = true;
-        result
+        drop(running);
+        result.map_err(|error| self.forked_or(error))
     }
 
     /// Commits the running transaction logically.
@@ -56,7 +60,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     ) -> Result<Ticket> {
         // Whether or not the commit succeeds, the transaction is over.
         self.place.end();
-        self.commit_by(commit)
+        self.commit_by(commit).map_err(|error| self.forked_or(error))
     }
 
     /// Rolls the running transaction back.

@@ -27,6 +27,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn release_some(&self) -> Result<u64> {
+        self.check_owner()?;
         let (space, begun) = (&self.shared.space, &self.shared.releasing);
         if !self.releases() {
             return Ok(0);
@@ -63,6 +64,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     pub fn release_all(&self) -> Result<u64> {
+        self.check_owner()?;
         let mut released = 0;
         if self.releases() {
             self.checkpoint()?;

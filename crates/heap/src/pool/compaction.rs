@@ -5,12 +5,16 @@
 
 use super::{EngineHeap, Handle, Pool};
 use perdura_engine::Result;
+use perdura_memory::Memory as _;
 
 impl Pool {
     /// Begins to empty pages that are mostly free, if that makes at least `least` pages free. Moving the objects in
     /// them is left to programs that know the pointers to them: see [`Tx::is_sparse`](crate::Tx::is_sparse). `None` if
     /// it is not worth it, or if a compaction is under way.
     pub fn compact(&self, least: u64) -> Option<Compaction> {
+        if self.memory().is_forked() {
+            return None;
+        }
         let pages = each!(&self.inner.inner, heap => heap.space().start_emptying(least));
         (pages > 0).then(|| Compaction { pool: self.clone(), pages })
     }
@@ -71,6 +75,9 @@ impl Compaction {
 
 impl Drop for Compaction {
     fn drop(&mut self) {
+        if self.pool.memory().is_forked() {
+            return;
+        }
         each!(&self.pool.inner.inner, heap => heap.space().stop_emptying());
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::heap::AnySession;
 use perdura_engine::{Error, Result, Ticket};
+use perdura_memory::{Mapped, Memory as _};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -88,12 +89,13 @@ struct WaitQueue {
 /// The thread; it has ended when this is dropped.
 pub(super) struct Waiter {
     queue: Arc<WaitQueue>,
+    memory: Arc<Mapped>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Waiter {
     /// Starts it, with a session of its own.
-    pub(super) fn start(mut session: AnySession) -> Result<Self> {
+    pub(super) fn start(mut session: AnySession, memory: Arc<Mapped>) -> Result<Self> {
         let queue = Arc::new(WaitQueue::default());
         let own = queue.clone();
         let wait = move || {
@@ -107,11 +109,14 @@ impl Waiter {
         let thread = thread.map_err(|error| {
             Error::Aborted(format!("no thread can be started to wait for commits: {error}"))
         })?;
-        Ok(Waiter { queue, thread: Some(thread) })
+        Ok(Waiter { queue, memory, thread: Some(thread) })
     }
 
     /// A future for the commit with this ticket.
     pub(super) fn durable(&self, ticket: Ticket) -> Durable {
+        if self.memory.is_forked() {
+            return Durable::failed(Error::Forked);
+        }
         let promise = Promise::new(ticket);
         lock(&self.queue.asked).promises.push(promise.clone());
         self.queue.changed.notify_one();
@@ -135,6 +140,10 @@ impl WaitQueue {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
+        if self.memory.is_forked() {
+            // The thread runs in the parent.
+            return std::mem::forget(self.thread.take());
+        }
         lock(&self.queue.asked).stop = true;
         self.queue.changed.notify_one();
         if let Some(thread) = self.thread.take() {

@@ -103,6 +103,38 @@ fn a_full_disk() {
     }
 }
 
+/// A sparse copy of a pool, on a disk that is full: it can be looked at, and is refused when it is opened; touching a
+/// hole would be a signal.
+fn look_at_sparse(disk: &Path, bytes: &[u8], filler: &Path) {
+    let sparse = disk.join("copy");
+    let file = fs::File::create(&sparse).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    for (page, words) in bytes.chunks(4096).enumerate() {
+        if words.iter().any(|byte| *byte != 0) {
+            std::os::unix::fs::FileExt::write_all_at(&file, words, page as u64 * 4096).unwrap();
+        }
+    }
+    drop(file);
+    let used = fs::metadata(filler).unwrap().len();
+    let more = fs::OpenOptions::new().append(true).open(filler).unwrap();
+    while std::io::Write::write_all(&mut &more, &[1; 4096]).is_ok() {}
+    let source = perdura::source::Source::open(&sparse).unwrap();
+    let check = source.check(&|_, _, _| Ok(false));
+    // The test allocates what no root owns.
+    let is_leak = |problem: &String| problem.contains("leaked");
+    assert!(check.problems.iter().all(is_leak), "{:?}", check.problems);
+    let looked = perdura_memory::Mapped::open_read_only(&sparse).unwrap();
+    let sum: u64 = (0..perdura::Memory::len(&looked))
+        .step_by(8)
+        .fold(0, |sum, at| sum.wrapping_add(perdura::Memory::load(&looked, at)));
+    let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    assert_eq!(sum, words.fold(0, u64::wrapping_add));
+    drop((source, looked));
+    says(&refused(&sparse), &["no space for a file of"]);
+    more.set_len(used).unwrap();
+    fs::remove_file(&sparse).unwrap();
+}
+
 /// Does something only in the child of the test above.
 #[test]
 fn on_a_small_disk() {
@@ -139,6 +171,7 @@ fn on_a_small_disk() {
         drop(file);
         let error = perdura_memory::Mapped::open(&sparse, Default::default()).err();
         says(&error.expect("it opened"), &["no space for a file of"]);
+        look_at_sparse(&disk, &bytes, &filler);
         let mut names: Vec<_> =
             fs::read_dir(&disk).unwrap().map(|one| one.unwrap().file_name()).collect();
         names.sort();

@@ -25,3 +25,4 @@ mod sums;
 mod traps;
 mod unclean;
 mod untyped;
+mod vanished;

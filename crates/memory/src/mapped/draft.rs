@@ -22,11 +22,13 @@ use std::path::{Path, PathBuf};
 /// The most bytes of a pool's name that the temporary name keeps: file systems allow no names longer than 255.
 const LONGEST_KEPT: usize = 200;
 
-/// A temporary name of a file. Dropped before the file is published, it deletes the file.
+/// A temporary name of a file. Dropped before the file is published, it deletes the file, but not in a forked child.
 pub(super) struct Draft {
     temporary: PathBuf,
     path: PathBuf,
     published: bool,
+    /// The process that creates it.
+    creator: u32,
     /// Holds the lock until the name is gone.
     _file: File,
 }
@@ -71,7 +73,9 @@ impl Draft {
                     source,
                 })?;
                 let path = path.to_path_buf();
-                return Ok((Draft { temporary, path, published: false, _file: again }, file));
+                let creator = std::process::id();
+                let draft = Draft { temporary, path, published: false, creator, _file: again };
+                return Ok((draft, file));
             }
         }
     }
@@ -105,7 +109,8 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.published {
+        // A forked child leaves its parent's file alone.
+        if !self.published && self.creator == std::process::id() {
             remove(&self.temporary);
         }
     }

@@ -34,7 +34,7 @@ pub enum MapError {
     #[error("{}: the file system is read-only; mount it writable, or only inspect the pool", .0.display())]
     ReadOnly(PathBuf),
     /// Another open pool holds the lock, in this process or in another.
-    #[error("{}: the pool is in use; close it where it is open (one process at a time may open it, once)", .0.display())]
+    #[error("{}: the pool is in use; close it where it is open (one process at a time may open it, once; one that was forked from a process that had it open keeps it in use until it ends, or runs another program)", .0.display())]
     Locked(PathBuf),
     /// The file cannot hold a pool.
     #[error("{}: {len} bytes are too few for a pool (at least {need}); is it the right file, and was it copied whole?", path.display())]
@@ -53,6 +53,14 @@ pub enum MapError {
         path: PathBuf,
         /// Bytes that the file was to have.
         need: u64,
+    },
+    /// The file has too many holes to be looked at on its file system, where a load from a hole takes space.
+    #[error("{}: the file was copied sparsely, with {holes} holes, too many to look at it where it is; copy it again without holes (`cp --sparse=never`)", path.display())]
+    Holes {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// How many there are.
+        holes: usize,
     },
     /// The address space cannot hold the pool's limit.
     #[error("{}: cannot reserve {limit} bytes of address space; lower the pool's limit, or raise `ulimit -v`", path.display())]
@@ -127,11 +135,43 @@ impl From<MapError> for io::Error {
             MapError::ReadOnly(_) => io::ErrorKind::ReadOnlyFilesystem,
             MapError::Locked(_) => io::ErrorKind::ResourceBusy,
             MapError::NoSpace { .. } => io::ErrorKind::StorageFull,
-            MapError::NoAddressSpace { .. } => io::ErrorKind::OutOfMemory,
+            MapError::Holes { .. } | MapError::NoAddressSpace { .. } => io::ErrorKind::OutOfMemory,
             MapError::NotAFile { .. } | MapError::TooShort { .. } => io::ErrorKind::InvalidInput,
             MapError::Domain { .. } => io::ErrorKind::Unsupported,
             MapError::Io { source, .. } => source.kind(),
         };
         io::Error::new(kind, error)
+    }
+}
+
+/// Why a pool that is open can be used no longer, in this process or at all. The inner error of an [`io::Error`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// The process is a forked child of the one that opened the pool.
+    #[error(
+        "the pool was opened before this process was forked, and is the parent's: nothing was done with it here; use it in \
+         the parent, or fork first and open the pool later"
+    )]
+    Forked,
+    /// The pool's file was deleted, replaced, moved or cut short.
+    #[error("the pool's file {0}; nothing is committed any more")]
+    Lost(String),
+}
+
+impl Unusable {
+    /// The reason in an error of the operating system's kind, if it has one.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl From<Unusable> for io::Error {
+    fn from(why: Unusable) -> Self {
+        let kind = match why {
+            Unusable::Forked => io::ErrorKind::PermissionDenied,
+            Unusable::Lost(_) => io::ErrorKind::NotFound,
+        };
+        io::Error::new(kind, why)
     }
 }

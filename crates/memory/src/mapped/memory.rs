@@ -1,6 +1,6 @@
 //! The `Memory` trait on a mapped file: every load is a plain load, whatever the domain.
 
-use super::{Backing, Mapped, WriteBackMode, file, flush};
+use super::{Backing, Mapped, Unusable, WriteBackMode, file, flush};
 use crate::memory::{back_off, out_of_bounds};
 use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
 use std::fs::File;
@@ -38,6 +38,32 @@ impl Mapped {
             }
         };
         !recorded && self.backing == Backing::Block && !self.keeps_space.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// In a forked child.
+    pub(super) fn check_owner(&self) -> io::Result<()> {
+        if self.owner.is_forked() { Err(Unusable::Forked.into()) } else { Ok(()) }
+    }
+
+    /// Why nothing can be made durable any more; `failure` is what a sync said, if one has failed.
+    #[cold]
+    fn unusable(&self, failure: Option<io::Error>) -> io::Result<()> {
+        self.check_owner()?;
+        // A sync fails if the file is lost, and its words are about media.
+        if let Some(what) = self.place.damage(self.file()) {
+            self.set_lost(what);
+        }
+        match (self.lost.get(), failure) {
+            (Some(what), _) => Err(Unusable::Lost(what.clone()).into()),
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn set_lost(&self, what: String) {
+        self.lost.get_or_init(|| what);
+        self.owner.set_lost();
     }
 
     fn check_pages(&self, pages: &Range<u64>) {
@@ -80,7 +106,7 @@ unsafe impl Memory for Mapped {
 
     #[inline(always)]
     fn len(&self) -> u64 {
-        self.len.load(Ordering::Acquire)
+        self.owner.len()
     }
 
     fn limit(&self) -> u64 {
@@ -92,6 +118,7 @@ unsafe impl Memory for Mapped {
     }
 
     fn grow(&self, len: u64) -> io::Result<()> {
+        self.check_owner()?;
         let _one_at_a_time = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.len();
         if len <= old {
@@ -110,6 +137,10 @@ unsafe impl Memory for Mapped {
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
         }
         let len = len.next_multiple_of(PAGE);
+        if let Some(what) = self.place.damage(self.file()) {
+            self.set_lost(what);
+            return self.unusable(None);
+        }
         // Bytes beyond the old end may be stale; truncate, so that the extension reads as zero.
         rustix::fs::ftruncate(self.file(), old)?;
         file::extend(self.file(), old, len).map_err(|errno| {
@@ -127,7 +158,8 @@ unsafe impl Memory for Mapped {
         unsafe { copy::copy_in(self.at(old), &[0; PAGE as usize][..(from - old) as usize]) };
         // SAFETY: beyond `len`, so that no thread accesses it; within the limit.
         unsafe { self.reservation.map(self.file().as_fd(), from, len, self.sharing)? };
-        self.len.store(len, Ordering::Release);
+        self.place.grown(len);
+        self.owner.set_len(len);
         Ok(())
     }
 
@@ -215,16 +247,43 @@ unsafe impl Memory for Mapped {
         match &self.mode {
             // Also where caches persist: non-temporal stores are not in them yet.
             WriteBackMode::Lines(..) | WriteBackMode::Stores(_) => flush::fence(),
-            WriteBackMode::Media(media) => media.fence(),
-            WriteBackMode::ReadOnly(_) | WriteBackMode::Unflushed(_) => {}
+            WriteBackMode::Media(media) if !self.owner.is_forked() => media.fence(),
+            WriteBackMode::Media(_) | WriteBackMode::ReadOnly(_) | WriteBackMode::Unflushed(_) => {}
         }
     }
 
+    #[inline]
     fn check_fence(&self) -> io::Result<()> {
+        if !self.owner.is_intact() {
+            return self.unusable(None);
+        }
         match &self.mode {
-            WriteBackMode::Media(media) => media.check(),
+            WriteBackMode::Media(media) => {
+                media.check().or_else(|failure| self.unusable(Some(failure)))
+            }
             _ => Ok(()),
         }
+    }
+
+    #[inline(always)]
+    fn is_usable(&self) -> bool {
+        self.owner.is_intact()
+    }
+
+    #[inline(always)]
+    fn is_forked(&self) -> bool {
+        self.owner.is_forked()
+    }
+
+    fn look(&self) -> io::Result<()> {
+        if self.owner.is_intact()
+            && !self.is_read_only()
+            && self.draft().is_none()
+            && let Some(what) = self.place.problem(self.file())
+        {
+            self.set_lost(what);
+        }
+        self.check_fence()
     }
 
     fn give_back_due(&self) -> bool {
@@ -236,12 +295,16 @@ unsafe impl Memory for Mapped {
 
     fn give_back(&self) -> bool {
         let WriteBackMode::Media(media) = &self.mode else { return false };
+        if self.owner.is_forked() {
+            return false;
+        }
         let _same_length = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: this mode maps its file privately, from the base on up to its length.
         unsafe { media.give_back(self.base, self.len(), self.file()) }
     }
 
     fn release(&self, pages: Range<u64>) -> io::Result<bool> {
+        self.check_owner()?;
         self.check_pages(&pages);
         if !self.releases() {
             return Ok(false);
@@ -262,6 +325,7 @@ unsafe impl Memory for Mapped {
     }
 
     fn secure(&self, pages: Range<u64>) -> io::Result<()> {
+        self.check_owner()?;
         self.check_pages(&pages);
         if self.is_read_only() {
             return Ok(());

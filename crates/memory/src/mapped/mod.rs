@@ -5,15 +5,20 @@
 //!   and growth maps more of the file over them.
 //! - Every mapped byte has space in the file, so that a full disk is an error of [`grow`](crate::Memory::grow) and
 //!   never a signal. The exceptions, pages that were [released](crate::Memory::release) and ranges left out when the
-//!   file was opened, are [secured](crate::Memory::secure) before they are stored to.
+//!   file was opened, are [secured](crate::Memory::secure) before they are stored to. A file that is only looked at gets
+//!   no space: where a load from a hole would take some, ordinary memory is mapped over the hole.
 //! - One open pool per file: the file is locked, also against this same process.
 //! - A new file has its name when it is whole, and not before.
+//! - Only the process that opened the pool uses it: in a forked child it has no bytes, its file is not touched, and
+//!   every check of a fence fails.
 //!
-//! It relies on no other program changing the file meanwhile; a file cut short by another program ends this one with
-//! SIGBUS.
+//! It relies on no other program changing the file's contents meanwhile. That the file is deleted, replaced, moved or cut
+//! short is noticed by each sync on `Media`, and by [`look`](crate::Memory::look); then nothing is acknowledged any more.
+//! An access to a part that was cut off ends this program with SIGBUS: see [`report_sigbus`].
 //!
 //! Reading order: this file, `memory` (the trait), `media` (block devices), then `backing`, `flush`, `file`, `locked`,
-//! `draft` (files being created), `reserve`; `record` for crash tests.
+//! `draft` (files being created), `reserve`, `owner` (forks), `place` (where the file is), `sigbus`; `record` for crash
+//! tests.
 
 mod backing;
 mod draft;
@@ -21,21 +26,29 @@ mod error;
 mod features;
 mod file;
 pub(crate) mod flush;
+#[doc(hidden)]
+pub mod forking;
 mod locked;
 mod media;
 mod memory;
+mod owner;
+mod place;
 pub mod record;
 mod reserve;
+mod sigbus;
 
 pub use backing::Backing;
-pub use error::MapError;
+pub use error::{MapError, Unusable};
 pub use features::Features;
 pub use flush::Flush;
 pub use locked::LockedFile;
+pub use sigbus::report_sigbus;
 
 use crate::{Domain, LINE, Memory, PAGE, Survives, line_of};
 use draft::Draft;
 use media::Media;
+use owner::OwnerPage;
+use place::Place;
 use record::{PoolFile, Record, Recorder};
 use reserve::{Reservation, Sharing};
 use rustix::io::Errno;
@@ -44,12 +57,15 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// No file is longer, and no address wider.
 const MOST_BYTES: u64 = 1 << 62;
+
+/// The most holes of a file that memory is mapped over: the operating system limits the number of mappings.
+const MOST_HOLES: usize = 16 << 10;
 
 /// How a pool is mapped.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +89,11 @@ pub struct Mapped {
     draft: Mutex<Option<Draft>>,
     reservation: Reservation,
     base: *mut u8,
-    len: AtomicU64,
+    /// The length, and whether this process may use the pool.
+    owner: OwnerPage,
+    place: Arc<Place>,
+    /// What has happened to the file, once that is known.
+    lost: OnceLock<String>,
     limit: u64,
     mode: WriteBackMode,
     domain: Domain,
@@ -154,7 +174,7 @@ impl Mapped {
     /// then.
     pub fn publish(&self) -> Result<(), MapError> {
         let Some(draft) = self.draft().take() else { return Ok(()) };
-        self.sync_all().map_err(|source| MapError::Io {
+        self.check_owner().and_then(|()| self.sync_all()).map_err(|source| MapError::Io {
             path: draft.path().to_path_buf(),
             doing: "sync the file",
             source,
@@ -195,11 +215,16 @@ impl Mapped {
         let domain = backing.default_domain(features.flush);
         let reservation = reserve(path, len)?;
         map_file(path, &reservation, &file, len, Sharing::Private)?;
+        if backing != Backing::Block {
+            cover_holes(path, &reservation, &file, len)?;
+        }
         Ok(Mapped {
             draft: Mutex::default(),
             base: reservation.base(),
+            owner: own(path, &reservation, len)?,
             reservation,
-            len: AtomicU64::new(len),
+            place: Arc::new(Place::of(path, &file, len)),
+            lost: OnceLock::new(),
             limit: len,
             mode: WriteBackMode::ReadOnly(file),
             domain,
@@ -252,18 +277,22 @@ impl Mapped {
                 source,
             })?;
         }
+        let place = Arc::new(Place::of(path, &file, len));
         let mode = match domain {
             Domain::Transient => WriteBackMode::Lines(features.flush, file),
             Domain::Persistent | Domain::Process => WriteBackMode::Stores(file),
             Domain::Media => {
-                WriteBackMode::Media(Box::new(Media::new(PoolFile { file, recorder })))
+                let place = place.clone();
+                WriteBackMode::Media(Box::new(Media::new(PoolFile { file, recorder, place })))
             }
         };
         Ok(Mapped {
             draft: Mutex::default(),
             base: reservation.base(),
+            owner: own(path, &reservation, len)?,
             reservation,
-            len: AtomicU64::new(len),
+            place,
+            lost: OnceLock::new(),
             limit,
             mode,
             domain,
@@ -352,6 +381,7 @@ impl Mapped {
         if bytes == 0 {
             return Ok(());
         }
+        self.check_owner()?;
         // No line kept for the range may reach the file after the zeros.
         self.fence();
         let keep = matches!(self.mode, WriteBackMode::Media(_));
@@ -403,4 +433,30 @@ fn map_file(
     // SAFETY: there are no references into a new reservation; the limit covers `len`.
     unsafe { reservation.map(file.as_fd(), 0, len.next_multiple_of(PAGE), sharing) }
         .map_err(|errno| MapError::from_errno(path, "map the file", errno))
+}
+
+/// Has nothing of the file's holes loaded from the file, where that would take space of its file system, of which there
+/// may be none: that would be a signal.
+fn cover_holes(
+    path: &Path,
+    reservation: &Reservation,
+    file: &File,
+    len: u64,
+) -> Result<(), MapError> {
+    let holes = file::holes(file, len)
+        .map_err(|errno| MapError::from_errno(path, "look for its holes", errno))?;
+    if holes.len() > MOST_HOLES {
+        return Err(MapError::Holes { path: path.to_path_buf(), holes: holes.len() });
+    }
+    for hole in holes {
+        // SAFETY: there are no references into a new reservation; the hole is of whole pages below the limit.
+        unsafe { reservation.cover(hole.start, hole.end) }
+            .map_err(|errno| MapError::from_errno(path, "map memory over its holes", errno))?;
+    }
+    Ok(())
+}
+
+fn own(path: &Path, reservation: &Reservation, len: u64) -> Result<OwnerPage, MapError> {
+    OwnerPage::new(path, len, reservation.addresses())
+        .map_err(|errno| MapError::from_errno(path, "map a page beside it", errno))
 }

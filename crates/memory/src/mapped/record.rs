@@ -11,6 +11,7 @@
 
 use super::file;
 use super::media::Device;
+use super::place::Place;
 use rustix::process::{Signal, getpid, kill_process};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -136,6 +137,7 @@ impl Recorder {
 pub(super) struct PoolFile {
     pub(super) file: File,
     pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) place: Arc<Place>,
 }
 
 impl PoolFile {
@@ -155,9 +157,11 @@ impl Device for PoolFile {
 
     fn sync(&self) -> io::Result<()> {
         match &self.recorder {
-            Some(recorder) => recorder.around(|| file::sync(&self.file)),
-            None => file::sync(&self.file),
+            Some(recorder) => recorder.around(|| file::sync(&self.file))?,
+            None => file::sync(&self.file)?,
         }
+        // Nothing is durable in a file that is deleted, or cut short.
+        self.place.damage(&self.file).map_or(Ok(()), |what| Err(io::Error::other(what)))
     }
 }
 

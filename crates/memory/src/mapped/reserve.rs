@@ -3,6 +3,7 @@
 use rustix::io::{self, Errno};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
@@ -62,6 +63,26 @@ impl Reservation {
 
     pub(super) fn base(&self) -> *mut u8 {
         self.base
+    }
+
+    /// All addresses in it.
+    pub(super) fn addresses(&self) -> Range<usize> {
+        self.start.addr()..self.start.addr() + self.bytes
+    }
+
+    /// Maps zeroed memory of this process alone over `[from, to)`.
+    ///
+    /// # Safety
+    /// As [`map`](Self::map).
+    pub(super) unsafe fn cover(&self, from: u64, to: u64) -> io::Result<()> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the range is within this reservation, which is ours to map over.
+        unsafe {
+            let at = self.base.add(from as usize).cast();
+            mmap_anonymous(at, (to - from) as usize, access, flags)?;
+        }
+        Ok(())
     }
 
     /// Maps bytes `[from, to)` of `file` at the same distance from the base.

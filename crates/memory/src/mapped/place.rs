@@ -1,0 +1,102 @@
+//! Where a pool's file was found when it was opened, to notice that it is deleted, replaced, moved or cut short while the
+//! pool is open: what is acknowledged then would be lost, or would not be where it is looked for.
+
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, open, statat};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file's place.
+pub(super) struct Place {
+    /// The directory, which may be renamed, and the name in it; `None` if the file cannot be found by a name.
+    name: Option<(OwnedFd, OsString)>,
+    /// Whether the file had a name when it was opened.
+    was_linked: bool,
+    /// Bytes that the file has at least.
+    least: AtomicU64,
+}
+
+impl Place {
+    /// That of `file`, of at least `len` bytes, which is at `path`, or will be.
+    pub(super) fn of(path: &Path, file: &File, len: u64) -> Self {
+        Place {
+            name: find(path),
+            was_linked: fstat(file).is_ok_and(|stat| stat.st_nlink > 0),
+            least: AtomicU64::new(len),
+        }
+    }
+
+    /// The file has this many bytes now.
+    pub(super) fn grown(&self, len: u64) {
+        self.least.store(len, Ordering::Release);
+    }
+
+    /// What has happened to the file itself, in words: one call of the operating system.
+    pub(super) fn damage(&self, file: &File) -> Option<String> {
+        let least = self.least.load(Ordering::Acquire);
+        // A file that cannot be asked is not known to be lost.
+        let stat = fstat(file).ok()?;
+        if stat.st_nlink == 0 && self.was_linked {
+            let replaced = self.named().is_ok();
+            let what = if replaced { "replaced by another file" } else { "deleted" };
+            return Some(format!(
+                "was {what} while the pool was open: everything in the pool is lost when this process ends. \
+                 Until then it can be copied from /proc/{}/fd/{}",
+                std::process::id(),
+                file.as_raw_fd()
+            ));
+        }
+        let len = stat.st_size as u64;
+        (len < least).then(|| {
+            format!(
+                "was cut short while the pool was open, to {len} bytes of {least}: go back to a copy"
+            )
+        })
+    }
+
+    /// What has happened to the file or its name, in words.
+    pub(super) fn problem(&self, file: &File) -> Option<String> {
+        if let Some(damage) = self.damage(file) {
+            return Some(damage);
+        }
+        let own = fstat(file).ok()?;
+        let what = match self.named() {
+            Ok(found) if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) => return None,
+            Ok(_) => {
+                "lost its name to another file while the pool was open; it still has another name"
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => "was moved away while the pool was open",
+            // The directory may not be searched any more, for example.
+            Err(_) => return None,
+        };
+        self.was_linked.then(|| {
+            format!("{what}: everything acknowledged so far is in it; open the pool again where it is now")
+        })
+    }
+
+    /// What has the file's name.
+    fn named(&self) -> Result<Stat, Errno> {
+        let (directory, name) = self.name.as_ref().ok_or(Errno::ACCESS)?;
+        statat(directory, name, AtFlags::empty())
+    }
+}
+
+/// The directory and the name of a path, whose last part need not exist.
+fn find(path: &Path) -> Option<(OwnedFd, OsString)> {
+    let real = path.canonicalize().or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new(".")).canonicalize()?;
+            Ok(parent.join(path.file_name().ok_or(error)?))
+        }
+        _ => Err(error),
+    });
+    let real = real.ok()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(real.parent()?, flags, Mode::empty()).ok()?;
+    Some((directory, real.file_name()?.to_owned()))
+}
