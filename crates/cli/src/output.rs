@@ -45,3 +45,21 @@ pub(crate) fn table_of(header: Vec<String>, rows: impl IntoIterator<Item = Vec<S
     }
     table
 }
+
+/// Columns of text that nobody's terminal is expected to exceed.
+#[cfg(feature = "measure")]
+const NARROW: u16 = 100;
+
+/// A table of texts, wrapped so that it fits a terminal, and 100 columns elsewhere.
+#[cfg(feature = "measure")]
+pub(crate) fn narrow<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header).add_rows(rows);
+    let terminal = terminal_size::terminal_size_of(std::io::stdout());
+    let width = terminal.map_or(NARROW, |(terminal_size::Width(width), _)| width);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    table
+}

@@ -15,12 +15,15 @@ pub struct Watcher {
     pub points: AtomicU64,
     /// Set to stop early.
     pub stop: AtomicBool,
+    /// It stops once so many images are checked; 0: never.
+    pub images_max: u64,
 }
 
 impl Watcher {
     /// Whether it should stop.
     pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        let enough = || self.images.load(Ordering::Relaxed) >= self.images_max;
+        self.stop.load(Ordering::Relaxed) || self.images_max > 0 && enough()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Report;
 use super::calibrate::Calibration;
 use super::compare::Comparison;
-use super::experiment::Experiment;
+use super::experiment::{Experiment, Paper};
 use super::findings::Figure;
 use super::kind::Kind;
 use super::plan::{Part, Place, Plan, Setting};
@@ -14,7 +14,7 @@ use super::served::BaselineOutcome;
 use super::work::Work;
 use crate::failure::Outcome;
 use crate::named::Database;
-use crate::output::{print, table, table_of};
+use crate::output::{narrow, print, table, table_of};
 use crate::quantity::{plural, show_count};
 use crate::tpcc;
 
@@ -27,15 +27,15 @@ pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
         } else {
             format!("; not all engines or mechanisms are here: {}", missing.join(", "))
         };
+        let Paper { title, figure, what, .. } = &experiment.paper;
         [
             experiment.name.clone(),
-            experiment.paper.title.clone(),
-            experiment.paper.figure.clone(),
-            format!("{}{awaits}", experiment.paper.what),
+            format!("{figure}: {what}{awaits}"),
             format!("{} min", experiment.minutes),
+            title.clone(),
         ]
     });
-    print(table(["experiment", "paper", "there", "what it shows", "takes about"], rows))
+    print(narrow(["experiment", "what it shows", "takes about", "paper"], rows))
 }
 
 /// The method for figures of this kind.

@@ -1,7 +1,10 @@
 //! `perdura crash` finds planted bugs, and reports nothing without them.
 
 use crate::common::{arg, command, fail, run, succeed, text};
-use perdura::EngineKind;
+use perdura::{Domain, EngineKind};
+use perdura_crashtest::case::start_name;
+use perdura_crashtest::subjects::{POLICIES, SUBJECTS};
+use perdura_crashtest::{Budget, STARTS};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -52,6 +55,34 @@ fn a_seed_is_a_report() {
     let with = |seed| counts(json(&[&arguments[..], &["--seed", seed]].concat()));
     assert_eq!(with("7"), with("7"));
     assert_ne!(with("7")["total"], with("8")["total"]);
+}
+
+/// The threads end the crash points that they are at, and no more.
+#[test]
+fn as_many_images_as_asked_for() {
+    for wanted in [1, 500] {
+        let arguments = ["crash", "--images", &wanted.to_string(), "--threads", "2", "--json"];
+        let report: Value = serde_json::from_str(&succeed(&arguments)).expect("JSON");
+        let images = report["total"]["images"].as_u64().expect("a number");
+        let most = wanted + 2 * Budget::default().images;
+        assert!((wanted..=most).contains(&images), "{images} images");
+        assert!(report["combinations_tried"].as_u64() < report["combinations"].as_u64());
+    }
+}
+
+/// The help names everything that can be chosen.
+#[test]
+fn help_is_complete() {
+    let help = succeed(&["crash", "--help"]);
+    let domains = [Domain::Transient, Domain::Persistent, Domain::Media].map(|it| it.to_string());
+    let starts = STARTS.map(|start| start_name(start).to_owned());
+    let engines = EngineKind::ALL.into_iter().filter(|kind| kind.is_crash_consistent());
+    let names = SUBJECTS.into_iter().chain(POLICIES).map(str::to_owned);
+    let names = names.chain(domains).chain(starts).chain(engines.map(|kind| kind.to_string()));
+    for name in names {
+        let separate = |c: char| !c.is_alphanumeric() && c != '-';
+        assert!(help.split(separate).any(|word| word == name), "{name} is not in the help");
+    }
 }
 
 #[test]

@@ -46,3 +46,28 @@ fn is_path(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     text.ends_with(".rs") && text.contains('/') && text.chars().all(plain)
 }
+
+/// docs/verification.md says how many models there are.
+#[test]
+fn models_are_counted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut count = 0;
+    for its in fs::read_dir(root.join("crates")).expect("the crates") {
+        let mut folders = vec![its.expect("an entry").path().join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.expect("an entry").path();
+                let name = path.file_name().expect("a name").to_str().expect("text");
+                if path.is_dir() {
+                    folders.push(path);
+                } else if name.ends_with("models.rs") {
+                    let text = fs::read_to_string(&path).expect("a source");
+                    count += text.lines().filter(|line| line.trim() == "#[test]").count();
+                }
+            }
+        }
+    }
+    let document = fs::read_to_string(root.join("docs/verification.md")).expect("the document");
+    assert!(count > 12, "{count} models");
+    assert!(document.contains(&format!("There are {count} models")), "there are {count}");
+}

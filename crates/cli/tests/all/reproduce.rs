@@ -65,6 +65,8 @@ fn they_are_listed() {
     for part in ["archapt-fig1 ", "archapt-fig10", "archapt-table1", "Figure 7", " min"] {
         assert!(list.contains(part), "{part} is missing in:\n{list}");
     }
+    let width = list.lines().map(|line| line.chars().count()).max();
+    assert!(width <= Some(100), "{width:?} columns");
 }
 
 #[test]

@@ -6,7 +6,6 @@ use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -156,8 +155,8 @@ unsafe impl Memory for Mapped {
         // SAFETY: that page is mapped to its end, no thread accesses it beyond `len`, and the file now reaches beyond
         // it.
         unsafe { copy::copy_in(self.at(old), &[0; PAGE as usize][..(from - old) as usize]) };
-        // SAFETY: beyond `len`, so that no thread accesses it; within the limit.
-        unsafe { self.reservation.map(self.file().as_fd(), from, len, self.sharing)? };
+        // SAFETY: whole pages within the limit.
+        unsafe { self.reservation.open_up(from, len)? };
         self.place.grown(len);
         self.owner.set_len(len);
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! What always holds in a [`Mapped`]:
 //! - The base never moves and the length never shrinks: addresses for the whole limit are reserved when it is opened,
-//!   and growth maps more of the file over them.
+//!   and growth makes more of the file accessible there.
 //! - Every mapped byte has space in the file, so that a full disk is an error of [`grow`](crate::Memory::grow) and
 //!   never a signal. The exceptions, pages that were [released](crate::Memory::release) and ranges left out when the
 //!   file was opened, are [secured](crate::Memory::secure) before they are stored to. A file that is only looked at gets
@@ -100,7 +100,6 @@ pub struct Mapped {
     survives: Survives,
     backing: Backing,
     features: Features,
-    sharing: Sharing,
     in_use: bool,
     growing: Mutex<()>,
     /// Whether the file system cannot take space back.
@@ -213,8 +212,7 @@ impl Mapped {
         let features = Features::detect();
         let backing = detect_backing(path, &file)?;
         let domain = backing.default_domain(features.flush);
-        let reservation = reserve(path, len)?;
-        map_file(path, &reservation, &file, len, Sharing::Private)?;
+        let reservation = reserve(path, &file, len, len, Sharing::Private)?;
         if backing != Backing::Block {
             cover_holes(path, &reservation, &file, len)?;
         }
@@ -231,7 +229,6 @@ impl Mapped {
             survives: Survives::Nothing,
             backing,
             features,
-            sharing: Sharing::Private,
             in_use,
             growing: Mutex::new(()),
             keeps_space: AtomicBool::new(false),
@@ -261,7 +258,6 @@ impl Mapped {
         }
         let survives = backing.survives(domain);
         let limit = options.limit.clamp(len, MOST_BYTES.max(len)).next_multiple_of(PAGE);
-        let reservation = reserve(path, limit)?;
         let sharing = match domain {
             Domain::Media => Sharing::Private,
             Domain::Transient | Domain::Persistent if matches!(backing, Backing::Dax { .. }) => {
@@ -269,7 +265,7 @@ impl Mapped {
             }
             _ => Sharing::Shared,
         };
-        map_file(path, &reservation, &file, len, sharing)?;
+        let reservation = reserve(path, &file, len, limit, sharing)?;
         if let Some(recorder) = &recorder {
             recorder.add(Record::Opened(len)).map_err(|source| MapError::Io {
                 path: path.to_owned(),
@@ -299,7 +295,6 @@ impl Mapped {
             survives,
             backing,
             features,
-            sharing,
             in_use: false,
             growing: Mutex::new(()),
             keeps_space: AtomicBool::new(false),
@@ -416,23 +411,24 @@ fn detect_backing(path: &Path, file: &File) -> Result<Backing, MapError> {
         .map_err(|errno| MapError::from_errno(path, "inspect its file system", errno))
 }
 
-fn reserve(path: &Path, limit: u64) -> Result<Reservation, MapError> {
-    Reservation::new(limit).map_err(|errno| match errno {
-        Errno::NOMEM => MapError::NoAddressSpace { path: path.to_path_buf(), limit },
-        errno => MapError::from_errno(path, "reserve address space", errno),
-    })
-}
-
-fn map_file(
+/// Maps `len` bytes of the file, where it may grow to `limit`.
+fn reserve(
     path: &Path,
-    reservation: &Reservation,
     file: &File,
     len: u64,
+    limit: u64,
     sharing: Sharing,
-) -> Result<(), MapError> {
-    // SAFETY: there are no references into a new reservation; the limit covers `len`.
-    unsafe { reservation.map(file.as_fd(), 0, len.next_multiple_of(PAGE), sharing) }
-        .map_err(|errno| MapError::from_errno(path, "map the file", errno))
+) -> Result<Reservation, MapError> {
+    let limit = limit.next_multiple_of(PAGE);
+    let reservation =
+        Reservation::new(file.as_fd(), limit, sharing).map_err(|errno| match errno {
+            Errno::NOMEM => MapError::NoAddressSpace { path: path.to_path_buf(), limit },
+            errno => MapError::from_errno(path, "map the file", errno),
+        })?;
+    // SAFETY: the limit covers `len`.
+    unsafe { reservation.open_up(0, len.next_multiple_of(PAGE)) }
+        .map_err(|errno| MapError::from_errno(path, "map the file", errno))?;
+    Ok(reservation)
 }
 
 /// Has nothing of the file's holes loaded from the file, where that would take space of its file system, of which there

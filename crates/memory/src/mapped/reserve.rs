@@ -1,7 +1,11 @@
 //! Address space: reserved once for all that a pool may grow to, so that its base never moves.
+//!
+//! The file is mapped once, over the whole reservation, and growth makes more of that mapping accessible. Mapped piece
+//! by piece, a pool that grew after it was created would end programs under valgrind: it merges adjacent mappings of a
+//! file, and if the file was renamed between them, as a new pool is, it fails when they are unmapped (3.19).
 
 use rustix::io::{self, Errno};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -47,18 +51,21 @@ unsafe impl Send for Reservation {}
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// Reserves `limit` bytes of addresses, inaccessible until mapped over.
-    pub(super) fn new(limit: u64) -> io::Result<Self> {
-        let bytes = usize::try_from(limit)
-            .ok()
-            .and_then(|limit| limit.checked_add(ALIGN))
-            .ok_or(Errno::NOMEM)?;
+    /// Reserves `limit` bytes of addresses for `file`, whose bytes are at their distance from the base. None of them
+    /// can be accessed until [`open_up`](Self::open_up) says so.
+    pub(super) fn new(file: BorrowedFd<'_>, limit: u64, sharing: Sharing) -> io::Result<Self> {
+        let limit = usize::try_from(limit).map_err(|_| Errno::NOMEM)?;
+        let bytes = limit.checked_add(ALIGN).ok_or(Errno::NOMEM)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
         let first = start.cast::<u8>();
         let base = first.wrapping_add(first.align_offset(ALIGN));
-        Ok(Reservation { start, bytes, base })
+        let reservation = Reservation { start, bytes, base };
+        let flags = sharing.flags() | MapFlags::FIXED;
+        // SAFETY: the range is within this reservation, which is ours to map over.
+        unsafe { mmap(base.cast(), limit, ProtFlags::empty(), flags, file, 0)? };
+        Ok(reservation)
     }
 
     pub(super) fn base(&self) -> *mut u8 {
@@ -73,7 +80,8 @@ impl Reservation {
     /// Maps zeroed memory of this process alone over `[from, to)`.
     ///
     /// # Safety
-    /// As [`map`](Self::map).
+    /// There are no references into that range; `from` and `to` are multiples of the page size, and `to` is within the
+    /// limit.
     pub(super) unsafe fn cover(&self, from: u64, to: u64) -> io::Result<()> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
@@ -85,29 +93,17 @@ impl Reservation {
         Ok(())
     }
 
-    /// Maps bytes `[from, to)` of `file` at the same distance from the base.
+    /// Makes bytes `[from, to)` of the file accessible.
     ///
     /// # Safety
-    /// There are no references into that range; `from` and `to` are multiples of the page size, and `to` is within the
-    /// limit.
-    pub(super) unsafe fn map(
-        &self,
-        file: BorrowedFd<'_>,
-        from: u64,
-        to: u64,
-        sharing: Sharing,
-    ) -> io::Result<()> {
+    /// `from` and `to` are multiples of the page size, and `to` is within the limit.
+    pub(super) unsafe fn open_up(&self, from: u64, to: u64) -> io::Result<()> {
         if from >= to {
             return Ok(());
         }
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = sharing.flags() | MapFlags::FIXED;
-        // SAFETY: the range is within this reservation, which is ours to map over.
-        unsafe {
-            let at = self.base.add(from as usize).cast();
-            mmap(at, (to - from) as usize, access, flags, file, from)?;
-        }
-        Ok(())
+        let access = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: the range is within this reservation.
+        unsafe { mprotect(self.base.add(from as usize).cast(), (to - from) as usize, access) }
     }
 }
 

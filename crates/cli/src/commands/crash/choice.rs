@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use perdura::EngineKind;
 use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::runner::{self, ENGINES};
-use perdura_crashtest::subjects::SUBJECTS;
+use perdura_crashtest::subjects::{POLICIES, SUBJECTS};
 use perdura_crashtest::{Case, Points, Runner, Start};
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, Schedule};
@@ -17,7 +17,16 @@ use std::str::FromStr;
 
 /// Crash points of a run, unless given.
 const POINTS: u64 = 100;
-const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
+
+/// The help of `--workload`.
+pub(super) fn structures() -> String {
+    format!("Structures: {}, or all", SUBJECTS.join(", "))
+}
+
+/// The help of `--policy`.
+pub(super) fn known_policies() -> String {
+    format!("Replacement policies of all caches: {}, or all", POLICIES.join(", "))
+}
 
 /// `--points`.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@ use super::choice::Cases;
 use super::show::{self, Explored};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
+use crate::quantity::show_count;
 use indicatif::{ProgressBar, ProgressStyle};
 use perdura_crashtest::{Case, Points, Report, Watcher, replay};
 use perdura_machine::{Event, Kind};
@@ -67,32 +68,32 @@ fn explore(
         Some(name) => Some(find_site(arguments, cases, name, progress)?),
         None => None,
     };
-    let once = arguments.images == 0 || arguments.points.0.is_replay();
-    let (watcher, next, start) = (Watcher::default(), AtomicU64::new(0), Instant::now());
-    let last = AtomicU64::new(0);
+    let goal = Goal::of(arguments, cases);
+    let watcher = Watcher { images_max: goal.images(), ..Watcher::default() };
+    let (next, last, start) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let cases_explored = AtomicU64::new(0);
     let reports = Mutex::new(vec![Report::default(); cases.runners.len()]);
     let failure = Mutex::new(None);
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
-        // Each combination once, whatever the number of images.
-        let all = if once { cases.cases.len() } else { cases.round };
-        let all_once = index >= all as u64;
-        let enough = once || watcher.images.load(Ordering::Relaxed) >= arguments.images;
-        if all_once && enough || watcher.is_stopped() {
+        if index >= goal.cases() || watcher.is_stopped() {
             return;
         }
         let (runner, case) = cases.number(index);
         let case = Case { omit, ..case };
         last.fetch_max(case.seed, Ordering::Relaxed);
         match cases.runners[runner].explore(&case, arguments.budget(), &watcher) {
-            Ok(report) => lock(&reports)[runner].add(&report),
+            Ok(report) => {
+                lock(&reports)[runner].add(&report);
+                cases_explored.fetch_add(1, Ordering::Relaxed);
+            }
             Err(found) => {
                 watcher.stop.store(true, Ordering::Relaxed);
                 lock(&failure).get_or_insert((runner, found));
             }
         }
     };
-    with_bar(if once { 0 } else { arguments.images }, &watcher, progress, || {
+    with_bar(goal, &watcher, &cases_explored, progress, || {
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(work);
@@ -104,6 +105,7 @@ fn explore(
         failure: failure.into_inner().unwrap_or_else(PoisonError::into_inner),
         seconds: start.elapsed().as_secs_f64(),
         last_seed: last.load(Ordering::Relaxed),
+        cases: cases_explored.into_inner(),
         ended_early: progress.is_stopped(),
     })
 }
@@ -143,12 +145,19 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Runs `work`, showing progress on a terminal, and ending it early on Ctrl-C.
-fn with_bar(total: u64, watcher: &Watcher, progress: &Progress, work: impl FnOnce()) {
-    let bar = if std::io::stderr().is_terminal() { bar(total) } else { ProgressBar::hidden() };
+fn with_bar(
+    goal: Goal,
+    watcher: &Watcher,
+    cases_explored: &AtomicU64,
+    progress: &Progress,
+    work: impl FnOnce(),
+) {
+    let bar = if std::io::stderr().is_terminal() { goal.bar() } else { ProgressBar::hidden() };
     let show = || {
-        let cuts = crate::quantity::show_count(watcher.points.load(Ordering::Relaxed));
-        bar.set_message(format!("{cuts} cuts, no failure"));
-        bar.set_position(watcher.images.load(Ordering::Relaxed));
+        let count = |count: &AtomicU64| show_count(count.load(Ordering::Relaxed));
+        let (images, cuts) = (count(&watcher.images), count(&watcher.points));
+        bar.set_message(format!("{images} images, {cuts} cuts, no failure"));
+        bar.set_position(goal.reached(watcher, cases_explored));
     };
     stopping(watcher, progress, show, work);
     bar.finish_and_clear();
@@ -177,15 +186,59 @@ pub(super) fn stopping<R>(
     })
 }
 
-fn bar(total: u64) -> ProgressBar {
-    let style = if total == 0 {
-        "{human_pos} images, {msg}, {elapsed}"
-    } else {
-        "[{bar:30}] {human_pos}/{human_len} images, {msg}, {per_sec}, {eta}"
-    };
-    let bar = ProgressBar::new(total);
-    match ProgressStyle::with_template(style) {
-        Ok(style) => bar.with_style(style.progress_chars("=> ")),
-        Err(_) => bar,
+/// When an exploration has done what was asked for.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// So many cases, whatever number of images they have.
+    Cases(u64),
+    /// So many images; the cases begin again with other seeds as often as needed.
+    Images(u64),
+}
+
+impl Goal {
+    fn of(arguments: &Arguments, cases: &Cases) -> Self {
+        match arguments.images {
+            _ if arguments.points.0.is_replay() => Goal::Cases(cases.cases.len() as u64),
+            Some(0) => Goal::Cases(cases.cases.len() as u64),
+            None => Goal::Cases(cases.round as u64),
+            Some(images) => Goal::Images(images),
+        }
+    }
+
+    /// Cases to begin at most.
+    fn cases(self) -> u64 {
+        match self {
+            Goal::Cases(cases) => cases,
+            Goal::Images(_) => u64::MAX,
+        }
+    }
+
+    /// Images after which to stop; 0: none.
+    fn images(self) -> u64 {
+        match self {
+            Goal::Cases(_) => 0,
+            Goal::Images(images) => images,
+        }
+    }
+
+    /// How much of it is done: never more than all of it, although threads end the crash points that they are at.
+    fn reached(self, watcher: &Watcher, cases_explored: &AtomicU64) -> u64 {
+        match self {
+            Goal::Cases(cases) => cases_explored.load(Ordering::Relaxed).min(cases),
+            Goal::Images(images) => watcher.images.load(Ordering::Relaxed).min(images),
+        }
+    }
+
+    fn bar(self) -> ProgressBar {
+        let (total, noun) = match self {
+            Goal::Cases(cases) => (cases, "cases"),
+            Goal::Images(images) => (images, "images"),
+        };
+        let style = format!("[{{bar:30}}] {{human_pos}}/{{human_len}} {noun}, {{msg}}, {{eta}}");
+        let bar = ProgressBar::new(total);
+        match ProgressStyle::with_template(&style) {
+            Ok(style) => bar.with_style(style.progress_chars("=> ")),
+            Err(_) => bar,
+        }
     }
 }

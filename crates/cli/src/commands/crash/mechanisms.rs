@@ -22,6 +22,8 @@ use std::thread;
 
 /// Step between the combinations of settings with which neighbouring structures begin: prime to their number.
 const STRIDE: usize = 7;
+/// Images checked of each mutant at most, unless given.
+const IMAGES_OF_A_MUTANT: u64 = 50_000;
 /// A second: no run has longer epochs.
 const LONGEST_EPOCH: u64 = 1_000_000;
 
@@ -149,8 +151,10 @@ pub(super) fn mutants(arguments: &Arguments, cases: &Cases, threads: usize) -> O
         if progress.is_stopped() {
             return;
         }
-        let count = if arguments.images == 0 { cases.cases.len() as u64 } else { u64::MAX };
-        let most = if arguments.images == 0 { u64::MAX } else { arguments.images };
+        let (count, most) = match arguments.images {
+            Some(0) => (cases.cases.len() as u64, u64::MAX),
+            images => (u64::MAX, images.unwrap_or(IMAGES_OF_A_MUTANT)),
+        };
         let numbered = (0..count).map(|number| cases.number(number));
         let of_it = numbered.map(|(runner, case)| (&*cases.runners[runner] as &dyn Runner, case));
         let of_it = of_it.filter(|(runner, _)| runner.mechanism() == Some(name));

@@ -39,8 +39,7 @@ pub(crate) struct Arguments {
     )]
     epoch_us: Vec<u64>,
 
-    /// Structures: sps, hash-map, ordered-map, churn, wide, ycsb-a, tpcc, bytes, large, pieces, or all
-    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    #[arg(long, help = choice::structures(), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     workload: Vec<String>,
 
     /// The simulated machine: a preset's name, or a TOML file. With small caches, lines leave
@@ -49,8 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     machine: Vec<String>,
 
-    /// Replacement policies of all caches: lru, tree-plru, bimodal, random, quad-age, or all
-    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    #[arg(long, help = choice::known_policies(), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     policy: Vec<String>,
 
     /// Where durability begins: transient, persistent, media (a file: processes die before the
@@ -99,10 +97,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = Budget::default().deaths_every)]
     deaths_every: u64,
 
-    /// Images to check at least, with more and more seeds, once each combination but of the policies,
-    /// which take turns, was there; 0: each case once
-    #[arg(long, value_name = "NUMBER", default_value = "50k", value_parser = quantity::count)]
-    images: u64,
+    /// Images to check, over the combinations in turn, with more and more seeds; default: each combination once, but
+    /// of the policies, which take turns; 0: each combination with each policy once; for --mutants of mechanisms,
+    /// images to check of each mutant at most, default 50k
+    #[arg(long, value_name = "NUMBER", value_parser = quantity::count)]
+    images: Option<u64>,
 
     /// The first seed: everything random follows from it
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]

@@ -19,6 +19,8 @@ pub(super) struct Explored {
     pub(super) seconds: f64,
     /// The last seed used.
     pub(super) last_seed: u64,
+    /// Number of cases begun and ended without a failure.
+    pub(super) cases: u64,
     /// Whether the user asked to stop before all was done.
     pub(super) ended_early: bool,
 }
@@ -86,6 +88,8 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
             "images_per_minute": all.images as f64 / explored.seconds * 60.0,
             "failures": 0,
             "ended_early": explored.ended_early,
+            "combinations": cases.round,
+            "combinations_tried": explored.cases.min(cases.round as u64),
             "total": counts(&all),
             "runs": rows,
             "call_sites": coverage,
@@ -124,19 +128,19 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
         arguments.seed,
         explored.last_seed,
     ))?;
-    output::print(verdict(arguments, cases, explored, all.images))
+    output::print(verdict(cases, explored, all.images))
 }
 
 /// The summary, and how to go on.
-fn verdict(arguments: &Arguments, cases: &Cases, explored: &Explored, images: u64) -> String {
+fn verdict(cases: &Cases, explored: &Explored, images: u64) -> String {
     let mut verdict = format!("verdict: no failure in {} images", show_count(images));
     if explored.ended_early {
         let next = explored.last_seed.saturating_add(1);
         verdict += &format!("; ended early: go on with --seed {next}");
-    } else if arguments.images > 0 && images > 2 * arguments.images {
-        let round = show_count(cases.round as u64);
+    } else if explored.cases < cases.round as u64 {
+        let [tried, all] = [explored.cases, cases.round as u64].map(show_count);
         verdict += &format!(
-            "; more than were asked for, since each of {round} combinations is tried once"
+            "; of {all} combinations {tried} were tried: without --images all of them are"
         );
     }
     verdict
