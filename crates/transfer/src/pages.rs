@@ -11,7 +11,7 @@ use perdura::alloc::layout::{Use, taken};
 use perdura::draft::Draft;
 use perdura::source::Source;
 use perdura::superblock::{CATALOGUE, State, Superblock};
-use perdura::{Memory, Options, Survives};
+use perdura::{Domain, Memory, Options, Survives};
 use perdura_memory::{MapError, Mapped, PAGE, Ram};
 use std::fs::File;
 use std::io;
@@ -43,13 +43,13 @@ pub fn copy_pages(
         limit,
         state: State::Formatting,
         engine: engine.to_string(),
-        requires: survives(&draft).map_err(|source| target.failed(source.into()))?,
+        requires: survives(&draft, target.domain).map_err(|source| target.failed(source.into()))?,
         ..old.clone()
     };
     write_header(&file, new)?;
     file.sync_all()?;
     drop(file);
-    let pool = Options::new().engine(engine).open(draft.temporary());
+    let pool = Options::new().engine(engine).domain(target.domain).open(draft.temporary());
     let pool = pool.map_err(|source| target.failed(source))?;
     pool.close()?;
     draft.publish(None)?;
@@ -57,9 +57,9 @@ pub fn copy_pages(
 }
 
 /// What transactions on the new pool outlive.
-fn survives(draft: &Draft) -> Result<Survives, MapError> {
+fn survives(draft: &Draft, domain: Option<Domain>) -> Result<Survives, MapError> {
     let found = Mapped::open_read_only(draft.temporary())?;
-    Ok(found.backing().survives(found.domain()))
+    Ok(found.backing().survives(domain.unwrap_or(found.domain())))
 }
 
 /// The limit that the new pool has.

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use perdura::draft::Draft;
 use perdura::source::Source;
-use perdura::{EngineKind, OpenError, Options, Pool};
+use perdura::{Domain, EngineKind, OpenError, Options, Pool};
 use std::path::{Path, PathBuf};
 
 /// How the new pool is to be.
@@ -16,6 +16,10 @@ pub struct Target {
     pub size: Option<u64>,
     /// Its engine.
     pub engine: Option<EngineKind>,
+    /// Bytes of its log.
+    pub log: Option<u64>,
+    /// Its persistence domain, instead of the one that is detected.
+    pub domain: Option<Domain>,
     /// Whether it may replace a file.
     pub force: bool,
 }
@@ -23,7 +27,14 @@ pub struct Target {
 impl Target {
     /// A new file at `path`, with everything else as it is in what is copied, or usual.
     pub fn new(path: impl AsRef<Path>) -> Self {
-        Target { path: path.as_ref().to_path_buf(), size: None, engine: None, force: false }
+        Target {
+            path: path.as_ref().to_path_buf(),
+            size: None,
+            engine: None,
+            log: None,
+            domain: None,
+            force: false,
+        }
     }
 
     /// With a size.
@@ -37,6 +48,20 @@ impl Target {
     #[must_use]
     pub fn engine(mut self, engine: Option<EngineKind>) -> Self {
         self.engine = engine;
+        self
+    }
+
+    /// With a log of so many bytes; a copy of all pages keeps the log's size.
+    #[must_use]
+    pub fn log(mut self, log: Option<u64>) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// With a persistence domain, instead of the one that is detected.
+    #[must_use]
+    pub fn domain(mut self, domain: Option<Domain>) -> Self {
+        self.domain = domain;
         self
     }
 
@@ -72,6 +97,10 @@ impl Target {
         fill: impl FnOnce(&Pool) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let draft = self.draft()?;
+        let mut options = options.clone().domain(self.domain);
+        if let Some(bytes) = self.log {
+            options = options.log(bytes);
+        }
         let pool = options.create(draft.temporary()).map_err(|source| self.failed(source))?;
         draft.note_made();
         let filled = fill(&pool);

@@ -68,6 +68,29 @@ fn data_goes_there_and_back() {
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 5);
 }
 
+/// A copy and an import may have a larger log, and another domain.
+#[test]
+fn new_pools_have_the_log_and_the_domain_asked_for() {
+    let folder = tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let (old, file) = (at("old"), at("data.resp"));
+    imported(&old);
+    succeed(&["pool", "export", arg(&old), arg(&file)]);
+    let asked = ["--size", "16M", "--log", "4M", "--domain", "process"];
+    for (how, from) in [("copy", &old), ("import", &file)] {
+        let made = at(how);
+        succeed(&[&["pool", how, arg(from), arg(&made)], asked.as_slice()].concat());
+        let info = succeed(&["pool", "info", arg(&made), "--json"]);
+        let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
+        assert_eq!(info["log_bytes"], 4 << 20, "{made:?}");
+        assert_eq!(info["requires"], "process", "{made:?}");
+    }
+    let kept = ["pool", "copy", "--keep-offsets", "--domain", "process"];
+    succeed(&[kept.as_slice(), &[arg(&old), arg(&at("kept"))]].concat());
+    let refused = run(&[kept.as_slice(), &["--log", "4M", arg(&old), arg(&at("other"))]].concat());
+    assert!(!refused.status.success(), "the pages' places depend on the log's size");
+}
+
 #[test]
 fn what_goes_wrong_is_one_line() {
     let folder = tempdir().expect("a folder");

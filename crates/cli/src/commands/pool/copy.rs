@@ -1,6 +1,7 @@
 //! `perdura pool copy`.
 
 use super::moving::{Bar, failure};
+use crate::domain::DomainChoice;
 use crate::failure::Outcome;
 use crate::output::{print, print_json};
 use crate::quantity::{self, plural, show_bytes};
@@ -23,6 +24,14 @@ pub(crate) struct Arguments {
 
     #[arg(long, help = format!("Engine of the new pool: one of {} [default: the old one's]", EngineKind::NAMES), value_name = "ENGINE")]
     engine: Option<EngineKind>,
+
+    /// Bytes of the new pool's log: a transaction must fit into it [default: an eighth of the size, at most 64M]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes, conflicts_with = "keep_offsets")]
+    log: Option<u64>,
+
+    /// Persistence domain of the new pool: auto, transient, persistent, media or process
+    #[arg(long, value_name = "DOMAIN", default_value = "auto")]
+    domain: DomainChoice,
 
     /// Copy all pages as they are: for a pool with objects of a program's own. The new size is then at most four times
     /// the size that the pool was created with, and at least that of its file
@@ -50,9 +59,10 @@ struct Report {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { pool: from, new: destination, size, engine, keep_offsets, force, json } =
-        arguments;
+    let Arguments { pool: from, new: destination, size, engine, log, domain, .. } = arguments;
+    let Arguments { keep_offsets, force, json, .. } = arguments;
     let target = Target::new(destination).size(*size).engine(*engine).force(*force);
+    let target = target.log(*log).domain(domain.0);
     let failed = |error| failure(from, destination, error);
     let source = contents::open(from).map_err(failed)?;
     let bar = Bar::new("copying", Some(source.used()))?;

@@ -2,6 +2,7 @@
 
 use super::copy::entry_or_entries;
 use super::moving::{Bar, failure, is_standard};
+use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::quantity::{self, plural};
@@ -28,6 +29,14 @@ pub(crate) struct Arguments {
     #[arg(long, help = format!("Engine: one of {}", EngineKind::NAMES), value_name = "ENGINE", default_value_t = EngineKind::Redo)]
     engine: EngineKind,
 
+    /// Bytes of the new pool's log: a transaction must fit into it [default: an eighth of the size, at most 64M]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
+    log: Option<u64>,
+
+    /// Persistence domain of the new pool: auto, transient, persistent, media or process
+    #[arg(long, value_name = "DOMAIN", default_value = "auto")]
+    domain: DomainChoice,
+
     /// Replace the new pool's file if it is there
     #[arg(long)]
     force: bool,
@@ -38,8 +47,9 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { file, new: pool, size, engine, force, json } = arguments;
+    let Arguments { file, new: pool, size, engine, log, domain, force, json } = arguments;
     let target = Target::new(pool).size(Some(*size)).engine(Some(*engine)).force(*force);
+    let target = target.log(*log).domain(domain.0);
     let (from, total) = open(file)?;
     let name = if is_standard(file) { Path::new("standard input") } else { file };
     let bar = Bar::new("importing", total)?;
