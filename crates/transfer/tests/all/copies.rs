@@ -183,9 +183,8 @@ fn collections_inside_collections_are_no_leak() {
             }
             inner.set(tx, b"vector", vector.at())?;
             vector.push(tx, string.at())?;
-            outer
-                .set(tx, 2, perdura::TxExt::new_bytes(tx, perdura::Purpose::General, b"own")?)
-                .map(drop)
+            let own = perdura::TxExt::new_bytes(tx, perdura::Purpose::General, b"own")?;
+            outer.set(tx, 2, own).map(drop)
         })
         .expect("room");
     drop((handle, pool));
