@@ -97,7 +97,9 @@ impl From<OpenError> for Fail {
 impl From<MapError> for Fail {
     fn from(error: MapError) -> Self {
         let code = match &error {
-            MapError::NotFound(_) | MapError::NoDirectory(_) => PERDURA_ERR_NOT_FOUND,
+            MapError::NotFound(_) | MapError::NoDirectory(_) | MapError::DanglingLink { .. } => {
+                PERDURA_ERR_NOT_FOUND
+            }
             MapError::Exists(_) => PERDURA_ERR_EXISTS,
             MapError::NotAFile { .. } | MapError::TooShort { .. } => PERDURA_ERR_NOT_A_POOL,
             MapError::Permission(_) | MapError::ReadOnly(_) => PERDURA_ERR_PERMISSION,

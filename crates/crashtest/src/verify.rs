@@ -173,8 +173,12 @@ fn whole<S: Subject>(subject: &S, heap: &dyn AnyHeap) -> Result<(), String> {
     let report = heap.check(&|tx, root, visit| subject.visit(tx, root, visit));
     match report.problems.first() {
         Some(problem) => Err(format!("the pool is damaged: {problem}")),
-        None if report.unreachable.is_none() => Err("a root of an unknown kind".to_owned()),
-        None => Ok(()),
+        None => match report.unreachable {
+            None => Err("a root of an unknown kind".to_owned()),
+            Some(0) => Ok(()),
+            // No structure here keeps offsets of collections: they have lost their owner.
+            Some(blocks) => Err(format!("{blocks} blocks have no owner")),
+        },
     }
 }
 

@@ -4,6 +4,8 @@
 //! The file is mapped privately and recovered there: the check sees what the next opening would find, and the file
 //! stays as it is.
 
+mod by_offset;
+
 use crate::alloc::walk::{Block, walk};
 use crate::collections::{Visit, check_root};
 use crate::error::OpenError;
@@ -12,10 +14,12 @@ use crate::info::Info;
 use crate::roots;
 use crate::superblock::{State, Superblock};
 use crate::tx::{Root, Tx};
+pub use by_offset::ByOffset;
+use by_offset::Search;
 use perdura_engine::{Engine, Recovery, Result, Volatile};
 use perdura_memory::{Mapped, Memory};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,8 +53,12 @@ pub struct Report {
     pub blocks: u64,
     /// Bytes in them.
     pub block_bytes: u64,
-    /// Blocks that no named root leads to, if every root's kind is known.
+    /// Blocks that no named root owns, if every root's kind is known. Those of [`by_offset`](Self::by_offset) may be in
+    /// use; the others have leaked.
     pub unreachable: Option<u64>,
+    /// Of these, what offsets lead to that are stored among the entries of collections: no problem, but no copy by
+    /// contents and no export can have it.
+    pub by_offset: ByOffset,
     /// The named roots, with their kinds.
     pub roots: Vec<(String, u32)>,
 }
@@ -196,8 +204,9 @@ fn note_recovery(superblock: &Superblock, found: &Recovery, report: &mut Report)
 }
 
 fn check_roots(heap: &dyn AnyHeap, blocks: &[Block], other: &CheckRoot<'_>, report: &mut Report) {
-    let mut unclaimed: BTreeSet<u64> = blocks.iter().map(|block| block.at).collect();
-    let mut all_known = true;
+    let mut unclaimed: BTreeMap<u64, u64> = blocks.iter().map(|one| (one.at, one.bytes)).collect();
+    let (mut all_known, mut collections) = (true, Vec::new());
+    let mut leaked = 0;
     let result = heap.session().and_then(|mut session| {
         session.read(|tx| {
             for named in roots::all(tx)? {
@@ -211,7 +220,10 @@ fn check_roots(heap: &dyn AnyHeap, blocks: &[Block], other: &CheckRoot<'_>, repo
                 };
                 let known = match check_root(tx, named.root, &mut visit) {
                     Ok(false) => other(tx, named.root, &mut visit),
-                    known => known,
+                    known => {
+                        collections.push(named.root);
+                        known
+                    }
                 };
                 match known {
                     Ok(known) => {
@@ -232,25 +244,39 @@ fn check_roots(heap: &dyn AnyHeap, blocks: &[Block], other: &CheckRoot<'_>, repo
                     claim(&mut unclaimed, at, &name, report);
                 }
             }
+            leaked = unclaimed.len() as u64;
+            if all_known && leaked > 0 {
+                report.unreachable = Some(leaked);
+                let (reached, problems) = Search::new(&mut unclaimed).run(tx, &collections)?;
+                leaked -= reached.blocks;
+                report.by_offset = reached;
+                report.problems.extend(problems);
+            }
             Ok(())
         })
     });
     if let Err(error) = result {
         report.problem(format!("named roots: {error}"));
     } else if all_known {
-        report.unreachable = Some(unclaimed.len() as u64);
-        if let Some(first) = unclaimed.first() {
+        let by_offset = report.by_offset;
+        report.unreachable = Some(leaked + by_offset.blocks);
+        if by_offset.blocks > 0 {
+            report.notes.push(format!(
+                "{} have no named root: offsets among the entries of collections lead to them, which are numbers to the pool; `perdura pool copy` needs --keep-offsets for them, and an export refuses",
+                by_offset.in_words()
+            ));
+        }
+        if let Some((first, _)) = unclaimed.first_key_value() {
             report.problem(format!(
-                "{} allocated blocks belong to no root (the first at {first:#x}): they are leaked",
-                unclaimed.len()
+                "{leaked} allocated blocks belong to no root, and no offset of theirs is stored (the first at {first:#x}): they are leaked"
             ));
         }
     }
 }
 
 /// A block belongs to one owner, and is allocated.
-fn claim(unclaimed: &mut BTreeSet<u64>, at: u64, name: &str, report: &mut Report) {
-    if !unclaimed.remove(&at) && report.problems.len() < 1000 {
+fn claim(unclaimed: &mut BTreeMap<u64, u64>, at: u64, name: &str, report: &mut Report) {
+    if unclaimed.remove(&at).is_none() && report.problems.len() < 1000 {
         report.problem(format!(
             "root '{name}' uses the block at {at:#x}, which is not allocated, or used twice"
         ));

@@ -4,19 +4,18 @@
 //! file under construction has a hidden name in the same directory. It is removed when the draft is dropped; one left
 //! by a killed process is removed by the next that creates the same file.
 
+use perdura_memory::Mapped;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes kept of a name, to which some are added; file systems allow 255.
 const LONGEST_KEPT: usize = 180;
-/// Permissions, the same as a pool's: the file holds a pool's data.
-const MODE: u32 = 0o640;
 
 /// Why a file could not be created. Nothing has the name then that did not have it before.
 ///
@@ -35,6 +34,14 @@ pub enum DraftError {
     /// The file exists.
     #[error("{}: there is a file already; give another name, or have it replaced", .0.display())]
     Exists(PathBuf),
+    /// The path is a symbolic link that leads to no file.
+    #[error("{}: it is a symbolic link to {}, which does not exist; give that path itself, or remove the link", path.display(), target.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+        /// The path that it holds.
+        target: PathBuf,
+    },
     /// The path is not a file that could be replaced.
     #[error("{}: it is not a regular file; give the path of a file in a file system", .0.display())]
     NotAFile(PathBuf),
@@ -87,6 +94,9 @@ pub struct Draft {
     path: PathBuf,
     temporary: PathBuf,
     replace: bool,
+    /// Permissions of the new file, and of the file that it replaces.
+    mode: u32,
+    replaced: u32,
     /// Whether the temporary file exists and is ours.
     made: AtomicBool,
 }
@@ -101,7 +111,28 @@ impl Draft {
         check_target(path, replace)?;
         let temporary = hidden(path);
         remove_left(path, &temporary)?;
-        Ok(Draft { path: path.to_path_buf(), temporary, replace, made: AtomicBool::new(false) })
+        let replaced = path.metadata().map_or(0o777, |found| found.permissions().mode());
+        Ok(Draft {
+            path: path.to_path_buf(),
+            temporary,
+            replace,
+            mode: Mapped::MODE,
+            replaced,
+            made: AtomicBool::new(false),
+        })
+    }
+
+    /// Gives the file these permissions, those of the file that its data is from, in place of a new pool's.
+    #[must_use]
+    pub fn of_mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The permissions of the file, less the process's mask (`umask`): never wider than those of the file that it
+    /// replaces. Its owner may always read and write it.
+    pub fn mode(&self) -> u32 {
+        self.mode & self.replaced & 0o777 | 0o600
     }
 
     /// The temporary name.
@@ -115,7 +146,8 @@ impl Draft {
     /// When it cannot be created.
     pub fn create(&self) -> Result<File, DraftError> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(MODE).open(&self.temporary);
+        let file =
+            options.read(true).write(true).create_new(true).mode(self.mode()).open(&self.temporary);
         let file = file.map_err(|source| self.failed("create the file", source))?;
         self.note_made();
         match file.try_lock() {
@@ -215,6 +247,9 @@ fn check_target(path: &Path, replace: bool) -> Result<(), DraftError> {
         }
         Err(source) => return Err(failed("look at it", source)),
     };
+    if let Some(target) = dangling(path) {
+        return Err(DraftError::DanglingLink { path: path.to_path_buf(), target });
+    }
     if !replace {
         return Err(DraftError::Exists(path.to_path_buf()));
     }
@@ -228,6 +263,13 @@ fn check_target(path: &Path, replace: bool) -> Result<(), DraftError> {
         Err(TryLockError::WouldBlock) => Err(DraftError::InUse(path.to_path_buf())),
         Err(TryLockError::Error(source)) => Err(failed("lock the file to be replaced", source)),
     }
+}
+
+/// The path that a symbolic link holds, if it leads to no file.
+fn dangling(path: &Path) -> Option<PathBuf> {
+    let target = std::fs::read_link(path).ok()?;
+    let found = path.metadata();
+    matches!(found, Err(error) if error.kind() == io::ErrorKind::NotFound).then_some(target)
 }
 
 /// The temporary name of a file.
@@ -295,7 +337,7 @@ mod tests {
         make(&path, false, "one").expect("a file");
         assert_eq!(fs::read_to_string(&path).expect("it"), "one");
         let mode = fs::metadata(&path).expect("it").permissions().mode();
-        assert_eq!(mode & 0o777 & !MODE, 0, "others may read what is in a pool");
+        assert_eq!(mode & 0o777 & !Mapped::MODE, 0, "others may read what is in a pool");
         assert!(matches!(make(&path, false, "two"), Err(DraftError::Exists(_))));
         make(&path, true, "two").expect("a replacement");
         assert_eq!(fs::read_to_string(&path).expect("it"), "two");
@@ -320,6 +362,37 @@ mod tests {
         file.lock().expect("a lock");
         assert!(matches!(draft.publish(None), Err(DraftError::Io { .. })), "nothing was made");
         assert!(matches!(Draft::start(&path, true), Err(DraftError::InUse(_))));
+    }
+
+    #[test]
+    fn permissions_are_never_wider() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let make = |source: u32| {
+            let draft = Draft::start(&path, true).expect("a draft").of_mode(source);
+            let file = draft.create().expect("a file");
+            let made = file.metadata().expect("it").permissions().mode() & 0o777;
+            draft.publish(Some(file)).expect("a name");
+            assert_eq!(fs::metadata(&path).expect("it").permissions().mode() & 0o777, made);
+            made
+        };
+        assert_eq!(make(0o400), 0o600, "the owner writes it");
+        assert_eq!(make(0o644), 0o600, "the file that it replaces was its owner's alone");
+        fs::remove_file(&path).expect("a removal");
+        assert_eq!(make(0o644) & !0o644, 0);
+        assert_eq!(make(0o600), 0o600);
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/nowhere/at all", &link).expect("a link");
+        for replace in [false, true] {
+            let error = Draft::start(&link, replace).expect_err("refused");
+            assert!(matches!(error, DraftError::DanglingLink { .. }), "{error}");
+            assert!(error.to_string().contains("symbolic link to /nowhere/at all"), "{error}");
+        }
     }
 
     #[test]

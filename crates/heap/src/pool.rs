@@ -47,6 +47,7 @@ pub struct Options {
     opening: Opening,
     tuning: Tuning,
     recorder: Option<Arc<Recorder>>,
+    mode: Option<u32>,
 }
 
 /// Default limit of a pool's size, in bytes.
@@ -124,6 +125,14 @@ impl Options {
     #[must_use]
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
+        self
+    }
+
+    /// Permissions of a new pool's file, less the process's mask (`umask`), from its beginning. Default: reading and
+    /// writing for its owner, reading for its group. The owner keeps both, whatever `mode` says.
+    #[must_use]
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = Some(mode & 0o777 | 0o600);
         self
     }
 
@@ -221,7 +230,8 @@ impl Options {
         let limit = limit.max(plan.smallest_len() + 64 * PAGE);
         let map = MapOptions { domain: self.domain, limit };
         // The file becomes visible only after all of this has succeeded.
-        let mapped = Mapped::prepare(path, plan.smallest_len(), map, self.recorder.clone())?;
+        let (len, mode) = (plan.smallest_len(), self.mode.unwrap_or(Mapped::MODE));
+        let mapped = Mapped::prepare(path, len, map, mode, self.recorder.clone())?;
         // The page table gets its space with the pages. A table that keeps all of it does no harm.
         if let Some(spare) = plan.spare_table(0) {
             let _ = mapped.release(spare);

@@ -36,6 +36,7 @@ pub struct Source {
     heap: Heap<Mapped, Volatile<Mapped>>,
     superblock: Superblock,
     path: PathBuf,
+    mode: u32,
     // After the mapping.
     _lock: LockedFile,
 }
@@ -56,12 +57,18 @@ impl Source {
         let superblock = Superblock::read(&*memory)?;
         let opening = Opening { accept_weaker: true, force: false };
         let heap = Heap::<_, Volatile<Mapped>>::open(memory, opening)?;
-        Ok(Source { heap, superblock, path: path.to_path_buf(), _lock: lock })
+        let (path, mode) = (path.to_path_buf(), lock.mode()?);
+        Ok(Source { heap, superblock, path, mode, _lock: lock })
     }
 
     /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file's permissions: what is made of its contents should have no wider ones.
+    pub fn mode(&self) -> u32 {
+        self.mode
     }
 
     /// The header, as it is in the file.

@@ -93,12 +93,15 @@ fn names(directory: &Path) -> Vec<String> {
 fn a_file_has_its_name_when_it_is_whole() {
     let directory = block();
     let path = directory.path().join("pool");
-    let memory = Mapped::prepare(&path, PAGE, small(), None).expect("prepare");
+    let memory = Mapped::prepare(&path, PAGE, small(), Mapped::MODE, None).expect("prepare");
     memory.store(0, 1);
     memory.write_back(0, 8);
     memory.fence();
     assert!(!path.exists());
-    assert!(matches!(error(Mapped::prepare(&path, PAGE, small(), None)), MapError::Locked(_)));
+    assert!(matches!(
+        error(Mapped::prepare(&path, PAGE, small(), Mapped::MODE, None)),
+        MapError::Locked(_)
+    ));
     memory.publish().expect("publish");
     assert_eq!(names(directory.path()), ["pool"]);
     assert!(matches!(error(Mapped::open(&path, small())), MapError::Locked(_)));
@@ -107,10 +110,10 @@ fn a_file_has_its_name_when_it_is_whole() {
     assert_eq!(Mapped::open(&path, small()).expect("open").load(0), 1);
 
     let other = directory.path().join("other");
-    drop(Mapped::prepare(&other, PAGE, small(), None).expect("prepare"));
+    drop(Mapped::prepare(&other, PAGE, small(), Mapped::MODE, None).expect("prepare"));
     assert_eq!(names(directory.path()), ["pool"], "a file that was not published was left");
 
-    let memory = Mapped::prepare(&other, PAGE, small(), None).expect("prepare");
+    let memory = Mapped::prepare(&other, PAGE, small(), Mapped::MODE, None).expect("prepare");
     fs::write(&other, b"precious").expect("another's file");
     assert!(matches!(memory.publish(), Err(MapError::Exists(_))));
     assert_eq!(fs::read(&other).expect("file"), b"precious");

@@ -110,7 +110,8 @@ fn what_is_recorded_keeps_its_space() {
         Recorder::append_to(folder.path().join("trace"), Faults::default()).expect("a trace");
     let path = folder.path().join("pool");
     let memory =
-        Mapped::prepare(&path, NEEDS, options(Domain::Media), Some(recorder)).expect("create");
+        Mapped::prepare(&path, NEEDS, options(Domain::Media), Mapped::MODE, Some(recorder))
+            .expect("create");
     memory.publish().expect("a name");
     memory.store(PAGE, 1);
     assert!(!memory.release(PAGE..2 * PAGE).expect("no release"));

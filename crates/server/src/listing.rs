@@ -2,7 +2,7 @@
 
 use crate::protocol::Protocol;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -11,6 +11,10 @@ use std::time::Instant;
 pub(crate) struct Listing {
     pub(crate) id: u64,
     pub(crate) address: SocketAddr,
+    /// The server's end of the connection.
+    pub(crate) local: SocketAddr,
+    /// CLIENT KILL has ended it: nothing more is done for it.
+    killed: AtomicBool,
     since: Instant,
     db: AtomicU8,
     protocol: AtomicU8,
@@ -28,16 +32,27 @@ pub(crate) enum Label {
 }
 
 impl Listing {
-    pub(crate) fn new(id: u64, address: SocketAddr) -> Self {
+    pub(crate) fn new(id: u64, address: SocketAddr, local: SocketAddr) -> Self {
         Listing {
             id,
             address,
+            local,
+            killed: AtomicBool::new(false),
             since: Instant::now(),
             db: AtomicU8::new(0),
             protocol: AtomicU8::new(2),
             active: AtomicU64::new(0),
             labels: Mutex::default(),
         }
+    }
+
+    /// Ends the client. Whether it was not ended before.
+    pub(crate) fn kill(&self) -> bool {
+        !self.killed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_db(&self, db: u8) {
@@ -64,8 +79,8 @@ impl Listing {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)[0].clone()
     }
 
-    /// Its line in CLIENT LIST, on the server at an address; `command` is what it does now, or NULL.
-    pub(crate) fn line(&self, server: SocketAddr, command: &str) -> String {
+    /// Its line in CLIENT LIST; `command` is what it does now, or NULL.
+    pub(crate) fn line(&self, command: &str) -> String {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let [name, library, version] = labels;
         let age = self.since.elapsed().as_secs();
@@ -76,7 +91,7 @@ impl Listing {
              lib-name={library} lib-ver={version}\n",
             self.id,
             self.address,
-            server,
+            self.local,
             age.saturating_sub(self.active.load(Ordering::Relaxed)),
             self.db.load(Ordering::Relaxed),
             self.protocol.load(Ordering::Relaxed),

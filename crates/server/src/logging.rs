@@ -105,12 +105,21 @@ pub fn log_warning(text: &str) {
     tracing::warn!("{text}");
 }
 
-/// Lines in one second that one kind of event may have.
+/// Lines in one second that one kind of event may have, unless it has fewer.
 const MOST: u32 = 10;
 
 /// How often one kind of event is logged, for what clients can cause at will.
-#[derive(Default)]
-pub(crate) struct Quota(Mutex<Used>);
+pub(crate) struct Quota {
+    most: u32,
+    period: Duration,
+    used: Mutex<Used>,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Quota { most: MOST, period: Duration::from_secs(1), used: Mutex::default() }
+    }
+}
 
 #[derive(Default)]
 struct Used {
@@ -120,18 +129,23 @@ struct Used {
 }
 
 impl Quota {
+    /// Of an event that lasts: one line in each `period`.
+    pub(crate) fn one_in(period: Duration) -> Self {
+        Quota { most: 1, period, used: Mutex::default() }
+    }
+
     /// Whether one more is logged: with how many were not, since the last one that was.
     pub(crate) fn take(&self) -> Option<u64> {
         self.take_at(Instant::now())
     }
 
     fn take_at(&self, now: Instant) -> Option<u64> {
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let since = *used.since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= Duration::from_secs(1) {
+        if now.saturating_duration_since(since) >= self.period {
             (used.since, used.lines) = (Some(now), 0);
         }
-        if used.lines == MOST {
+        if used.lines == self.most {
             used.suppressed += 1;
             return None;
         }

@@ -26,7 +26,14 @@ pub struct Options {
     pub slower_than: i64,
     /// Commands that the slow log keeps.
     pub slow_log_len: usize,
+    /// Seconds after which a client that sends and reads nothing is disconnected; 0 for never.
+    pub timeout: u32,
+    /// Seconds after which the system asks an idle client's machine whether it is still there; 0 for never.
+    pub tcp_keepalive: u32,
 }
+
+/// Redis's, which finds a dead peer after some ten minutes.
+pub(crate) const KEEPALIVE: u32 = 300;
 
 /// Defaults of the slow log: microseconds of a slow command, and commands that are kept.
 pub(crate) const SLOWER_THAN: i64 = 10_000;
@@ -44,6 +51,8 @@ impl Default for Options {
             max_request: 1 << 30,
             slower_than: SLOWER_THAN,
             slow_log_len: SLOW_LOG_LEN,
+            timeout: 0,
+            tcp_keepalive: KEEPALIVE,
         }
     }
 }
@@ -105,6 +114,19 @@ impl Options {
     /// Keeps this many commands in the slow log.
     pub fn slow_log_len(mut self, commands: usize) -> Self {
         self.slow_log_len = commands;
+        self
+    }
+
+    /// Disconnects clients that send and read nothing for this many seconds; none, if that is 0.
+    pub fn timeout(mut self, seconds: u32) -> Self {
+        self.timeout = seconds;
+        self
+    }
+
+    /// Has the system ask clients' machines whether they are still there, once a connection was idle for this many
+    /// seconds, and disconnects those that do not answer; does not, if that is 0.
+    pub fn tcp_keepalive(mut self, seconds: u32) -> Self {
+        self.tcp_keepalive = seconds;
         self
     }
 

@@ -316,7 +316,10 @@ impl Text {
 
 fn run<S: Store>(save: &Save, store: &S, header: u64) -> Result<(), SaveError> {
     let path: PathBuf = store.export_path().ok_or(io::Error::from(io::ErrorKind::Unsupported))?;
-    let draft = Draft::start(&path, true)?;
+    let mut draft = Draft::start(&path, true)?;
+    if let Some(mode) = store.mode() {
+        draft = draft.of_mode(mode);
+    }
     let mut file = draft.create()?;
     let mut session = store.session()?;
     let last = match store.has_snapshots() {

@@ -203,6 +203,9 @@ impl Server {
             inboxes.push(inbox);
         }
         let inboxes: Arc<[Arc<Inbox>]> = inboxes.into();
+        let all = Arc::clone(&inboxes);
+        // The only one that sets it.
+        let _ = shared.waker.set(Box::new(move || all.iter().for_each(|inbox| inbox.wake())));
         let mut workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>> = Vec::new();
         let mut listener = Some(listener);
         for (index, poll) in polls.into_iter().enumerate() {

@@ -15,8 +15,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
+
+/// Time from one line of the log that says that the pool is full to the next.
+const FULL: Duration = Duration::from_secs(60);
 
 /// What all threads of a server share.
 pub(crate) struct Server {
@@ -50,6 +53,10 @@ pub(crate) struct Server {
     wrong_passwords: Quota,
     refused_clients: Quota,
     slow_commands: Quota,
+    full: Quota,
+    /// Clients that CLIENT KILL has ended, and what makes all workers look for theirs.
+    kills: AtomicU64,
+    pub(crate) waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// It was logged that the file cannot grow, and not yet that it can again.
     told_of_disk: AtomicBool,
 }
@@ -84,6 +91,9 @@ impl Server {
             wrong_passwords: Quota::default(),
             refused_clients: Quota::default(),
             slow_commands: Quota::default(),
+            full: Quota::one_in(FULL),
+            kills: AtomicU64::new(0),
+            waker: OnceLock::new(),
             told_of_disk: AtomicBool::new(false),
         }
     }
@@ -166,9 +176,9 @@ impl Server {
     }
 
     /// Puts an admitted client on the list.
-    pub(crate) fn enlist(&self, address: SocketAddr) -> Arc<Listing> {
+    pub(crate) fn enlist(&self, address: SocketAddr, local: SocketAddr) -> Arc<Listing> {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
-        let listing = Arc::new(Listing::new(id, address));
+        let listing = Arc::new(Listing::new(id, address, local));
         self.clients().insert(id, Arc::clone(&listing));
         debug!(client = id, %address, "client connected");
         listing
@@ -179,6 +189,24 @@ impl Server {
         self.clients().remove(&id);
         self.connected.fetch_sub(1, Ordering::Relaxed);
         debug!(client = id, reason, "client disconnected");
+    }
+
+    /// Ends a client: it is not on the list any more, and its thread closes the connection. Whether it was there.
+    pub(crate) fn kill(&self, client: &Listing) -> bool {
+        let killed = client.kill();
+        if killed {
+            self.clients().remove(&client.id);
+            self.kills.fetch_add(1, Ordering::Release);
+            if let Some(wake) = self.waker.get() {
+                wake();
+            }
+        }
+        killed
+    }
+
+    /// How many clients were ended so far.
+    pub(crate) fn kills(&self) -> u64 {
+        self.kills.load(Ordering::Acquire)
     }
 
     /// The list of clients, by their numbers.
@@ -209,6 +237,23 @@ impl Server {
         if !self.told_of_disk.swap(true, Ordering::AcqRel) {
             warn!("{error}. Until then clients that write are told MISCONF");
         }
+    }
+
+    /// A write was refused since the pool is full: logged with what takes its space.
+    pub(crate) fn warn_of_full(&self, needed: u64) {
+        let Some(suppressed) = self.full.take() else { return };
+        let facts = self.facts();
+        warn!(
+            needed_bytes = needed,
+            limit_bytes = facts.limit,
+            dataset_bytes = facts.used,
+            overhead_bytes = facts.overhead,
+            free_slot_bytes = facts.usage.free_slot_bytes,
+            largest_free_bytes = facts.largest_free(),
+            limbo_bytes = facts.usage.limbo_bytes,
+            suppressed,
+            "the pool is full: clients that write are told OOM; delete keys, or start with a larger --size"
+        );
     }
 
     /// Logs that the file has grown after all. To be called now and then.

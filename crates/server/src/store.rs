@@ -1,9 +1,11 @@
 //! What the server needs of a pool: sessions, and transactions whose durability can be
 //! waited for later. A seam, so that tests run on a heap in plain memory.
 
+use perdura::alloc::space::Usage;
 use perdura::{
     Compaction, Counters, EngineKind, Handle, Memory as _, Pool, Recovery, Result, Ticket, Tx,
 };
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
@@ -26,6 +28,11 @@ pub(crate) trait Store: Clone + Send + 'static {
 
     /// Where an export of it goes, if it is in a file.
     fn export_path(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Permissions of its file, if it is in one.
+    fn mode(&self) -> Option<u32> {
         None
     }
 
@@ -81,6 +88,10 @@ pub(crate) struct Facts {
     pub(crate) bytes: u64,
     /// Bytes up to which it grows.
     pub(crate) limit: u64,
+    /// Bytes of the header, the log and the page table.
+    pub(crate) overhead: u64,
+    /// The free space of the file as it is now.
+    pub(crate) usage: Usage,
     /// Why it could not when that was tried last.
     pub(crate) cannot_grow: Option<String>,
     /// What recovery did when the pool was opened.
@@ -89,6 +100,25 @@ pub(crate) struct Facts {
     pub(crate) counters: Counters,
     /// Syncs of the file.
     pub(crate) syncs: u64,
+}
+
+impl Facts {
+    /// Whether what was acknowledged is in a log, and so outlives what the domain says.
+    pub(crate) fn keeps_log(&self) -> bool {
+        self.engine.parse().is_ok_and(EngineKind::is_crash_consistent)
+    }
+
+    /// Bytes that are taken of [`limit`](Self::limit): the pool is full when that is all of it, but for free slots that
+    /// nothing fits into.
+    pub(crate) fn taken(&self) -> u64 {
+        self.used + self.overhead
+    }
+
+    /// Bytes of the largest object that the free pages, and those by which the file may grow, have room for in one
+    /// piece.
+    pub(crate) fn largest_free(&self) -> u64 {
+        self.usage.largest_free_run.max(self.limit.saturating_sub(self.bytes))
+    }
 }
 
 impl Store for Pool {
@@ -106,7 +136,12 @@ impl Store for Pool {
             survives: info.survives.to_string(),
             path: info.path,
             used: info.used_bytes.saturating_sub(info.usage.limbo_bytes),
+            overhead: {
+                let Usage { free_page_bytes, free_slot_bytes, .. } = info.usage;
+                info.bytes.saturating_sub(info.used_bytes + free_page_bytes + free_slot_bytes)
+            },
             bytes: info.bytes,
+            usage: info.usage,
             limit: info.limit,
             cannot_grow: self.cannot_grow().map(|error| error.to_string()),
             recovery: self.recovery().clone(),
@@ -119,6 +154,10 @@ impl Store for Pool {
         let mut name = self.path().file_name()?.to_os_string();
         name.push(".export");
         Some(self.path().with_file_name(name))
+    }
+
+    fn mode(&self) -> Option<u32> {
+        self.path().metadata().ok().map(|found| found.permissions().mode())
     }
 
     fn has_snapshots(&self) -> bool {

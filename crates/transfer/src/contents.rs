@@ -71,10 +71,18 @@ pub fn known(source: &Source, advice: &'static str) -> Result<Vec<Named>, Error>
         return Err(Error::UnknownRoot { name, kind, advice });
     }
     let report = source.check(&|tx, root, visit| perdura_server::check_root(tx, root, visit));
+    let found = report.by_offset;
+    let hidden = |blocks| {
+        let what =
+            if found.blocks > 0 { format!(" ({})", found.in_words()) } else { String::new() };
+        Error::Hidden { blocks, what, advice }
+    };
     match (report.problems.first(), report.unreachable) {
+        (None, Some(blocks)) if blocks > 0 => Err(hidden(blocks)),
         (None, _) => Ok(all),
-        (Some(_), Some(blocks)) if blocks > 0 && report.problems.len() == 1 => {
-            Err(Error::Hidden { blocks, advice })
+        // Blocks whose offsets are stored nowhere, or in a form of the program's own.
+        (Some(_), Some(blocks)) if blocks > found.blocks && report.problems.len() == 1 => {
+            Err(hidden(blocks))
         }
         (Some(first), _) => Err(Error::Damaged(first.clone())),
     }

@@ -30,13 +30,14 @@ pub struct Copied {
 /// See [`Error`]; the target's name is what it was then.
 pub fn copy(source: &Source, target: &Target, going: &mut Going<'_>) -> Result<Copied, Error> {
     // Refused before anything is made, if the target cannot be made.
-    drop(target.draft()?);
+    drop(target.draft(None)?);
     let roots = contents::known(source, COPY_PAGES)?;
     let header = source.superblock();
     let engine = target.engine_for(source)?;
     let size = target.size.unwrap_or(header.limit);
     let options = Options::new().engine(engine).size(size).checksums(header.checksums);
-    let copied = target.fill(&options, |pool| fill(source, &roots, pool, going));
+    let copied =
+        target.fill(&options, Some(source.mode()), |pool| fill(source, &roots, pool, going));
     copied.map_err(|error| match error {
         Error::Pool(perdura::Error::Full { .. }) => {
             let used = source.used();

@@ -60,11 +60,13 @@ pub enum Error {
     },
     /// There are objects that no root owns.
     #[error(
-        "{blocks} allocated blocks belong to none of the roots' collections: values in these are probably offsets of a program's own objects (or the blocks are leaked), which would lead nowhere elsewhere; {advice}"
+        "{blocks} allocated blocks{what} belong to none of the roots' collections: values in these are probably offsets of a program's own objects (or the blocks are leaked), which would lead nowhere elsewhere; {advice}"
     )]
     Hidden {
         /// How many.
         blocks: u64,
+        /// What those are that stored offsets lead to.
+        what: String,
         /// What can be done.
         advice: &'static str,
     },

@@ -127,7 +127,7 @@ pub fn export_file(
     (path, force): (&Path, bool),
     going: &mut Going<'_>,
 ) -> Result<Exported, Error> {
-    let draft = Draft::start(path, force)?;
+    let draft = Draft::start(path, force)?.of_mode(source.mode());
     let mut to = BufWriter::new(draft.create()?);
     let exported = export(source, plan, &mut to, going)?;
     let file = to.into_inner().map_err(IntoInnerError::into_error)?;

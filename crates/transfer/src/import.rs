@@ -47,7 +47,7 @@ pub fn import(
     going: &mut Going<'_>,
 ) -> Result<Imported, Error> {
     // Refused before anything is read, if the target cannot be made.
-    drop(target.draft()?);
+    drop(target.draft(None)?);
     let form = match from.fill_buf()?.first() {
         Some(b'{') => Form::Json,
         Some(b'*') => Form::Resp,
@@ -62,7 +62,7 @@ pub fn import(
     if let Some(engine) = target.engine {
         options = options.engine(engine);
     }
-    let imported = target.fill(&options, |pool| match form {
+    let imported = target.fill(&options, target.mode, |pool| match form {
         Form::Resp => commands(from, pool, going),
         Form::Json => lines(from, pool, going),
     });

@@ -34,7 +34,7 @@ pub fn copy_pages(
     if let Some(page) = old.wrong_pages(source.memory()).first() {
         return Err(Error::Damaged(format!("the page at {page:#x} does not match its checksum")));
     }
-    let draft = target.draft()?;
+    let draft = target.draft(Some(source.mode()))?;
     let file = draft.create()?;
     file.set_len(source.memory().len())?;
     write_pages(source, &file, going)?;

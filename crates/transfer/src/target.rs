@@ -22,6 +22,9 @@ pub struct Target {
     pub domain: Option<Domain>,
     /// Whether it may replace a file.
     pub force: bool,
+    /// Permissions of the file that an import reads, if it is a file: the new pool's are never wider. A copy takes its
+    /// source's.
+    pub mode: Option<u32>,
 }
 
 impl Target {
@@ -34,6 +37,7 @@ impl Target {
             log: None,
             domain: None,
             force: false,
+            mode: None,
         }
     }
 
@@ -72,8 +76,20 @@ impl Target {
         self
     }
 
-    pub(crate) fn draft(&self) -> Result<Draft, Error> {
-        Ok(Draft::start(&self.path, self.force)?)
+    /// Of a file with these permissions; those of a new pool, if there is none.
+    pub(crate) fn draft(&self, source: Option<u32>) -> Result<Draft, Error> {
+        let draft = Draft::start(&self.path, self.force)?;
+        Ok(match source {
+            Some(mode) => draft.of_mode(mode),
+            None => draft,
+        })
+    }
+
+    /// With data from a file of these permissions.
+    #[must_use]
+    pub fn mode(mut self, mode: Option<u32>) -> Self {
+        self.mode = mode;
+        self
     }
 
     pub(crate) fn failed(&self, source: OpenError) -> Error {
@@ -90,14 +106,16 @@ impl Target {
         })
     }
 
-    /// Makes a pool and has it filled; it gets its name when that has gone well.
+    /// Makes a pool and has it filled; it gets its name when that has gone well. Its file's permissions are `mode`, those
+    /// of the file that its data is from.
     pub(crate) fn fill<R>(
         &self,
         options: &Options,
+        mode: Option<u32>,
         fill: impl FnOnce(&Pool) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let draft = self.draft()?;
-        let mut options = options.clone().domain(self.domain);
+        let draft = self.draft(mode)?;
+        let mut options = options.clone().domain(self.domain).mode(draft.mode());
         if let Some(bytes) = self.log {
             options = options.log(bytes);
         }

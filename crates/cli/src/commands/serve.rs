@@ -109,6 +109,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 128)]
     slowlog_max_len: u32,
 
+    /// Disconnect clients that have sent and read nothing for this many seconds; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
+    timeout: u32,
+
+    /// After this many seconds without traffic, have the system ask a client's machine whether it is still
+    /// there, and disconnect the client if there is no answer; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
+    tcp_keepalive: u32,
+
     /// Let clients use DEBUG, for tests; DEBUG SLEEP keeps other clients waiting
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
@@ -265,7 +274,7 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
     }
     options = options.slower_than(arguments.slowlog_log_slower_than);
     options = options.slow_log_len(arguments.slowlog_max_len as usize);
-    options
+    options.timeout(arguments.timeout).tcp_keepalive(arguments.tcp_keepalive)
 }
 
 /// Tells of the pool. One that was there already may have been opened with another `size`.

@@ -64,7 +64,8 @@ impl<T: Persist> Cell<T> {
         cell.place(tx).map(|_| cell)
     }
 
-    /// The offset of its header: what a root or another object keeps.
+    /// The offset of its header, which a root keeps. Kept elsewhere it is a number to the pool: a check then reports
+    /// the collection as reached by an offset, and a copy must keep all offsets (docs/collections.md).
     pub const fn at(self) -> u64 {
         self.0.at()
     }

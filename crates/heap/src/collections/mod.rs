@@ -57,6 +57,7 @@ pub(crate) use form::mix;
 pub use hash_map::HashMap;
 pub use named::Collection;
 pub use ordered_map::{Cursor, OrderedMap};
+pub(crate) use root::tagged_kind;
 pub use root::{check_root, destroy_root_some};
 pub use string::Bytes;
 pub use vector::Vector;

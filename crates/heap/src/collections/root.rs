@@ -1,6 +1,6 @@
 //! Collections by their kind alone, for programs that do not know their types.
 
-use super::tag::Tag;
+use super::tag::{BlobHead, Tag};
 use super::{Blob, Visit, hash_map, kind, ordered_map, vector};
 use crate::tx::Root;
 use crate::{Error, Result, Tx};
@@ -47,6 +47,19 @@ pub fn destroy_root_some<T: Tx + ?Sized>(tx: &mut T, root: Root, budget: u64) ->
         }
         _ => Err(Error::Invalid("the root is not one of the heap's collections")),
     }
+}
+
+/// The kind of the collection whose header begins at `at`, if one does: another object's first word is taken for a
+/// header's with a probability of less than one in 10,000.
+///
+/// # Errors
+/// `Misuse` if there is nothing at `at`.
+pub(crate) fn tagged_kind<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Option<u32>> {
+    let word = tx.read_word(at)?;
+    let kinds = [kind::HASH_MAP, kind::ORDERED_MAP, kind::VECTOR];
+    // Small numbers name no types.
+    let tag = Tag::from_word(word).filter(|tag| tag.types != 0 && kinds.contains(&tag.kind));
+    Ok(tag.map(|tag| tag.kind).or(BlobHead::from_word(word).map(|_| kind::BLOB)))
 }
 
 fn tagged<T: Tx + ?Sized>(tx: &mut T, root: Root) -> Result<Tag> {

@@ -78,7 +78,8 @@ impl<T: Persist> Vector<T> {
         vector.len(tx).map(|_| vector)
     }
 
-    /// The offset of its header: what a root or another object keeps.
+    /// The offset of its header, which a root keeps. Kept elsewhere it is a number to the pool: a check then reports
+    /// the collection as reached by an offset, and a copy must keep all offsets (docs/collections.md).
     pub const fn at(self) -> u64 {
         self.at
     }

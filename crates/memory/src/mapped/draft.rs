@@ -10,8 +10,8 @@
 use super::MapError;
 use super::file;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fstat, ftruncate, link, open, renameat_with,
-    statat, unlink,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, ftruncate, link, open,
+    renameat_with, statat, unlink,
 };
 use rustix::io::{Errno, retry_on_intr};
 use std::ffi::OsString;
@@ -34,20 +34,20 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Creates an empty, locked file that will be `path`.
-    pub(super) fn start(path: &Path) -> Result<(Self, File), MapError> {
+    /// Creates an empty, locked file that will be `path`, with these permissions, less the process's mask.
+    pub(super) fn start(path: &Path, mode: u32) -> Result<(Self, File), MapError> {
         let temporary = temporary(path);
         let failed = |errno| MapError::from_errno(path, "create the file", errno);
         loop {
             if path.symlink_metadata().is_ok() {
-                return Err(MapError::Exists(path.to_path_buf()));
+                return Err(file::dangling(path).unwrap_or(MapError::Exists(path.to_path_buf())));
             }
             let flags = OFlags::RDWR
                 | OFlags::CREATE
                 | OFlags::CLOEXEC
                 | OFlags::NOFOLLOW
                 | OFlags::NONBLOCK;
-            let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
+            let mode = Mode::from_raw_mode(mode);
             let opened = retry_on_intr(|| open(&temporary, flags, mode));
             let file = File::from(opened.map_err(|errno| match errno {
                 Errno::NOENT => MapError::NoDirectory(path.to_path_buf()),
@@ -67,6 +67,11 @@ impl Draft {
             // Its creator may have finished, or given up, before the lock was free.
             if is_at(&temporary, &file) {
                 ftruncate(&file, 0).map_err(failed)?;
+                // A file left by a killed process may be open to more users than this one is to be.
+                let left = Mode::from_raw_mode(stat.st_mode);
+                if !mode.contains(left) {
+                    fchmod(&file, left & mode).map_err(failed)?;
+                }
                 let again = file.try_clone().map_err(|source| MapError::Io {
                     path: path.to_path_buf(),
                     doing: "create the file",

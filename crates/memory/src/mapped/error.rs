@@ -19,6 +19,14 @@ pub enum MapError {
     /// A file is already there.
     #[error("{}: there is a file already; open it, or remove it before creating a pool", .0.display())]
     Exists(PathBuf),
+    /// The path is a symbolic link that leads to no file.
+    #[error("{}: it is a symbolic link to {}, which does not exist; give that path itself, or remove the link", path.display(), target.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+        /// The path that it holds.
+        target: PathBuf,
+    },
     /// The path names something that is not a regular file.
     #[error("{}: it is {what}, not a regular file; give the path of a file in a file system", path.display())]
     NotAFile {
@@ -129,7 +137,9 @@ impl MapError {
 impl From<MapError> for io::Error {
     fn from(error: MapError) -> Self {
         let kind = match &error {
-            MapError::NotFound(_) | MapError::NoDirectory(_) => io::ErrorKind::NotFound,
+            MapError::NotFound(_) | MapError::NoDirectory(_) | MapError::DanglingLink { .. } => {
+                io::ErrorKind::NotFound
+            }
             MapError::Exists(_) => io::ErrorKind::AlreadyExists,
             MapError::Permission(_) => io::ErrorKind::PermissionDenied,
             MapError::ReadOnly(_) => io::ErrorKind::ReadOnlyFilesystem,

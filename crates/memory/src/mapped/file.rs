@@ -75,8 +75,10 @@ fn is_in_use(file: &File) -> bool {
 fn open_regular(path: &Path, access: OFlags) -> Result<File, MapError> {
     // Non-blocking, or opening a named pipe would wait for its other end.
     let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = retry_on_intr(|| open(path, flags, Mode::empty()))
-        .map_err(|errno| MapError::from_errno(path, "open the file", errno))?;
+    let file = retry_on_intr(|| open(path, flags, Mode::empty())).map_err(|errno| match errno {
+        Errno::NOENT => dangling(path).unwrap_or(MapError::NotFound(path.to_path_buf())),
+        errno => MapError::from_errno(path, "open the file", errno),
+    })?;
     let stat = fstat(&file).map_err(|errno| MapError::from_errno(path, "inspect it", errno))?;
     let what = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(File::from(file)),
@@ -86,6 +88,14 @@ fn open_regular(path: &Path, access: OFlags) -> Result<File, MapError> {
         _ => "something else",
     };
     Err(MapError::NotAFile { path: path.to_path_buf(), what })
+}
+
+/// The error for a symbolic link that leads to no file; `None` if `path` is none.
+pub(super) fn dangling(path: &Path) -> Option<MapError> {
+    let target = std::fs::read_link(path).ok()?;
+    let leads_nowhere =
+        matches!(path.metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound);
+    leads_nowhere.then(|| MapError::DanglingLink { path: path.to_path_buf(), target })
 }
 
 /// Takes the exclusive lock for as long as the file is open.

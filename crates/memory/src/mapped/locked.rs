@@ -4,6 +4,7 @@ use super::record::Recorder;
 use super::{Backing, MapError, MapOptions, Mapped, detect_backing, file, whole_lines};
 use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +36,19 @@ impl LockedFile {
         let file = file::open_shared(&path)?;
         whole_lines(&path, &file)?;
         Ok(LockedFile { path, file })
+    }
+
+    /// The file's permissions.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn mode(&self) -> Result<u32, MapError> {
+        let found = self.file.metadata().map_err(|source| MapError::Io {
+            path: self.path.clone(),
+            doing: "inspect it",
+            source,
+        })?;
+        Ok(found.permissions().mode() & 0o777)
     }
 
     /// Maps the file so that stores are visible through this mapping only and never reach the file: a recovery can be

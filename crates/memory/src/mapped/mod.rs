@@ -128,20 +128,24 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
+    /// Permissions of a new file, unless others are asked for: its owner's, and reading for its group.
+    pub const MODE: u32 = 0o640;
+
     /// Creates a file of `len` zero bytes (rounded up to whole pages), durable when this
     /// returns, and maps it. After an error there is no new file.
     ///
     /// # Errors
     /// When the file exists, cannot be created or allocated, or the domain is not supported.
     pub fn create(path: impl AsRef<Path>, len: u64, options: MapOptions) -> Result<Self, MapError> {
-        let mapped = Self::prepare(path, len, options, None)?;
+        let mapped = Self::prepare(path, len, options, Self::MODE, None)?;
         mapped.publish()?;
         Ok(mapped)
     }
 
     /// As [`create`](Self::create), but the file is not at `path` before it is [published](Self::publish): until then
     /// no process can mistake it for a whole pool, however this process ends. Dropped before that, it deletes the file.
-    /// `recorder` records the operations on the file; the domain must be `Media` then.
+    /// The file has the permissions `mode`, less the process's mask, from its beginning. `recorder` records the
+    /// operations on the file; the domain must be `Media` then.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -149,6 +153,7 @@ impl Mapped {
         path: impl AsRef<Path>,
         len: u64,
         options: MapOptions,
+        mode: u32,
         recorder: Option<Arc<Recorder>>,
     ) -> Result<Self, MapError> {
         let path = path.as_ref();
@@ -159,7 +164,7 @@ impl Mapped {
             return Err(MapError::NoSpace { path: path.to_path_buf(), need: len });
         }
         let len = len.next_multiple_of(PAGE);
-        let (draft, file) = Draft::start(path)?;
+        let (draft, file) = Draft::start(path, mode)?;
         file::extend(&file, 0, len).map_err(|errno| MapError::from_space(path, len, errno))?;
         let mapped = Self::map(path, file, len, options, recorder)?;
         *mapped.draft() = Some(draft);

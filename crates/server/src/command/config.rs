@@ -9,7 +9,6 @@ use crate::options::Options;
 use crate::protocol::{Args, glob, number};
 use crate::server::Server;
 use crate::stats::Stats;
-use perdura::EngineKind;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 7] = [
+static NUMBERS: [NumberOption; 9] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -57,11 +56,15 @@ static NUMBERS: [NumberOption; 7] = [
         default: crate::options::SLOW_LOG_LEN as i64,
         bytes: false,
     },
+    NumberOption::seconds("timeout", 0),
+    NumberOption::seconds("tcp-keepalive", crate::options::KEEPALIVE as i64),
 ];
 
 /// Places in [`NUMBERS`].
 const SLOWER_THAN: usize = 5;
 const SLOW_LOG_LEN: usize = 6;
+const TIMEOUT: usize = 7;
+const KEEPALIVE: usize = 8;
 
 /// The values of the [`NUMBERS`].
 pub(crate) struct Tuning([AtomicI64; NUMBERS.len()]);
@@ -73,6 +76,9 @@ impl Tuning {
         tuning.0[SLOWER_THAN].store(options.slower_than, Ordering::Relaxed);
         let most = i64::try_from(options.slow_log_len).unwrap_or(i64::MAX);
         tuning.0[SLOW_LOG_LEN].store(most, Ordering::Relaxed);
+        for (index, seconds) in [(TIMEOUT, options.timeout), (KEEPALIVE, options.tcp_keepalive)] {
+            tuning.0[index].store(i64::from(seconds.min(i32::MAX as u32)), Ordering::Relaxed);
+        }
         tuning
     }
 
@@ -80,6 +86,21 @@ impl Tuning {
     pub(crate) fn is_slow(&self, took: Duration) -> bool {
         let micros = self.0[SLOWER_THAN].load(Ordering::Relaxed);
         u64::try_from(micros).is_ok_and(|micros| took >= Duration::from_micros(micros))
+    }
+
+    /// How long a client may send and read nothing, if that has an end.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.seconds(TIMEOUT)
+    }
+
+    /// How long a connection is idle before its peer is asked whether it is there, if it is asked.
+    pub(crate) fn keepalive(&self) -> Option<Duration> {
+        self.seconds(KEEPALIVE)
+    }
+
+    fn seconds(&self, index: usize) -> Option<Duration> {
+        let seconds = u64::try_from(self.0[index].load(Ordering::Relaxed)).unwrap_or(0);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
     /// Commands that the slow log keeps.
@@ -91,6 +112,11 @@ impl Tuning {
 impl NumberOption {
     const fn new(name: &'static str, old_name: &'static str, default: i64, bytes: bool) -> Self {
         NumberOption { name, old_name, least: 0, most: i64::MAX, default, bytes }
+    }
+
+    const fn seconds(name: &'static str, default: i64) -> Self {
+        let most = i32::MAX as i64;
+        NumberOption { name, old_name: name, least: 0, most, default, bytes: false }
     }
 
     fn is(&self, name: &str) -> bool {
@@ -134,10 +160,9 @@ fn bytes(text: &[u8]) -> Option<i64> {
 /// The options that CONFIG GET shows, under Redis's names.
 fn options(server: &Server) -> Vec<(&'static str, String)> {
     let facts = server.facts();
-    let keeps = facts.engine.parse().is_ok_and(EngineKind::is_crash_consistent);
     let mut options = vec![
         ("appendfsync", "always".to_owned()),
-        ("appendonly", if keeps { "yes" } else { "no" }.to_owned()),
+        ("appendonly", if facts.keeps_log() { "yes" } else { "no" }.to_owned()),
         ("bind", server.address.ip().to_string()),
         ("databases", crate::keyspace::DATABASES.to_string()),
         ("io-threads", server.stats.len().to_string()),
@@ -147,7 +172,6 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("port", server.address.port().to_string()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
-        ("timeout", "0".to_owned()),
     ];
     for (option, value) in NUMBERS.iter().zip(&server.tuning.0) {
         let value = value.load(Ordering::Relaxed).to_string();
@@ -287,6 +311,10 @@ mod tests {
     fn places_are_right() {
         assert_eq!(NUMBERS[SLOWER_THAN].name, "slowlog-log-slower-than");
         assert_eq!(NUMBERS[SLOW_LOG_LEN].name, "slowlog-max-len");
+        assert_eq!(NUMBERS[TIMEOUT].name, "timeout");
+        assert_eq!(NUMBERS[KEEPALIVE].name, "tcp-keepalive");
+        let usual = Tuning::new(&Options::new());
+        assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));
         let slow = |micros| Tuning::new(&Options::new().slower_than(micros));
         let took = Duration::from_micros(10);
         assert!(slow(0).is_slow(Duration::ZERO) && slow(10).is_slow(took));

@@ -2,8 +2,9 @@
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, shown};
 use crate::client::Replies;
-use crate::listing::Label;
+use crate::listing::{Label, Listing};
 use crate::protocol::{Args, Protocol, number};
+use std::net::SocketAddr;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -207,7 +208,7 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             call.reply().size(id);
         }
         (b"info", 2) => {
-            let line = call.client.listing.line(server.address, "client|info");
+            let line = call.client.listing.line("client|info");
             call.reply().verbatim(&line);
         }
         (b"list", _) => {
@@ -215,13 +216,14 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             let clients = server.clients();
             let lines = clients.values().filter(|one| listed.takes(one.id));
             let of = |id| if id == own { "client|list" } else { "NULL" };
-            let lines: String = lines.map(|one| one.line(server.address, of(one.id))).collect();
+            let lines: String = lines.map(|one| one.line(of(one.id))).collect();
             drop(clients);
             call.reply().verbatim(&lines);
         }
+        (b"kill", 3..) => return kill(call),
         (b"no-evict" | b"no-touch", 3) => return call.ok(),
         (b"reply", 3) => return reply(call),
-        (b"reply" | b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
+        (b"kill" | b"reply" | b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
             return Err(Failure::subcommand_arity(args, "client"));
         }
         _ => return Err(Failure::unknown_subcommand(args, "CLIENT")),
@@ -250,15 +252,7 @@ fn listed(args: Args<'_>) -> Outcome<Listed> {
         return Ok(Listed::All);
     }
     if args.len() == 2 && args.is(0, "type") {
-        let others = ["master", "replica", "slave", "pubsub"];
-        return match () {
-            () if args.is(1, "normal") => Ok(Listed::All),
-            () if others.iter().any(|name| args.is(1, name)) => Ok(Listed::Ids(Vec::new())),
-            () => {
-                let name = shown(args.at(1), usize::MAX);
-                Err(Failure::say(format!("ERR Unknown client type '{name}'")))
-            }
-        };
+        return Ok(if is_normal(args, 1)? { Listed::All } else { Listed::Ids(Vec::new()) });
     }
     if args.len() > 1 && args.is(0, "id") {
         let ids = args.from(1).iter().map(number::parse_i64).collect::<Option<Vec<_>>>();
@@ -268,6 +262,95 @@ fn listed(args: Args<'_>) -> Outcome<Listed> {
         };
     }
     Err(Failure::SYNTAX)
+}
+
+/// Whether the argument names the type of all clients that there are; Redis has others.
+fn is_normal(args: Args<'_>, at: usize) -> Outcome<bool> {
+    let others = ["master", "replica", "slave", "pubsub"];
+    if !args.is(at, "normal") && !others.iter().any(|name| args.is(at, name)) {
+        let name = shown(args.at(at), usize::MAX);
+        return Err(Failure::say(format!("ERR Unknown client type '{name}'")));
+    }
+    Ok(args.is(at, "normal"))
+}
+
+/// The clients that CLIENT KILL is to end: those that pass all of its filters.
+struct Doomed<'a> {
+    id: Option<u64>,
+    address: Option<&'a [u8]>,
+    local: Option<&'a [u8]>,
+    /// Whether there are clients of the type that it names.
+    normal: bool,
+    /// Whether it spares the client that asks.
+    skip_me: bool,
+}
+
+impl<'a> Doomed<'a> {
+    /// Reads `ADDRESS`, or pairs of a filter's name and its value.
+    fn parse(args: Args<'a>) -> Outcome<Self> {
+        let mut doomed =
+            Doomed { id: None, address: None, local: None, normal: true, skip_me: true };
+        if args.len() == 1 {
+            return Ok(Doomed { address: Some(args.at(0)), skip_me: false, ..doomed });
+        }
+        for at in (0..args.len()).step_by(2) {
+            let Some(value) = args.get(at + 1) else { return Err(Failure::SYNTAX) };
+            match args.at(at).to_ascii_lowercase().as_slice() {
+                b"id" => {
+                    let id = number::parse_i64(value).filter(|&id| id > 0);
+                    let wrong = Failure::Say("ERR client-id should be greater than 0".into());
+                    doomed.id = Some(id.ok_or(wrong)?.unsigned_abs());
+                }
+                b"type" => doomed.normal = is_normal(args, at + 1)?,
+                b"addr" => doomed.address = Some(value),
+                b"laddr" => doomed.local = Some(value),
+                // All clients are this one user.
+                b"user" if value == b"default" => {}
+                b"user" => {
+                    let name = shown(value, usize::MAX);
+                    return Err(Failure::say(format!("ERR No such user '{name}'")));
+                }
+                b"skipme" if args.is(at + 1, "yes") => doomed.skip_me = true,
+                b"skipme" if args.is(at + 1, "no") => doomed.skip_me = false,
+                _ => return Err(Failure::SYNTAX),
+            }
+        }
+        Ok(doomed)
+    }
+
+    fn takes(&self, client: &Listing, own: u64) -> bool {
+        let is = |wanted: Option<&[u8]>, address: SocketAddr| {
+            wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
+        };
+        self.normal
+            && self.id.is_none_or(|id| id == client.id)
+            && is(self.address, client.address)
+            && is(self.local, client.local)
+            && !(self.skip_me && client.id == own)
+    }
+}
+
+/// Ends clients. The one that asks, if it is among them, is answered first.
+fn kill(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let (args, own) = (call.args.from(2), call.client.listing.id);
+    let doomed = Doomed::parse(args)?;
+    let all: Vec<_> = call.server.clients().values().cloned().collect();
+    let mut killed = 0;
+    for client in all.iter().filter(|client| doomed.takes(client, own)) {
+        killed += u64::from(client.id == own || call.server.kill(client));
+    }
+    if args.len() > 1 {
+        call.reply().size(killed);
+    } else if killed > 0 {
+        call.reply().ok();
+    } else {
+        return Err(Failure::Say("ERR No such client".into()));
+    }
+    if all.iter().any(|client| client.id == own && doomed.takes(client, own)) {
+        call.client.listing.kill();
+        return Ok(Next::Close);
+    }
+    Ok(Next::Go)
 }
 
 /// Whether this client is answered from now on. Only ON is itself answered.

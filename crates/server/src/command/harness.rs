@@ -51,7 +51,7 @@ impl Bench {
             server,
             touched: Touched::default(),
             tally: Tally::default(),
-            client: Listing::new(1, address),
+            client: Listing::new(1, address, address),
             keyspace,
             now: 1_000_000_000_000,
         }
@@ -109,7 +109,12 @@ impl Bench {
 
     /// Performs a request of any arguments, if it is a command on data that takes as many. Its reply.
     pub fn perform(&mut self, args: &[Vec<u8>]) -> Option<Vec<u8>> {
-        self.heap.limit = MOST_BYTES;
+        self.perform_within(args, MOST_BYTES)
+    }
+
+    /// The same, on a heap of at most so many bytes.
+    pub(crate) fn perform_within(&mut self, args: &[Vec<u8>], most: u64) -> Option<Vec<u8>> {
+        self.heap.limit = most;
         let args: OwnedArgs = args.iter().map(Vec::as_slice).collect();
         let command = find(args.as_args().get(0)?)?;
         let on_data = command.takes(args.as_args().len()) && !matches!(command.run, Run::Client(_));

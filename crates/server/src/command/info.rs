@@ -98,13 +98,24 @@ fn write_clients(server: &Server, to: &mut String) {
 
 fn write_memory(server: &Server, to: &mut String) {
     let facts = server.facts();
+    // Free slots take objects of their own size only.
+    let slots = facts.usage.free_slot_bytes;
+    let ratio = (facts.taken() + slots) as f64 / facts.taken().max(1) as f64;
+    let pages = facts.usage.free_page_bytes + facts.limit.saturating_sub(facts.bytes);
     to.push_str("# Memory\r\n");
     lines!(to,
-        "used_memory": facts.used,
-        "used_memory_human": human(facts.used),
+        "used_memory": facts.taken(),
+        "used_memory_human": human(facts.taken()),
+        "used_memory_overhead": facts.overhead,
+        "used_memory_dataset": facts.used,
         "maxmemory": facts.limit,
         "maxmemory_human": human(facts.limit),
         "maxmemory_policy": "noeviction",
+        "mem_fragmentation_ratio": format!("{ratio:.2}"),
+        "mem_fragmentation_bytes": slots,
+        "pool_free_page_bytes": pages,
+        "pool_largest_free_bytes": facts.largest_free(),
+        "pool_limbo_bytes": facts.usage.limbo_bytes,
         "pool_file_bytes": facts.bytes,
     );
 }
@@ -130,8 +141,10 @@ fn write_persistence(server: &Server, to: &mut String) {
         "pool_domain": facts.domain,
         "acknowledged_writes_survive": facts.survives,
         "last_write_status": status,
-        "last_write_error": facts.cannot_grow.unwrap_or_default(),
-        "aof_enabled": 0,
+        "last_write_error": facts.cannot_grow.as_deref().unwrap_or_default(),
+        "aof_enabled": u8::from(facts.keeps_log()),
+        "aof_rewrite_in_progress": 0,
+        "aof_last_bgrewrite_status": "ok",
         "aof_last_write_status": status,
         "rdb_bgsave_in_progress": u8::from(save.since.is_some()),
         "rdb_last_save_time": save.last,

@@ -50,8 +50,12 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
         failure => {
             call.env.count(Counted::Error(known(failure.code())));
             failure.tell(&mut call.out);
-            if let Failure::Pool(error @ Error::NoSpace { .. }) = &failure {
-                call.env.server.warn_of_disk(error);
+            match &failure {
+                Failure::Pool(error @ Error::NoSpace { .. }) => call.env.server.warn_of_disk(error),
+                Failure::Pool(Error::Full { requested, .. }) => {
+                    call.env.server.warn_of_full(*requested)
+                }
+                _ => {}
             }
             Ok(if failure.is_full() { Answer::Full(failure) } else { Answer::Done })
         }

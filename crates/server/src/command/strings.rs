@@ -16,6 +16,14 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("setnx", 3, ONE, Run::Write(setnx), "Sets a key that is not there."),
     Command::new("setex", 4, ONE, Run::Write(setex), "Sets a key that expires after seconds."),
     Command::new("psetex", 4, ONE, Run::Write(psetex), "Sets a key that expires after ms."),
+    Command::new("delifeq", 3, ONE, Run::Write(delifeq), "Deletes a key that has this string."),
+    Command::new(
+        "delex",
+        -2,
+        ONE,
+        Run::Write(delex),
+        "Deletes a key if its string is, or is not, this.",
+    ),
     Command::new("getset", 3, ONE, Run::Write(getset), "Sets a key and returns the old string."),
     Command::new("getdel", 2, ONE, Run::Write(getdel), "Returns a key's string and deletes it."),
     Command::new(
@@ -69,6 +77,8 @@ enum When {
     Always,
     Absent,
     Present,
+    /// If the key has the string that the argument of this index has.
+    Equal(usize),
 }
 
 /// What SET was asked for besides.
@@ -87,10 +97,14 @@ impl SetOptions {
         let mut at = 3;
         while at < call.args.len() {
             let last = at + 1 == call.args.len();
-            if call.args.is(at, "nx") && options.when != When::Present {
+            let may_be = |when| [When::Always, when].contains(&options.when);
+            if call.args.is(at, "nx") && may_be(When::Absent) {
                 options.when = When::Absent;
-            } else if call.args.is(at, "xx") && options.when != When::Absent {
+            } else if call.args.is(at, "xx") && may_be(When::Present) {
                 options.when = When::Present;
+            } else if call.args.is(at, "ifeq") && options.when == When::Always && !last {
+                options.when = When::Equal(at + 1);
+                at += 1;
             } else if call.args.is(at, "get") {
                 options.get = true;
             } else if call.args.is(at, "keepttl") && !timed {
@@ -130,6 +144,7 @@ fn set(call: &mut Call<'_>) -> Outcome {
         When::Always => true,
         When::Absent => old.is_none(),
         When::Present => old.is_some(),
+        When::Equal(at) => has_string(call, old, call.args.at(at))?,
     };
     if wanted {
         let kept = old.and_then(|old| old.entry.expires()).filter(|_| options.keep);
@@ -140,6 +155,44 @@ fn set(call: &mut Call<'_>) -> Outcome {
         (false, true) => call.out.ok(),
         (false, false) => call.out.null(),
     }
+    Ok(())
+}
+
+/// Whether a key has this string. That of another length is not read.
+fn has_string(call: &mut Call<'_>, found: Option<Found>, wanted: &[u8]) -> Outcome<bool> {
+    let Some(Found { entry, .. }) = found else { return Ok(false) };
+    if entry.kind() != Kind::String {
+        return Err(Failure::WRONG_TYPE);
+    }
+    if text::len(call.tx, entry)? != wanted.len() as u64 {
+        return Ok(false);
+    }
+    let mut string = Vec::with_capacity(wanted.len());
+    text::read_into(call.tx, entry, &mut string)?;
+    Ok(string == wanted)
+}
+
+/// Valkey's: what releases a lock that `SET key token NX PX milliseconds` has taken.
+fn delifeq(call: &mut Call<'_>) -> Outcome {
+    let key = call.args.at(1);
+    let old = call.claim(key)?;
+    let deleted = has_string(call, old, call.args.at(2))? && call.remove(key)?;
+    call.out.flag(deleted);
+    Ok(())
+}
+
+/// Redis 8.4's, without its comparisons of digests.
+fn delex(call: &mut Call<'_>) -> Outcome {
+    let key = call.args.at(1);
+    let old = call.claim(key)?;
+    let wanted = match call.args.len() {
+        2 => true,
+        4 if call.args.is(2, "ifeq") => has_string(call, old, call.args.at(3))?,
+        4 if call.args.is(2, "ifne") => old.is_some() && !has_string(call, old, call.args.at(3))?,
+        _ => return Err(Failure::SYNTAX),
+    };
+    let deleted = wanted && call.remove(key)?;
+    call.out.flag(deleted);
     Ok(())
 }
 

@@ -33,6 +33,46 @@ fn strings() {
 }
 
 #[test]
+fn a_lock_is_released_by_its_owner_alone() {
+    let mut bench = Bench::new();
+    let long = "t".repeat(3000);
+    bench.play(&[
+        ("set lock mine nx px 1000", "+OK"),
+        ("set lock other nx px 1000", "$-1"),
+        ("delifeq lock other", ":0"),
+        ("delex lock ifeq othe", ":0"),
+        ("delex lock ifne mine", ":0"),
+        ("set lock mine ifeq other px 9000", "$-1"),
+        ("pttl lock", ":1000"),
+        ("set lock mine ifeq mine px 9000", "+OK"),
+        ("pttl lock", ":9000"),
+        ("set lock new get ifeq mine keepttl", "$4 mine"),
+        ("pttl lock", ":9000"),
+        ("delifeq lock new", ":1"),
+        ("delifeq lock new", ":0"),
+        ("set lock new ifeq new", "$-1"),
+        ("exists lock", ":0"),
+        ("set lock v ifeq a nx", "-ERR syntax error"),
+        ("set lock v xx ifeq a", "-ERR syntax error"),
+        ("set lock v ifeq", "-ERR syntax error"),
+        ("delex lock ifeq", "-ERR syntax error"),
+        ("delex lock iflt 1", "-ERR syntax error"),
+        ("hset hash f v", ":1"),
+        ("delifeq hash v", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("set hash v ifeq v", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("delex hash", ":1"),
+        ("delex hash ifne v", ":0"),
+        (&format!("set lock {long}"), "+OK"),
+        ("delex lock ifne t", ":1"),
+        (&format!("set lock {long}"), "+OK"),
+        (&format!("delifeq lock {long}"), ":1"),
+        ("set lock mine px 1000", "+OK"),
+    ]);
+    bench.now += 1000;
+    bench.play(&[("delifeq lock mine", ":0"), ("set lock other nx", "+OK")]);
+}
+
+#[test]
 fn expiry() {
     let mut bench = Bench::new();
     bench.play(&[

@@ -44,6 +44,16 @@ impl Database {
         Ok((at != 0).then(|| Expiries::new(at)))
     }
 
+    /// When the first of its keys expires, if one does. The key's name, which may be long, is not read.
+    pub(crate) fn next_expiry(self, tx: &mut dyn Tx) -> Result<Option<u64>> {
+        let Some(expiries) = self.expiries(tx)? else { return Ok(None) };
+        match expiries.first_slot(tx)? {
+            // A pair begins with its first part.
+            Some(slot) => tx.read_word(slot.at()).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// A seed for the hash map of the value at `at`. It cannot be guessed without the keyspace's seed; with it,
     /// the same operations make the same pool again.
     pub(super) fn seed_for(self, tx: &mut dyn Tx, at: u64) -> Result<u64> {

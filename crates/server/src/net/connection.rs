@@ -13,7 +13,7 @@ use mio::net::TcpStream;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// While more than this is unsent, nothing more is done for a client.
 const MOST_UNSENT: usize = 1 << 20;
@@ -67,6 +67,8 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// It has had no turn since it was asked to [`rest`](Connection::rest).
     idle: bool,
+    /// When it had a turn that [`rest`](Connection::rest) has noticed.
+    active: Instant,
     /// Requests that this turn has taken from it.
     pub(crate) taken: usize,
     /// Number of the last batch that it had requests in.
@@ -99,6 +101,7 @@ impl Connection {
             stalled: false,
             listed: false,
             idle: false,
+            active: Instant::now(),
             taken: 0,
             batch: 0,
             waits: false,
@@ -121,6 +124,7 @@ impl Connection {
         self.writable = true;
     }
 
+    /// Lets it be closed once what was answered is sent.
     pub(crate) fn set_closing(&mut self, reason: &'static str) {
         self.closing = true;
         self.reason.get_or_insert(reason.into());
@@ -192,7 +196,7 @@ impl Connection {
     /// The next complete request. `None` when there is none, for now or for ever.
     pub(crate) fn next_request(&mut self) -> Incoming {
         self.stalled = self.is_full();
-        if self.closing || self.stalled {
+        if self.closing || self.stalled || self.client.listing.is_killed() {
             return Incoming::Nothing;
         }
         if let Some(request) = self.put_off.pop_front() {
@@ -310,10 +314,16 @@ impl Connection {
         }
     }
 
+    /// How long its client has neither sent nor read anything, as [`rest`](Connection::rest) has seen it.
+    pub(crate) fn idle_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.active)
+    }
+
     /// Gives back empty buffers, if there was nothing to do since this was asked last.
-    pub(crate) fn rest(&mut self) {
-        if std::mem::replace(&mut self.idle, true) && self.unsent() == 0 && self.put_off.is_empty()
-        {
+    pub(crate) fn rest(&mut self, now: Instant) {
+        if !std::mem::replace(&mut self.idle, true) {
+            self.active = now;
+        } else if self.unsent() == 0 && self.put_off.is_empty() {
             self.out = Vec::new();
             self.put_off = VecDeque::new();
             self.reader.rest();

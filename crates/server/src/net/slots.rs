@@ -37,6 +37,15 @@ impl Slots {
         self.slots.iter_mut().flatten()
     }
 
+    /// The numbers of those that are to be closed, for a reason.
+    pub(super) fn to_close(
+        &mut self,
+        reason: impl Fn(&Connection) -> Option<&'static str>,
+    ) -> Vec<(usize, &'static str)> {
+        let open = self.slots.iter().enumerate();
+        open.filter_map(|(slot, one)| Some((slot, reason(one.as_ref()?)?))).collect()
+    }
+
     /// Takes all of them.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Connection> + '_ {
         self.free.clear();

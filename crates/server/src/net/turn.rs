@@ -17,6 +17,7 @@
 use super::budget::{Budget, Claim};
 use super::connection::{Connection, Incoming};
 use super::slots::Slots;
+use super::worker::KILLED;
 use crate::client::Replies;
 use crate::command::{
     Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, is_never_queued,
@@ -173,7 +174,9 @@ impl Turn {
                 route => match route.answer(env, connection, request) {
                     Next::Go => {}
                     Next::Close => {
-                        connection.set_closing("QUIT, SHUTDOWN, or a request of HTTP ended it");
+                        connection.set_closing(
+                            "QUIT, SHUTDOWN, CLIENT KILL, or a request of HTTP ended it",
+                        );
                         return Left::Nothing;
                     }
                     Next::Exec(exec) => {
@@ -197,6 +200,10 @@ impl Turn {
         for op in self.ops.drain(..).rev() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
+            if connection.client.listing.is_killed() {
+                // By a CLIENT KILL of its own, inside of EXEC: it gets that reply.
+                connection.set_closing(KILLED);
+            }
             match op.what {
                 What::Request(request, _) if op.skipped => connection.put_back(request),
                 _ => done += 1,
@@ -341,8 +348,19 @@ fn unknown(args: Args<'_>) -> Failure {
         }
         beginning.push_str(&format!("'{}' ", shown(arg, MOST - beginning.len())));
     }
-    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
+    let mut text = format!("ERR unknown command '{name}', with args beginning with: {beginning}");
+    if SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(&name)) {
+        text.push_str(
+            "(there are no scripts here; a lock is released by DELIFEQ key token, and prolonged by \
+             SET key token IFEQ token PX milliseconds)",
+        );
+    }
+    Failure::say(text)
 }
+
+/// Redis's commands that run scripts. Clients' locks find out when they are to be released: then the error says how.
+const SCRIPTS: [&str; 7] =
+    ["eval", "evalsha", "eval_ro", "evalsha_ro", "script", "fcall", "fcall_ro"];
 
 /// Operations that share a transaction.
 struct Group<'g> {
@@ -462,6 +480,9 @@ impl Group<'_> {
 
     /// Answers the only operation with an error.
     fn fail(&mut self, error: Error) {
+        if let Error::Full { requested, .. } = error {
+            self.env.server.warn_of_full(requested);
+        }
         let failure = Failure::Pool(error);
         self.env.stats.error(failure.code());
         let op = &mut self.ops[0];

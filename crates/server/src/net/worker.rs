@@ -21,10 +21,13 @@ use crate::watch::Touched;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use perdura::{Error, Gather};
+use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Why a client's connection ends that CLIENT KILL has named.
+pub(super) const KILLED: &str = "CLIENT KILL ended it";
 const WAKE: Token = Token(0);
 const LISTENER: Token = Token(1);
 /// Connections' tokens are their numbers and this.
@@ -89,6 +92,8 @@ pub(crate) struct Worker<S> {
     waited: Duration,
     /// When idle connections last gave back their buffers.
     rested: Instant,
+    /// Kills of clients whose connections are closed.
+    kills: u64,
 }
 
 impl<S: Session> Worker<S> {
@@ -132,6 +137,7 @@ impl<S: Session> Worker<S> {
             turns: 0,
             waited: Duration::ZERO,
             rested: Instant::now(),
+            kills: 0,
         }
     }
 
@@ -155,6 +161,7 @@ impl<S: Session> Worker<S> {
                 spin.worked();
             }
             self.rest();
+            self.close_killed();
             if std::mem::take(&mut self.crowded) {
                 self.accept();
             }
@@ -332,10 +339,37 @@ impl<S: Session> Worker<S> {
 
     /// Lets idle connections give back their buffers, and publishes what the session has counted.
     fn rest(&mut self) {
-        if self.rested.elapsed() >= IDLE {
-            self.slots.all().for_each(Connection::rest);
-            self.rested = Instant::now();
+        let now = Instant::now();
+        let since = now.saturating_duration_since(self.rested);
+        if since >= IDLE {
+            self.slots.all().for_each(|connection| connection.rest(now));
+            self.rested = now;
             self.server.publish(self.index, self.session.counters());
+            // After a long turn, clients may have sent something that was not read yet.
+            if let Some(timeout) = self.server.tuning.timeout().filter(|_| since < 2 * IDLE) {
+                let is_over = |one: &Connection| one.idle_for(now) > timeout;
+                self.close_those(|one| is_over(one).then_some("it was idle for the timeout"));
+            }
+        }
+    }
+
+    /// Closes the connections of clients that CLIENT KILL has ended.
+    fn close_killed(&mut self) {
+        let kills = self.server.kills();
+        if kills != self.kills {
+            self.kills = kills;
+            self.close_those(|one| one.client.listing.is_killed().then_some(KILLED));
+        }
+    }
+
+    /// Closes connections for a reason, between batches: none of them is owed an answer that is not sent yet.
+    fn close_those(&mut self, reason: impl Fn(&Connection) -> Option<&'static str>) {
+        for (slot, reason) in self.slots.to_close(reason) {
+            if let Some(connection) = self.slots.get(slot) {
+                connection.set_closing(reason);
+            }
+            self.ready.retain(|&ready| ready != slot);
+            self.drop_connection(slot);
         }
     }
 
@@ -378,7 +412,12 @@ impl<S: Session> Worker<S> {
         self.stats().connections.add(1);
         // Without it replies are late; not a reason to refuse.
         let _ = stream.set_nodelay(true);
-        let listing = self.server.enlist(address);
+        if let Some(idle) = self.server.tuning.keepalive() {
+            // The same: a peer that has died is then noticed later, or by `timeout`.
+            let _ = keep_alive(&stream, idle);
+        }
+        let local = stream.local_addr().unwrap_or(self.server.address);
+        let listing = self.server.enlist(address, local);
         let id = listing.id;
         let to = self.next % self.inboxes.len();
         self.next += 1;
@@ -404,6 +443,9 @@ impl<S: Session> Worker<S> {
         let registered = self.poll.registry().register(&mut stream, Token(slot + FIRST), interest);
         if registered.is_err() {
             return self.server.dismiss(listing.id, "it could not be polled");
+        }
+        if listing.is_killed() {
+            return self.server.dismiss(listing.id, KILLED);
         }
         let client = Client::new(&self.server, listing);
         self.slots.insert(Connection::new(stream, client));
@@ -433,4 +475,16 @@ impl<S: Session> Worker<S> {
             server.fail(&error);
         }
     }
+}
+
+/// Has the system ask the peer whether it is there once the connection was idle for so long, then three times, a third of
+/// that apart; without an answer the connection is broken.
+fn keep_alive(stream: &TcpStream, idle: Duration) -> io::Result<()> {
+    /// The system's own.
+    const LONGEST: Duration = Duration::from_secs(32_767);
+    let idle = idle.min(LONGEST);
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, idle)?;
+    sockopt::set_tcp_keepintvl(stream, (idle / 3).max(Duration::from_secs(1)))?;
+    Ok(sockopt::set_tcp_keepcnt(stream, 3)?)
 }

@@ -22,13 +22,16 @@ pub(crate) struct Limits {
     pub(crate) arguments: i64,
     /// Bytes of an argument.
     pub(crate) bulk: i64,
-    /// Bytes of a request, as it is sent.
+    /// Bytes of a request, as it is sent, and of what its arguments beyond the first [`FREE`] take here besides.
     pub(crate) request: usize,
 }
 
+/// Arguments that a request may have without what they take being counted.
+const FREE: usize = 1 << 20;
+
 impl Limits {
     pub(crate) const USUAL: Limits =
-        Limits { arguments: 1024 * 1024, bulk: 512 << 20, request: 1 << 30 };
+        Limits { arguments: i32::MAX as i64, bulk: 512 << 20, request: 1 << 30 };
     /// For a client that has yet to give the password.
     pub(crate) const UNAUTHENTICATED: Limits =
         Limits { arguments: 10, bulk: 16384, request: 256 << 10 };
@@ -240,7 +243,8 @@ impl RequestReader {
             },
         };
         self.bulk = Some(len);
-        if self.next + len - self.finished > limits.request {
+        let beyond = (self.spans.len() - self.first).saturating_sub(FREE) * size_of::<Span>();
+        if self.next + len - self.finished + beyond > limits.request {
             return broken("Protocol error: too big request");
         }
         // The two bytes after an argument are skipped unseen, as Redis does.

@@ -32,7 +32,7 @@ fn quotes() {
 fn errors_in_redis_words() {
     for (text, error) in [
         ("*x\r\n", "invalid multibulk length"),
-        ("*1048577\r\n", "invalid multibulk length"),
+        ("*2147483648\r\n", "invalid multibulk length"),
         ("*1\r\n:1\r\n", "expected '$', got ':'"),
         ("*1\r\n$x\r\n", "invalid bulk length"),
         ("*1\r\n$-1\r\n", "invalid bulk length"),
@@ -76,6 +76,18 @@ fn a_request_that_says_that_it_is_too_large_is_refused_at_once() {
     // Several of them, each of which is small enough.
     let text = [b"*1\r\n$900\r\n".as_slice(), &[b'x'; 900], b"\r\n"].concat().repeat(3);
     assert_eq!(error(&text), (vec![vec![vec![b'x'; 900]]; 3], None));
+}
+
+#[test]
+fn many_arguments_are_counted() {
+    // As many as Redis takes, up to the bytes of a request: here they take 16 each, from the millionth on.
+    let count = FREE + 1000;
+    let text = [format!("*{count}\r\n").into_bytes(), b"$1\r\na\r\n".repeat(count)].concat();
+    let limits = |request| Limits { request, ..Limits::USUAL };
+    let (requests, error) = read(&[&text], limits(text.len() + 16 * 1000));
+    assert_eq!((requests.len(), requests[0].len(), error), (1, count, None));
+    let refused = Some("Protocol error: too big request".to_owned());
+    assert_eq!(read(&[&text], limits(text.len() + 15 * 1000)), (vec![], refused));
 }
 
 #[test]

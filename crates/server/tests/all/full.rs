@@ -57,6 +57,50 @@ fn a_full_pool_is_no_failure() {
     assert_eq!(info(&mut client, "errorstat_OOM"), "");
 }
 
+/// Bytes of INFO's field.
+fn bytes(client: &mut Client, field: &str) -> u64 {
+    info(client, field).parse().unwrap()
+}
+
+#[test]
+fn a_full_pool_says_what_takes_its_space() {
+    let running = Running::with(|options| options, 8 << 20);
+    let mut client = running.client();
+    let most = bytes(&mut client, "maxmemory");
+    fill(&mut client);
+    let value = "v".repeat(1000);
+    let refused = |key: &u32| format!("SET small:{key} {value}");
+    let count = (0..).find(|key| client.ask(&refused(key)) != "OK").unwrap();
+    assert!(count < 1000);
+    let used = bytes(&mut client, "used_memory");
+    assert!(used > most - most / 50, "{used} of {most} are in use: that is no full pool");
+    let parts =
+        ["used_memory_dataset", "used_memory_overhead"].map(|part| bytes(&mut client, part));
+    assert_eq!(parts.iter().sum::<u64>(), used);
+    assert!(bytes(&mut client, "pool_largest_free_bytes") < 100_000);
+    let free = ["pool_free_page_bytes", "mem_fragmentation_bytes", "pool_limbo_bytes"];
+    let free: u64 = free.iter().map(|part| bytes(&mut client, part)).sum();
+    // Limbo is neither in use nor free.
+    assert!(used + free <= most + most / 50 && used + free >= most - most / 50, "{used} + {free}");
+    let ratio: f64 = info(&mut client, "mem_fragmentation_ratio").parse().unwrap();
+    assert!((1.0..1.2).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn persistence_is_told_in_one_voice() {
+    let running = Running::start();
+    let mut client = running.client();
+    assert_eq!(client.ask("CONFIG GET appendonly"), "[appendonly yes]");
+    assert_eq!(info(&mut client, "aof_enabled"), "1");
+    let folder = tempfile::tempdir().unwrap();
+    let pool = perdura::Options::new().engine(perdura::EngineKind::Volatile).size(8 << 20);
+    let pool = pool.domain(Some(perdura::Domain::Process)).create(folder.path().join("pool"));
+    let running = Running::on(pool.unwrap(), |options| options);
+    let mut client = running.client();
+    assert_eq!(client.ask("CONFIG GET appendonly"), "[appendonly no]");
+    assert_eq!(info(&mut client, "aof_enabled"), "0");
+}
+
 #[test]
 fn a_full_disk_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,6 +12,7 @@ mod durability;
 mod engines;
 mod full;
 mod operation;
+mod peers;
 mod room;
 mod room_mix;
 mod saving;

@@ -160,6 +160,79 @@ fn objects_behind_values_are_not_lost_unsaid() {
     check_named(&target.path);
 }
 
+/// Maps inside a map, a string and an object behind a pointer, all by their offsets.
+#[test]
+fn collections_inside_collections_are_no_leak() {
+    use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Vector};
+    let folder = tempdir().expect("a folder");
+    let old = folder.path().join("old");
+    let pool = create(&old, EngineKind::Redo);
+    let mut handle = pool.session().expect("a session");
+    let leaked =
+        |report: &perdura::check::Report| report.unreachable.unwrap() - report.by_offset.blocks;
+    handle
+        .transaction(|tx| {
+            let outer = HashMap::<u64, u64>::create(tx)?;
+            tx.set_root("outer", Root { at: outer.at(), kind: 2 })?;
+            let inner = OrderedMap::<Bytes, u64>::create(tx)?;
+            let vector = Vector::<u64>::create(tx)?;
+            let string = Blob::create(tx, perdura::Purpose::General, &[7; 3000])?;
+            outer.set(tx, 1, inner.at())?;
+            for key in 0..100_u64 {
+                inner.set(tx, &[key as u8; 40], key)?;
+            }
+            inner.set(tx, b"vector", vector.at())?;
+            vector.push(tx, string.at())?;
+            let own = perdura::TxExt::new_bytes(tx, perdura::Purpose::General, b"own")?;
+            outer.set(tx, 2, own).map(drop)
+        })
+        .expect("room");
+    drop((handle, pool));
+    let report = perdura::check::check(&old, &|_, _, _| Ok(false)).expect("a check");
+    assert!(report.is_whole(), "{:?}", report.problems);
+    let found = report.by_offset;
+    let kinds = [found.hash_maps, found.ordered_maps, found.vectors, found.strings, found.objects];
+    assert_eq!((kinds, leaked(&report)), ([0, 1, 1, 1, 1], 0));
+    assert!(
+        report.notes.iter().any(|note| note.contains("1 ordered map, 1 vector, 1 byte string"))
+    );
+    let target = Target::new(folder.path().join("new"));
+    let error = copy(&source(&old), &target, &mut on).expect_err("offsets").to_string();
+    assert!(error.contains("1 ordered map") && error.contains("--keep-offsets"), "{error}");
+    copy_pages(&source(&old), &target, &mut on).expect("a copy of the pages");
+    let copied = perdura::check::check(&target.path, &|_, _, _| Ok(false)).expect("a check");
+    assert!(copied.is_whole() && copied.by_offset == found);
+    // Without its offset, it has leaked.
+    let pool = open(&old);
+    let mut handle = pool.session().expect("a session");
+    handle
+        .transaction(|tx| {
+            let outer = tx.root("outer")?.expect("the root").at;
+            HashMap::<u64, u64>::new(outer).remove(tx, 1).map(drop)
+        })
+        .expect("a removal");
+    drop((handle, pool));
+    let report = perdura::check::check(&old, &|_, _, _| Ok(false)).expect("a check");
+    assert!(report.problems[0].contains("leaked"), "{:?}", report.problems);
+    assert!(leaked(&report) > 100);
+}
+
+/// The new pool, and an export, are open to no more users than what they are from.
+#[test]
+fn permissions_are_the_source_s() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempdir().expect("a folder");
+    let old = folder.path().join("old");
+    drop(create(&old, EngineKind::Redo));
+    std::fs::set_permissions(&old, PermissionsExt::from_mode(0o600)).expect("permissions");
+    let mode = |path: &Path| path.metadata().expect("a file").permissions().mode() & 0o777;
+    let (new, pages) =
+        (Target::new(folder.path().join("new")), Target::new(folder.path().join("pages")));
+    copy(&source(&old), &new, &mut on).expect("a copy");
+    copy_pages(&source(&old), &pages, &mut on).expect("a copy");
+    assert_eq!((mode(&new.path), mode(&pages.path)), (0o600, 0o600));
+}
+
 fn check_named(path: &Path) {
     let pool = open(path);
     let mut handle = pool.session().expect("a session");

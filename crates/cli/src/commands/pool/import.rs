@@ -8,9 +8,10 @@ use crate::output::{print, print_json};
 use crate::quantity::{self, plural};
 use perdura::EngineKind;
 use perdura_transfer::{Form, Imported, Interruptible, Target, import};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::BufReader;
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -51,6 +52,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let target = Target::new(pool).size(Some(*size)).engine(Some(*engine)).force(*force);
     let target = target.log(*log).domain(domain.0);
     let (from, total) = open(file)?;
+    // The standard input may be a file as well.
+    let mode =
+        from.metadata().ok().filter(Metadata::is_file).map(|found| found.permissions().mode());
+    let target = target.mode(mode);
     let name = if is_standard(file) { Path::new("standard input") } else { file };
     let bar = Bar::new("importing", total)?;
     // A pipe may have nothing to read for long: Ctrl-C is noticed meanwhile.

@@ -98,7 +98,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         map.table(tx).map(|_| map)
     }
 
-    /// The offset of its header: what a root or another object keeps.
+    /// The offset of its header, which a root keeps. Kept elsewhere it is a number to the pool: a check then reports
+    /// the collection as reached by an offset, and a copy must keep all offsets (docs/collections.md).
     pub const fn at(self) -> u64 {
         self.at
     }

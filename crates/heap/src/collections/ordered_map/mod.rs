@@ -95,7 +95,8 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         map.tree(tx).map(|_| map)
     }
 
-    /// The offset of its header: what a root or another object keeps.
+    /// The offset of its header, which a root keeps. Kept elsewhere it is a number to the pool: a check then reports
+    /// the collection as reached by an offset, and a copy must keep all offsets (docs/collections.md).
     pub const fn at(self) -> u64 {
         self.at
     }
@@ -241,6 +242,20 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// `Corrupt` if the map is damaged.
     pub fn first<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Entry<K, V>>> {
         self.cursor(tx, ..)?.next(tx)
+    }
+
+    /// The address of the least key, to read a part of it: [`first`](OrderedMap::first) reads all of it, and a byte
+    /// string may be long. It is valid until something is inserted or removed.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn first_slot<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Ptr<K>>> {
+        let tree = self.tree(tx)?;
+        let path = Path::to_edge(tx, &tree, false)?;
+        if path.len() == 0 {
+            return Ok(None);
+        }
+        path.entry(tx, &tree).map(|at| Some(Ptr::new(at)))
     }
 
     /// The entry with the greatest key.
