@@ -1,5 +1,6 @@
 //! What is tested: a structure in a pool, with an ordinary value as its model.
 
+use crate::case::BYTES;
 use perdura::collections::{self, Visit};
 use perdura::{Result, Root, Tx};
 use perdura_memory::random::SplitMix64;
@@ -46,6 +47,11 @@ pub trait Subject: Sync {
     /// Whether some operations abort: such a structure is not run on an engine that cannot roll back.
     fn aborts(&self) -> bool {
         true
+    }
+
+    /// Bytes that its test pool can grow to; by default few, so that images are checked fast.
+    fn pool_bytes(&self) -> u64 {
+        BYTES
     }
 
     /// How many operations of each of several cores a test pool has room for, at the least.

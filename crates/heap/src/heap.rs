@@ -280,6 +280,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// which it would wait forever.**
     pub fn tune(&self, tuning: &Tuning) {
         self.engine.tune(tuning);
+        self.shared.space.tune_batches(tuning.batches);
     }
 
     /// Closes the heap cleanly. Sessions must have ended; if one has not, the pool stays marked as in use. **Must not

@@ -3,7 +3,7 @@
 
 use super::maker::{Fitted, Maker};
 use super::program::{Program, Stores};
-use crate::case::{BYTES, Points, mix};
+use crate::case::{Points, mix};
 use crate::engine::{AnyFamily, World};
 use crate::explore::OPERATIONS_AGAIN;
 use crate::failure::{Problem, without_panic};
@@ -63,7 +63,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let ((subject, engine, maker), case) = (self.tested, self.case);
         // Checked here, so that a wrong name is not mistaken for a failing run.
         maker.design(case).map_err(Problem::plain)?;
-        let begins = first_image(engine, subject, case, BYTES).map_err(Problem::plain)?;
+        let begins =
+            first_image(engine, subject, case, subject.pool_bytes()).map_err(Problem::plain)?;
         let ops = draw(subject, case);
         let own = Fitted { maker, own: Vec::new() };
         let program = self.pool(case.start, begins.0, own, (ops, case.seed));
@@ -86,7 +87,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             world,
             ops,
             seed,
-            limit: BYTES,
+            limit: subject.pool_bytes(),
             fitted,
         })
     }
@@ -240,7 +241,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
             let ops = (0..case.cores).map(&mut ops).collect();
             self.pool(Start::Closed, words, fitted, (ops, seed))
         } else {
-            Program::Stores(Stores { case, words, seed, limit: BYTES, fitted })
+            let limit = subject.pool_bytes();
+            Program::Stores(Stores { case, words, seed, limit, fitted })
         };
         let (points, images) = self.budget.again;
         self.life(&program, depth + 1, Points::Random(points), images).map_err(|problem| {

@@ -5,6 +5,7 @@ mod churn;
 mod large;
 mod maps;
 mod pieces;
+mod roomy;
 mod sps;
 mod tpcc;
 mod wide;
@@ -15,6 +16,7 @@ pub use churn::Churn;
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
 pub use pieces::Pieces;
+pub use roomy::Roomy;
 pub use sps::Sps;
 pub use tpcc::Tpcc;
 pub use wide::Wide;
@@ -23,7 +25,7 @@ pub use ycsb_a::YcsbA;
 use crate::Subject;
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 11] = [
+pub const SUBJECTS: [&str; 12] = [
     "sps",
     "hash-map",
     "ordered-map",
@@ -35,6 +37,7 @@ pub const SUBJECTS: [&str; 11] = [
     "large",
     "pieces",
     "laned-map",
+    "roomy",
 ];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
@@ -61,6 +64,7 @@ pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Out
         "large" => work.with(Large),
         "pieces" => work.with(Pieces),
         "laned-map" => work.with(Laned),
+        "roomy" => work.with(Roomy),
         "tpcc" => work.with(Tpcc::default()),
         _ => return None,
     })

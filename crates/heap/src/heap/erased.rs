@@ -107,7 +107,7 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
     }
 
     fn tune(&self, tuning: &Tuning) {
-        self.engine.tune(tuning);
+        Heap::tune(self, tuning);
     }
 
     fn checkpoint(&self) -> Result<()> {
