@@ -127,12 +127,13 @@ impl Subject for Roomy {
 
     /// Where nothing may go past the log: one action after the other, with smaller blocks.
     fn split(&self, (actions, aborts): &Self::Op) -> Vec<Self::Op> {
+        let smaller = |action: &Action| match *action {
+            Action::Replace(slot, len, byte) => Action::Replace(slot, len.min(FILLED), byte),
+            Action::Fill(..) | Action::Free(_) => action.clone(),
+        };
         match actions[..] {
-            [Action::Replace(slot, len, byte)] if len > FILLED => {
-                vec![(vec![Action::Replace(slot, FILLED, byte)], *aborts)]
-            }
-            [_] => Vec::new(),
-            _ => actions.iter().map(|action| (vec![action.clone()], *aborts)).collect(),
+            [Action::Replace(_, ..=FILLED, _) | Action::Fill(..) | Action::Free(_)] => Vec::new(),
+            _ => actions.iter().map(|action| (vec![smaller(action)], *aborts)).collect(),
         }
     }
 
