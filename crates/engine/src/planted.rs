@@ -2,7 +2,7 @@
 //! out that no wrapper around an engine reaches.
 //!
 //! Without the feature `planted`, which only those tests turn on, [`has`] is constantly `false`, and nothing of this is
-//! in the program. With it, a bug exists for the thread that asked for it ([`with`]), or for the whole process
+//! in the program. With it, a bug exists for the thread that asked for it (`with`), or for the whole process
 //! ([`plant`]: `perdura crash --planted NAME`, `perdura stress --planted NAME`). The bugs of the lock, which is in the
 //! crate `memory`, are named here too.
 

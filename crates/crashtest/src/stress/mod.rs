@@ -73,9 +73,9 @@ pub struct Round {
 impl Round {
     /// How its pool is created, or opened.
     fn options(&self) -> Result<Options, String> {
-        let engine: EngineKind = self.engine.parse().map_err(|error| format!("{error}"))?;
+        let engine: EngineKind = self.engine.parse()?;
         let domain = self.domain.as_deref().map(str::parse::<Domain>);
-        let domain = domain.transpose().map_err(|error| format!("{error}"))?;
+        let domain = domain.transpose()?;
         let mut of_pool = SplitMix64::new(self.pool_seed);
         let size = SIZES[of_pool.below(SIZES.len() as u64) as usize];
         // Concurrent transactions would conflict on the sums of pages.
