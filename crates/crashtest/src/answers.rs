@@ -51,6 +51,12 @@ const SHARE: [Option<bool>; 4] = [None, Some(true), Some(true), Some(false)];
 /// Words that a transaction reads inside the lock.
 const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
 
+/// Commits in a row after which a session has the lock's bias: by default so many that no short life reaches it.
+const BIAS: [Option<u64>; 4] = [None, Some(0), Some(1), Some(3)];
+
+/// Whether sessions take memory by the batch, which by default only those of large pools do.
+const BATCHES: [Option<bool>; 3] = [None, None, Some(true)];
+
 /// The most transactions that persist together in a window.
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
 
@@ -61,11 +67,15 @@ impl Answers {
         let mut below = |len: usize| random.below(len as u64) as usize;
         let drawn = SplitMix64::new(seed ^ 0x736e_6170_7368_6f74).below(SNAPSHOT.len() as u64);
         let snapshot_after = SNAPSHOT[drawn as usize];
+        let mut limits = SplitMix64::new(seed ^ 0x6c69_6d69_7473);
+        let bias_after = BIAS[limits.below(BIAS.len() as u64) as usize];
+        let batches = BATCHES[limits.below(BATCHES.len() as u64) as usize];
+        let usual = Tuning { snapshot_after, bias_after, batches, ..Tuning::default() };
         let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
         let reads = READS[below(READS.len())];
         if !groups {
             let share = SHARE[below(SHARE.len())];
-            let tuning = Tuning { share, snapshot_after, ..Tuning::default() };
+            let tuning = Tuning { share, ..usual };
             return Answers { checkpoints, reads, tuning, ..Answers::default() };
         }
         let (waits, of) = WAITS[below(WAITS.len())];
@@ -77,7 +87,7 @@ impl Answers {
             skip: SKIP[below(SKIP.len())],
             share: SHARE[below(SHARE.len())],
             window: WINDOW[below(WINDOW.len())],
-            snapshot_after,
+            ..usual
         };
         Answers { waits, of, tends, checkpoints, reads, tuning }
     }
@@ -107,7 +117,7 @@ impl fmt::Display for Answers {
         let [tends, checkpoints, reads] =
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
         let Tuning { queue_lines, group_bytes, answer_within_ns, window, .. } = *tuning;
-        let Tuning { skip, share, snapshot_after, .. } = *tuning;
+        let Tuning { skip, share, snapshot_after, bias_after, batches, .. } = *tuning;
         let all = [
             tends,
             checkpoints,
@@ -117,6 +127,7 @@ impl fmt::Display for Answers {
             answer_within_ns,
             window,
             snapshot_after,
+            bias_after,
         ];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
@@ -126,6 +137,9 @@ impl fmt::Display for Answers {
         if let Some(skip) = skip {
             write!(f, ",skip={skip}")?;
         }
+        if let Some(batches) = batches {
+            write!(f, ",batches={batches}")?;
+        }
         match share {
             Some(share) => write!(f, ",share={share}"),
             None => Ok(()),
@@ -133,8 +147,8 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 8] =
-    ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window", "snapshot"];
+const NAMES: [&str; 9] =
+    ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window", "snapshot", "bias"];
 
 impl FromStr for Answers {
     type Err = String;
@@ -161,6 +175,10 @@ fn parse(text: &str) -> Option<Answers> {
             tuning.skip = Some(value.parse().ok()?);
             continue;
         }
+        if name == "batches" {
+            tuning.batches = Some(value.parse().ok()?);
+            continue;
+        }
         if name == "share" {
             tuning.share = Some(value.parse().ok()?);
             continue;
@@ -175,6 +193,7 @@ fn parse(text: &str) -> Option<Answers> {
             "within" => tuning.answer_within_ns = Some(value),
             "window" => tuning.window = Some(value),
             "snapshot" => tuning.snapshot_after = Some(value),
+            "bias" => tuning.bias_after = Some(value),
             _ => return None,
         }
     }

@@ -75,7 +75,8 @@ impl<S: Subject> Explorer<'_, S> {
 
     fn case_from_start(&mut self) -> Result<(), Problem> {
         let case = self.case;
-        let begins = first_image(self.engine, self.subject, case, self.subject.pool_bytes());
+        let limit = self.subject.pool_bytes();
+        let begins = first_image(self.engine, self.subject, case, limit);
         let (image, first) = begins.map_err(Problem::plain)?;
         let life = Life {
             subject: self.subject,
@@ -84,7 +85,7 @@ impl<S: Subject> Explorer<'_, S> {
             world: World::durable(image),
             ops: draw(self.subject, case),
             seed: case.seed,
-            limit: self.subject.pool_bytes(),
+            limit,
             fitted: None,
         };
         self.life(&life, vec![first], 0, case.points, self.budget.images)

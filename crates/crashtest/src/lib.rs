@@ -55,8 +55,8 @@
 //! machine), `candidates` (what may be left), `verify` (what must hold), `explore` (a case),
 //! `crash_point` (one of its crash points); `root_cause` (which stores decide), [`mod@shrink`] and [`failure`] for
 //! failures, [`replay`] to reproduce them; [`mod@check`] for everything at once; [`mutants`] for testing the tester;
-//! [`mechanisms`] for hardware that orders what programs store, where the images are the machine's own; [`rot`] for
-//! damaged media, independent of the rest.
+//! [`mechanisms`] for hardware that orders what programs store, where the images are the machine's own. Independent of
+//! the rest: [`rot`] for damaged media, [`stress`] for threads on real pools.
 
 pub mod answers;
 mod bench;
@@ -85,6 +85,7 @@ pub mod rot;
 pub mod runner;
 pub mod shrink;
 mod starts;
+pub mod stress;
 pub mod subject;
 pub mod subjects;
 mod trial;

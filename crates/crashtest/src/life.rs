@@ -204,7 +204,8 @@ impl<S: Subject> Life<'_, S> {
                 }
             }) as Box<dyn FnOnce() + '_>
         });
-        phase(programs.collect())?;
+        // A core that was cut off in a commit would be waited for, for ever.
+        phase(programs.collect()).inspect_err(|_| opened.abandon())?;
         // A heap may be closed only without sessions.
         poll.take();
         phase(vec![Box::new(|| {

@@ -49,14 +49,14 @@ pub trait Subject: Sync {
         true
     }
 
+    /// Bytes that its test pool can grow to; by default few, so that images are checked fast.
+    fn pool_bytes(&self) -> u64 {
+        BYTES
+    }
+
     /// How many operations of each of several cores a test pool has room for, at the least.
     fn most_operations(&self) -> usize {
         usize::MAX
-    }
-
-    /// Bytes of a test pool.
-    fn pool_bytes(&self) -> u64 {
-        BYTES
     }
 
     /// Smaller operations, to be done one after the other, that replace one that is too large for the log. None by

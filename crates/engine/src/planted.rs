@@ -1,12 +1,39 @@
-//! Bugs on demand, for tests of the crash tester: places in the engines where a step can be left out that no wrapper
-//! around an engine reaches.
+//! Bugs on demand, for tests of the crash tester and of native stress: places in the engines where a step can be left
+//! out that no wrapper around an engine reaches.
 //!
 //! Without the feature `planted`, which only those tests turn on, [`has`] is constantly `false`, and nothing of this is
-//! in the program. With it, a bug exists for the thread that asked for it.
+//! in the program. With it, a bug exists for the thread that asked for it (`with`), or for the whole process
+//! ([`plant`]: `perdura crash --planted NAME`, `perdura stress --planted NAME`). The bugs of the lock, which is in the
+//! crate `memory`, are named here too.
 
-/// A bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+use perdura_memory::planted as lock;
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident $(= $lock:ident)?,)*) => {
+        /// A bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: [Bug; [$(stringify!($name)),*].len()] = [$(Bug::$name),*];
+
+            /// The bug of the lock that it is, if it is one.
+            #[cfg_attr(not(feature = "planted"), allow(dead_code))]
+            const fn of_lock(self) -> Option<lock::Bug> {
+                match self {
+                    $(Bug::$name => bugs!(lock $($lock)?),)*
+                }
+            }
+        }
+    };
+    (lock) => { None };
+    (lock $lock:ident) => { Some(lock::Bug::$lock) };
+}
+
+bugs! {
     /// A group is reported as durable before the fence that makes it so.
     DurableBeforeFence,
     /// The leader assumes that the joined words are durable, and leaves them out of the record.
@@ -55,36 +82,87 @@ pub enum Bug {
     OnlyColumns,
     /// The space of freed memory goes back to the file system while the log still refers to it.
     ReleasedInLimbo,
+    /// Memory that a running transaction can still reach is reclaimed, under software transactional memory.
+    HorizonIgnoresRunning,
+    /// Memory that is still in a snapshot is reclaimed.
+    ReclaimedUnderSnapshots,
+    /// When a snapshot ends, the old words that others need are forgotten.
+    VersionsForgotten,
+    /// A commit changes its pages' sums without locking them.
+    SumsUnlocked,
+    /// A commit locks the record of the first line that it stores to, and of no other.
+    FirstLineLocked,
+    /// A record is locked by a load and a store.
+    LockedInTwoSteps,
+    /// The clock is moved on by a load and a store.
+    TickedInTwoSteps,
+    /// Two writers may enter at the same time.
+    TwoWriters = TwoWriters,
+    /// The lock's bias is revoked without waiting for the session that has it.
+    BiasNotAwaited = BiasNotAwaited,
+    /// A writer that is to be alone does not wait for the reader in the first slot.
+    SlotSkipped = SlotSkipped,
+    /// A writer that is to be alone overlooks a reader if it is the only one.
+    OneReaderOverlooked = OneReaderOverlooked,
+    /// The bias of software transactional memory changes without waiting for commits.
+    LaneBiasNotAwaited,
+    /// A session is alone, under software transactional memory, without waiting for commits.
+    AloneAmongCommits,
+    /// A snapshot begins without waiting for commits that keep nothing for it.
+    SnapshotAmongCommits,
+    /// A commit writes its record before it checks whether what it has read has been changed.
+    LoggedBeforeChecked,
+    /// Recovery takes a record for whole whose check is wrong.
+    TornRecordTaken,
+    /// Recovery takes a transaction for whole of which a part is missing.
+    PartsMissing,
+    /// Recovery goes on behind a gap in the log.
+    GapOverlooked,
+    /// A record has the words of the transaction's last line as they were before it.
+    OldWordsLogged,
+    /// A record has, for each line, the word after the last one that was stored, as 0.
+    WordTooMuchLogged,
+    /// Fresh memory that a record makes reachable is not written back.
+    FreshForgotten,
+    /// Fresh memory is written back, and not fenced before the record is stored.
+    FreshUnfenced,
+    /// Only the first piece of fresh memory is written back.
+    LaterFreshForgotten,
+    /// Only the first 64 KiB of a piece of fresh memory are written back.
+    FreshCutShort,
+    /// The first piece of fresh memory is not written back.
+    FirstFreshForgotten,
 }
 
-#[cfg(feature = "planted")]
-std::thread_local! {
-    static BUG: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// Whether this thread's engines have the bug.
-#[cfg(feature = "planted")]
-#[inline]
-pub fn has(bug: Bug) -> bool {
-    BUG.get() == Some(bug)
-}
-
-/// Whether this thread's engines have the bug: never.
-#[cfg(not(feature = "planted"))]
-#[inline(always)]
-pub const fn has(_: Bug) -> bool {
-    false
-}
+perdura_memory::planted_switch!(Bug);
 
 /// Runs `body` with the bug in this thread's engines.
 #[cfg(feature = "planted")]
 pub fn with<R>(bug: Bug, body: impl FnOnce() -> R) -> R {
-    struct Before(Option<Bug>);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            BUG.set(self.0);
-        }
+    match bug.of_lock() {
+        Some(bug) => lock::with(bug, body),
+        None => with_own(bug, body),
     }
-    let _before = Before(BUG.replace(Some(bug)));
-    body()
+}
+
+/// Plants the bug of this name in all threads of the process, for good.
+///
+/// # Errors
+/// Which names there are; or that this build has no bugs.
+pub fn plant(name: &str) -> Result<(), String> {
+    if cfg!(not(feature = "planted")) {
+        return Err(
+            "this build has no bugs to plant: build it with `--features planted`".to_owned()
+        );
+    }
+    let Some(bug) = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name) else {
+        return Err(format!("there is no bug '{name}'; these are: {:?}", Bug::ALL));
+    };
+    #[cfg(feature = "planted")]
+    match bug.of_lock() {
+        Some(bug) => lock::everywhere(bug),
+        None => everywhere_own(bug),
+    }
+    let _ = bug;
+    Ok(())
 }

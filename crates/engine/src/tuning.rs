@@ -23,6 +23,12 @@ pub struct Tuning {
     pub share: Option<bool>,
     /// Words that a transaction reads before it continues on a snapshot, and lets writers store; 512 by default.
     pub snapshot_after: Option<u64>,
+    /// Commits of one session, with none of others in between, after which it need not lock where others would; 1,024
+    /// by default. For tests, whose lives are short.
+    pub bias_after: Option<u64>,
+    /// Whether sessions gather what they free, and take free pages and slots, by the batch: by default from 16 MiB on.
+    /// For tests, whose pools are small.
+    pub batches: Option<bool>,
 }
 
 /// When write-backs are skipped, by engines that can.

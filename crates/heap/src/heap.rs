@@ -285,6 +285,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             return;
         }
         self.engine.tune(tuning);
+        self.shared.space.tune_batches(tuning.batches);
     }
 
     /// Looks whether the memory's durable image is still where it was opened: see [`Memory::look`].

@@ -26,6 +26,8 @@ pub mod memory;
 pub mod noting;
 pub mod own;
 pub mod pages;
+#[doc(hidden)]
+pub mod planted;
 pub mod ram;
 pub mod random;
 pub mod reference;

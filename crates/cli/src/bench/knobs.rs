@@ -105,6 +105,8 @@ impl Knobs {
             answer_within_ns: self.answer_within,
             window: self.together,
             snapshot_after: None,
+            bias_after: None,
+            batches: None,
             skip: self.skip,
             share: self.share,
         }

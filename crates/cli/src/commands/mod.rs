@@ -15,6 +15,8 @@ mod serve;
 mod shell;
 #[cfg(feature = "measure")]
 mod sim;
+#[cfg(feature = "measure")]
+mod stress;
 
 use crate::failure::Outcome;
 use clap::{Parser, Subcommand};
@@ -52,6 +54,9 @@ enum Command {
     /// Damage pools as a medium does, and check that no wrong values are served unnoticed
     Rot(rot::Arguments),
     #[cfg(feature = "measure")]
+    /// Run threads on real pools, kill their processes, and check what they read and what is left
+    Stress(stress::Arguments),
+    #[cfg(feature = "measure")]
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
     #[cfg(feature = "measure")]
@@ -59,7 +64,7 @@ enum Command {
     Reproduce(reproduce::Arguments),
     #[cfg(not(feature = "measure"))]
     /// Not in this build
-    #[command(hide = true, name = "bench", aliases = ["crash", "crash-disk", "rot", "sim", "reproduce"], disable_help_flag = true)]
+    #[command(hide = true, name = "bench", aliases = ["crash", "crash-disk", "rot", "sim", "stress", "reproduce"], disable_help_flag = true)]
     Measure {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _rest: Vec<String>,
@@ -83,6 +88,8 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::CrashDisk(arguments) => crash_disk::run(&arguments),
         #[cfg(feature = "measure")]
         Command::Rot(arguments) => rot::run(&arguments),
+        #[cfg(feature = "measure")]
+        Command::Stress(arguments) => stress::run(&arguments),
         #[cfg(feature = "measure")]
         Command::Sim(arguments) => sim::run(&arguments),
         #[cfg(feature = "measure")]

@@ -3,7 +3,7 @@
 
 use super::maker::{Fitted, Maker};
 use super::program::{Program, Stores};
-use crate::case::{BYTES, Points, mix};
+use crate::case::{Points, mix};
 use crate::engine::{AnyFamily, World};
 use crate::explore::OPERATIONS_AGAIN;
 use crate::failure::{Problem, without_panic};
@@ -241,7 +241,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
             let ops = (0..case.cores).map(&mut ops).collect();
             self.pool(Start::Closed, words, fitted, (ops, seed))
         } else {
-            Program::Stores(Stores { case, words, seed, limit: BYTES, fitted })
+            let limit = subject.pool_bytes();
+            Program::Stores(Stores { case, words, seed, limit, fitted })
         };
         let (points, images) = self.budget.again;
         self.life(&program, depth + 1, Points::Random(points), images).map_err(|problem| {

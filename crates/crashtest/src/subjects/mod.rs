@@ -6,6 +6,7 @@ mod churn;
 mod large;
 mod maps;
 mod pieces;
+mod roomy;
 mod sps;
 mod tpcc;
 mod wide;
@@ -17,6 +18,7 @@ pub use churn::Churn;
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
 pub use pieces::Pieces;
+pub use roomy::Roomy;
 pub use sps::Sps;
 pub use tpcc::Tpcc;
 pub use wide::Wide;
@@ -25,7 +27,7 @@ pub use ycsb_a::YcsbA;
 use crate::Subject;
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 12] = [
+pub const SUBJECTS: [&str; 13] = [
     "sps",
     "hash-map",
     "ordered-map",
@@ -38,6 +40,7 @@ pub const SUBJECTS: [&str; 12] = [
     "pieces",
     "laned-map",
     "blocks",
+    "roomy",
 ];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
@@ -65,6 +68,7 @@ pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Out
         "pieces" => work.with(Pieces),
         "laned-map" => work.with(Laned),
         "blocks" => work.with(Blocks),
+        "roomy" => work.with(Roomy),
         "tpcc" => work.with(Tpcc::default()),
         _ => return None,
     })

@@ -247,6 +247,9 @@ fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
         return Ok(());
     }
     writer.flush_fresh(core);
+    if planted::has(Bug::FreshUnfenced) {
+        return Ok(());
+    }
     writer.fence(core)
 }
 

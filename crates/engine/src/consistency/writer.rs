@@ -148,13 +148,16 @@ impl Writer {
     #[inline]
     #[track_caller]
     pub(crate) fn flush_fresh<M: Memory>(&mut self, core: &Core<M>) {
-        if self.fresh.is_empty() {
+        if self.fresh.is_empty() || planted::has(Bug::FreshForgotten) {
             return;
         }
         let counted = core.memory.domain().needs_write_back();
         self.traced(&*core.memory).read(FRESH, self.fresh.len() as u64 * RANGE);
-        for range in &self.fresh {
-            let len = range.end - range.start;
+        let most = if planted::has(Bug::LaterFreshForgotten) { 1 } else { usize::MAX };
+        let left_out = usize::from(planted::has(Bug::FirstFreshForgotten));
+        for range in self.fresh.iter().skip(left_out).take(most) {
+            let cut = planted::has(Bug::FreshCutShort);
+            let len = (range.end - range.start).min(if cut { 64 << 10 } else { u64::MAX });
             self.counters.dirty_bytes += len;
             if counted {
                 self.counters.write_backs_data += lines_in(range.start, len);
@@ -245,10 +248,19 @@ impl Writer {
         at: u64,
         part: record::Part,
         entries: Range<usize>,
-        word_of: impl FnMut(&LineWrite, usize) -> u64,
+        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
     ) -> u64 {
         let own = self.traced(&*core.memory);
-        let entries = self.writes.read_part(&*core.memory, entries);
+        let mut entries = self.writes.read_part(&*core.memory, entries);
+        let more = planted::has(Bug::WordTooMuchLogged).then(|| one_word_more(entries));
+        entries = more.as_deref().unwrap_or(entries);
+        let last = entries.last().map_or(0, |entry| entry.line);
+        let word_of = |entry: &LineWrite, word: usize| {
+            if planted::has(Bug::OldWordsLogged) && entry.line == last {
+                return core.memory.load(entry.line + word as u64 * WORD);
+            }
+            word_of(entry, word)
+        };
         let record = record::encode(&mut self.scratch, core.salt, at, part, entries, word_of);
         let bytes = record.len() as u64 * WORD;
         // Stands for the filling of the buffer and the computation of its check.
@@ -303,6 +315,21 @@ impl Writer {
             available: u64::from(segments).saturating_sub(others) * segment_bytes,
         }
     }
+}
+
+/// The entries, each with the word after its last one, as 0: a planted bug.
+#[cold]
+fn one_word_more(entries: &[LineWrite]) -> Vec<LineWrite> {
+    let more = |entry: &LineWrite| {
+        let next = (8 - entry.mask.leading_zeros()) as usize;
+        let mut more = *entry;
+        if let Some(word) = more.words.get_mut(next).filter(|_| entry.mask != 0) {
+            *word = 0;
+            more.mask |= 1 << next;
+        }
+        more
+    };
+    entries.iter().map(more).collect()
 }
 
 /// Splits the entries of a write set into runs whose records fit in a whole segment.

@@ -9,6 +9,7 @@ use crate::engine::Named;
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
+use crate::planted::{self, Bug};
 use crate::sync::{self, Synchronisation};
 use crate::tuning::Tuning;
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
@@ -99,7 +100,11 @@ where
         // In this order: a snapshot that is not counted yet is of a commit no earlier than that.
         let reclaimable = C::reclaimable(&self.core);
         // Memory freed since is still in the oldest snapshot.
-        ticket(C::Groups::TICKET_BITS, reclaimable.min(self.core.snapshots.oldest()), 0)
+        let oldest = match planted::has(Bug::ReclaimedUnderSnapshots) {
+            true => u64::MAX,
+            false => self.core.snapshots.oldest(),
+        };
+        ticket(C::Groups::TICKET_BITS, reclaimable.min(oldest), 0)
     }
 
     fn flush_due(&self) -> Result<()> {
@@ -123,6 +128,7 @@ where
 
     fn tune(&self, tuning: &Tuning) {
         self.core.snapshots.tune(tuning.snapshot_after);
+        self.lock.tune_bias(tuning.bias_after);
         if C::Groups::ANY {
             self.lock.writing(&*self.core.memory, |right| C::Groups::tune(right.own, tuning));
         }

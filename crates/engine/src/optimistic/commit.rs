@@ -69,7 +69,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if C::LOGS && !writer.fresh.is_empty() {
             // The record must not be durable before the memory that it makes reachable.
             writer.flush_fresh(&engine.core);
-            writer.fence(&engine.core)?;
+            if !planted::has(Bug::FreshUnfenced) {
+                writer.fence(&engine.core)?;
+            }
         }
         let Begun { keeps, has_bias } = self.begin_commit(changes_sums)?;
         self.locks.are_alone = has_bias;
@@ -143,6 +145,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             None => self.take_stamp()?,
         };
         if !planted::has(Bug::UncheckedReads) && !self.reads_hold_still() {
+            if C::LOGS && planted::has(Bug::LoggedBeforeChecked) {
+                self.log_uncommitted(stamp)?;
+            }
             return Err(Error::Conflict);
         }
         if keeps && !planted::has(Bug::NothingKept) {
@@ -191,6 +196,19 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(Ticket(ticket))
     }
 
+    /// Writes a record of a transaction that does not commit: a planted bug.
+    #[cold]
+    fn log_uncommitted(&mut self, stamp: Stamp) -> Result<()> {
+        let OptimisticSession { engine, writer, .. } = &mut *self;
+        let core = &engine.core;
+        let _turn = engine.group.as_ref().map(|group| group.take(&*core.memory));
+        let ticket = match engine.group {
+            Some(_) => core.next_number()?,
+            None => stamp.0,
+        };
+        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(()))
+    }
+
     /// The last commit of which a transaction without stores may have seen something, if that may not be durable.
     #[inline]
     fn seen(&self) -> Ticket {
@@ -205,8 +223,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn lock_lines(&mut self) -> Result<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
-        let mut entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
-        entries.try_for_each(|entry| locks.lock(memory, &engine.records, entry.line))
+        let most = if planted::has(Bug::FirstLineLocked) { 1 } else { usize::MAX };
+        let entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
+        entries.take(most).try_for_each(|entry| locks.lock(memory, &engine.records, entry.line))
     }
 
     /// Whether the transaction stores to pages that have a sum.
@@ -223,7 +242,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         let OptimisticSession { engine, writer, locks, changes, .. } = self;
         let (memory, Some(sums)) = (&*engine.core.memory, &engine.core.sums) else { return Ok(()) };
         for entry in writer.writes.read(memory).iter().filter(|entry| entry.mask != 0) {
-            if let Some(place) = sums.places().of(entry.line) {
+            if let Some(place) = sums.places().of(entry.line)
+                && !planted::has(Bug::SumsUnlocked)
+            {
                 locks.lock(memory, &engine.records, line_of(place))?;
             }
         }

@@ -110,6 +110,7 @@ where
 
     fn tune(&self, tuning: &Tuning) {
         self.core.snapshots.tune(tuning.snapshot_after);
+        self.lanes.tune_bias(tuning.bias_after);
     }
 
     fn checkpoint(&self) -> Result<()> {
@@ -178,7 +179,10 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     /// running transaction can reach it.
     pub(super) fn move_horizon(&self, number: u64) {
         let memory = &*self.core.memory;
-        let oldest = self.lanes.oldest(memory);
+        let oldest = match planted::has(Bug::HorizonIgnoresRunning) {
+            true => u64::MAX,
+            false => self.lanes.oldest(memory),
+        };
         let reached = match &self.group {
             Some(group) => group.reached(oldest),
             None => Some(Stamp::up_to(number.min(oldest)).0),
@@ -271,6 +275,9 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         self.lanes.end_snapshot(memory);
         // A snapshot that begins after the clock was read has a later number.
         let number = self.clock.now(memory).number;
+        if planted::has(Bug::VersionsForgotten) {
+            return self.versions.forget_before(number);
+        }
         self.versions.forget_before(number.min(self.lanes.oldest(memory)));
     }
 }

@@ -45,6 +45,8 @@ const NEVER: Tuning = Tuning {
     share: None,
     window: None,
     snapshot_after: None,
+    bias_after: None,
+    batches: None,
 };
 
 /// Settings from the narrowest to the widest; none of them may cause a panic or a hang.
@@ -62,6 +64,8 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 share: None,
                 window: None,
                 snapshot_after: Some(1),
+                bias_after: None,
+                batches: None,
             })
         })
     })

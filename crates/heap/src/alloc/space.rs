@@ -20,10 +20,10 @@ use perdura_memory::{LINE, Memory, PAGE};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Pages from which on a pool is large: 16 MiB.
+/// Pages from which on a pool is large, unless [tuned](Space::tune_batches): 16 MiB.
 const LARGE: u64 = 1 << 12;
 /// Free pages that a session takes at once in a large pool, if at least `PLENTY` are free in one place.
 const RUN: u64 = 8;
@@ -90,6 +90,8 @@ pub struct Space {
     state: Apart<Mutex<FreeSpace>>,
     /// See [`is_large`](Space::is_large).
     large: AtomicBool,
+    /// Pages from which on it is large.
+    large_from: AtomicU64,
 }
 
 /// How full a pool is.
@@ -139,7 +141,8 @@ impl Space {
             page += 1;
         }
         let (stocks, large) = (Stocks::default(), AtomicBool::new(pages >= LARGE));
-        Ok(Space { layout, stocks, state: Apart(Mutex::new(state)), large })
+        let large_from = AtomicU64::new(LARGE);
+        Ok(Space { layout, stocks, state: Apart(Mutex::new(state)), large, large_from })
     }
 
     /// Where pages are.
@@ -149,6 +152,14 @@ impl Space {
 
     pub(super) fn state(&self) -> MutexGuard<'_, FreeSpace> {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets whether sessions work by the batch, whatever the pool's size; `None` for the default.
+    pub fn tune_batches(&self, batches: Option<bool>) {
+        let from = batches.map_or(LARGE, |batches| if batches { 0 } else { u64::MAX });
+        self.large_from.store(from, Ordering::Relaxed);
+        let pages = self.state().pages;
+        self.large.store(pages >= from, Ordering::Relaxed);
     }
 
     /// Whether the pool is so large that sessions take several pages at a time, free ones and partly used ones, and
@@ -264,7 +275,8 @@ impl Space {
                 Ok(()) => {
                     state.runs.add(state.pages, wanted);
                     state.pages += wanted;
-                    self.large.store(state.pages >= LARGE, Ordering::Relaxed);
+                    let from = self.large_from.load(Ordering::Relaxed);
+                    self.large.store(state.pages >= from, Ordering::Relaxed);
                     state.refusal = None;
                     return;
                 }

@@ -5,7 +5,7 @@
 use super::{Heap, HeapSession};
 use crate::alloc::Space;
 use crate::check::{CheckRoot, Report, check_heap};
-use crate::superblock::Superblock;
+use crate::superblock::{State, Superblock};
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Counters, Engine, Mode, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
@@ -44,6 +44,11 @@ pub trait AnyHeap: Sync {
 
     /// As [`Engine::tune`].
     fn tune(&self, tuning: &Tuning);
+
+    /// Dropping the heap neither waits nor writes from here on: for a crash tester, whose sessions were cut off in the
+    /// middle of a commit.
+    #[doc(hidden)]
+    fn abandon(&self);
 
     /// As [`Heap::checkpoint`].
     ///
@@ -107,7 +112,11 @@ impl<M: Memory + 'static, E: Engine<M>> AnyHeap for Heap<M, E> {
     }
 
     fn tune(&self, tuning: &Tuning) {
-        self.engine.tune(tuning);
+        Heap::tune(self, tuning);
+    }
+
+    fn abandon(&self) {
+        self.shared.superblock().state = State::Closed;
     }
 
     fn checkpoint(&self) -> Result<()> {

@@ -13,10 +13,11 @@
 
 use super::{Apart, BIAS, barrier, inside_of};
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, pause};
+use crate::planted::{self, Bug};
 use crate::{Memory, Object, Touch};
 
-/// Transactions in a row after which a session gets the bias. Revoking it costs a system call and a wait: that must
-/// stay rare compared with the cheaper entries.
+/// Transactions in a row after which a session gets the bias, unless [tuned](Bias::tune). Revoking it costs a system
+/// call and a wait: that must stay rare compared with the cheaper entries.
 const STREAK: usize = if cfg!(loom) { 0 } else { 1024 };
 
 /// No slot.
@@ -37,6 +38,8 @@ struct Words {
     /// holder of the flag.
     last: AtomicUsize,
     streak: AtomicUsize,
+    /// The number in a row after which the lock is biased; hardly ever changes.
+    after: AtomicUsize,
 }
 
 impl Bias {
@@ -46,8 +49,15 @@ impl Bias {
             owner: AtomicUsize::new(NONE),
             last: AtomicUsize::new(NONE),
             streak: AtomicUsize::new(0),
+            after: AtomicUsize::new(STREAK),
         });
         Bias { words, inside: (0..slots).map(|_| Apart::default()).collect() }
+    }
+
+    /// Sets after how many transactions in a row a session gets the bias; `None` for the default.
+    pub(super) fn tune(&self, after: Option<u64>) {
+        let after = after.map_or(STREAK, |after| usize::try_from(after).unwrap_or(usize::MAX - 1));
+        self.words.0.after.store(after, Ordering::Relaxed);
     }
 
     /// Enters as the writer, if the lock is biased to this session.
@@ -99,7 +109,7 @@ impl Bias {
         wanted: bool,
         (memory, own): (&M, Object),
     ) {
-        let Words { owner, last, streak } = &self.words.0;
+        let Words { owner, last, streak, after } = &self.words.0;
         let biased_to = owner.load(Ordering::Relaxed);
         if biased_to != NONE {
             self.revoke(biased_to, (memory, own));
@@ -111,7 +121,7 @@ impl Bias {
         }
         let times = streak.load(Ordering::Relaxed);
         streak.store(times + 1, Ordering::Relaxed);
-        if times >= STREAK && barrier::is_there() {
+        if times >= after.load(Ordering::Relaxed) && barrier::is_there() {
             owner.store(slot, Ordering::Relaxed);
             streak.store(0, Ordering::Relaxed);
         }
@@ -126,7 +136,7 @@ impl Bias {
         memory.touch(own, BIAS, 8, Touch::Exchange);
         let mut turn = 0;
         memory.touch(own, inside_of(slot), 1, Touch::Read);
-        while self.inside[slot].0.load(Ordering::Acquire) {
+        while self.inside[slot].0.load(Ordering::Acquire) && !planted::has(Bug::BiasNotAwaited) {
             pause(memory, turn);
             turn += 1;
             memory.touch(own, inside_of(slot), 1, Touch::Read);

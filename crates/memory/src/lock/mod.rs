@@ -35,6 +35,7 @@ pub use right::{Seat, SharedRight, Writing};
 
 use self::bias::Bias;
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
+use crate::planted::{self, Bug};
 use crate::{Memory, Object, Touch};
 
 /// How many turns in a row a thread that could enter lets waiting writers go first: a descheduled writer may never
@@ -180,6 +181,12 @@ impl<O: Order, S, W> Lock<O, S, W> {
         self
     }
 
+    /// Sets after how many transactions in a row, with no other writer in between, a session is the writer at no cost
+    /// until another one comes; `None` for the default, which is a thousand.
+    pub fn tune_bias(&self, after: Option<u64>) {
+        self.bias.tune(after);
+    }
+
     /// How many sessions there can be.
     pub fn slots(&self) -> usize {
         self.taken.len()
@@ -257,6 +264,12 @@ impl<O: Order, S, W> Lock<O, S, W> {
     fn try_write<M: Memory>(&self, memory: &M) -> bool {
         memory.touch(self.readers.object, WRITER, 1, Touch::Exchange);
         let writer = &self.writer.0;
+        if planted::has(Bug::TwoWriters) {
+            let was = writer.load(Ordering::Relaxed);
+            memory.touch(self.readers.object, WRITER, 1, Touch::Write);
+            writer.store(true, Ordering::Relaxed);
+            return !was;
+        }
         writer.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -433,7 +446,8 @@ impl Readers {
             barrier::light();
             memory.touch(own, ALONE, 1, Touch::Write);
             memory.touch(own, READING, 8, Touch::Read);
-            if self.reading.0.load(Ordering::Acquire) == usize::from(reads) {
+            let own_reads = usize::from(reads || planted::has(Bug::OneReaderOverlooked));
+            if self.reading.0.load(Ordering::Acquire) == own_reads {
                 return;
             }
         }
@@ -444,6 +458,9 @@ impl Readers {
         memory.touch(own, FIELDS, 8, Touch::Read);
         let slots = &self.slots[..self.used.load(Ordering::SeqCst)];
         for (slot, reader) in slots.iter().enumerate() {
+            if slot == 0 && planted::has(Bug::SlotSkipped) {
+                continue;
+            }
             let mut turn = 0;
             memory.touch(own, place_of(slot), 1, Touch::Read);
             while reader.0.load(Ordering::SeqCst) {

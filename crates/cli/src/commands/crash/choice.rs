@@ -99,7 +99,7 @@ impl fmt::Display for Kept {
 }
 
 /// The members of `all` that are named; `all` selects all.
-pub(super) fn several<T: Copy, N: ToString>(
+pub(in crate::commands) fn several<T: Copy, N: ToString>(
     chosen: &[String],
     what: &str,
     all: &[T],

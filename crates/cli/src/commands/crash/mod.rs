@@ -8,7 +8,8 @@ mod show;
 
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
-use choice::{Cases, PointsChoice, several};
+pub(super) use choice::several;
+use choice::{Cases, PointsChoice};
 pub(super) use explore::quietly;
 use perdura_crashtest::{Answers, Budget, Points, STARTS, mechanisms as hardware};
 use perdura_machine::MachineConfig;
@@ -137,12 +138,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
 
+    /// Plants a bug, in a build with the feature `planted`
+    #[arg(long, value_name = "NAME", hide = true)]
+    planted: Option<String>,
+
     /// Prints JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
+    if let Some(bug) = &arguments.planted {
+        perdura_engine::planted::plant(bug).map_err(Failure::new)?;
+    }
     let mechanisms = !arguments.mechanism.is_empty();
     let cases = if mechanisms { arguments.mechanism_cases()? } else { arguments.cases()? };
     let threads = arguments

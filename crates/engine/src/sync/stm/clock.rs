@@ -5,6 +5,7 @@
 //! all of its locks before it read the clock, which was below `n` then, hence before the clock reached `n`, hence
 //! before the transaction began.
 
+use crate::planted::{self, Bug};
 use perdura_memory::atomics::{AtomicU64, Ordering, sequential};
 use perdura_memory::lock::Apart;
 use perdura_memory::{Memory, Object, Traced, WORD};
@@ -75,6 +76,12 @@ impl Clock {
     #[cold]
     pub(crate) fn tick<M: Memory>(&self, memory: &M) -> Moment {
         Traced::new(memory, self.own).exchange(0, WORD);
+        if planted::has(Bug::TickedInTwoSteps) {
+            let number = self.number.0.load(Ordering::SeqCst) + 1;
+            Traced::new(memory, self.own).wrote(0, WORD);
+            self.number.0.store(number, Ordering::SeqCst);
+            return Moment { number, serial: self.serial(memory, 0) };
+        }
         let number = self.number.0.fetch_add(1, Ordering::SeqCst) + 1;
         sequential();
         Moment { number, serial: self.serial(memory, 0) }

@@ -18,6 +18,7 @@
 
 use super::stamp::{LANES, Stamp};
 use crate::Ticket;
+use crate::planted::{self, Bug};
 use crate::sync::in_place::{InPlace, Still};
 use perdura_memory::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering, pause};
 use perdura_memory::lock::{Apart, Fences};
@@ -51,7 +52,7 @@ const fn bias(gate: u64) -> u64 {
     gate >> BIAS
 }
 
-/// Commits of a session after which it checks whether other sessions have committed.
+/// Commits of a session after which it checks whether other sessions have committed, unless [tuned](Lanes::tune_bias).
 const STREAK: u64 = if cfg!(loom) { 1 } else { 1024 };
 
 /// How a commit has begun.
@@ -81,6 +82,8 @@ pub(crate) struct Lanes {
     horizon: Apart<AtomicU64>,
     fences: Fences,
     own: Object,
+    /// Commits of a session after which it checks for others.
+    streak: AtomicU64,
 }
 
 impl Lanes {
@@ -94,7 +97,14 @@ impl Lanes {
             horizon: Apart(AtomicU64::new(horizon.0)),
             fences: Fences::new(),
             own: memory.object(SLOTS + sessions as u64 * SLOT),
+            streak: AtomicU64::new(STREAK),
         }
+    }
+
+    /// Sets after how many commits a session checks whether it is the only one that commits, and so may have the bias;
+    /// `None` for the default.
+    pub(crate) fn tune_bias(&self, after: Option<u64>) {
+        self.streak.store(after.unwrap_or(STREAK), Ordering::Relaxed);
     }
 
     /// How many sessions there can be.
@@ -126,7 +136,9 @@ impl Lanes {
     /// Excludes all commits but the caller's, until [`let_in`](Self::let_in).
     pub(crate) fn be_alone<M: Memory>(&self, memory: &M) {
         self.take_gate(memory);
-        self.quiesce(memory);
+        if !planted::has(Bug::AloneAmongCommits) {
+            self.quiesce(memory);
+        }
     }
 
     /// Excludes all commits and all other stores in place, until the right is dropped. The caller is in no transaction
@@ -193,7 +205,9 @@ impl Lanes {
         if self.gate.0.compare_exchange(gate, changing, succeeds, fails).is_err() {
             return false;
         }
-        self.quiesce(memory);
+        if !planted::has(Bug::LaneBiasNotAwaited) {
+            self.quiesce(memory);
+        }
         // Other threads change the other bits meanwhile.
         self.gate.0.fetch_sub((CHANGING - to) << BIAS, Ordering::SeqCst);
         own.exchange(GATE, WORD);
@@ -216,7 +230,9 @@ impl Lanes {
     pub(crate) fn begin_snapshot<M: Memory>(&self, memory: &M) {
         Traced::new(memory, self.own).exchange(GATE, WORD);
         self.gate.0.fetch_add(SNAPSHOT, Ordering::SeqCst);
-        self.quiesce(memory);
+        if !planted::has(Bug::SnapshotAmongCommits) {
+            self.quiesce(memory);
+        }
     }
 
     /// Ends a snapshot.
@@ -379,7 +395,7 @@ impl Lane {
     #[inline(always)]
     pub(crate) fn committed<M: Memory>(&mut self, memory: &M) {
         self.streak += 1;
-        if self.streak == STREAK {
+        if self.streak >= self.lanes.streak.load(Ordering::Relaxed) {
             self.look_for_others(memory);
         }
     }

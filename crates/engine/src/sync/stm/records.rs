@@ -8,6 +8,7 @@
 //! | from 1, from 8 | the stamp | where the session has noted the previous word |
 
 use super::stamp::{LANES, Stamp};
+use crate::planted::{self, Bug};
 use perdura_memory::atomics::{AtomicU64, Ordering, fence, prefetch, sequential};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 
@@ -112,6 +113,14 @@ impl Records {
         let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
         Traced::new(memory, self.own).exchange(u64::from(place) * WORD, WORD);
         let (succeeds, fails) = (Ordering::SeqCst, Ordering::Relaxed);
+        if planted::has(Bug::LockedInTwoSteps) {
+            let unlocked = self.word(place).load(Ordering::SeqCst) == before.0;
+            Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
+            if unlocked {
+                self.word(place).store(locked, Ordering::SeqCst);
+            }
+            return unlocked;
+        }
         let locks = self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok();
         sequential();
         locks

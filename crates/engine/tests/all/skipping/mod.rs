@@ -52,6 +52,8 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         share: None,
         window: None,
         snapshot_after: None,
+        bias_after: None,
+        batches: None,
     });
     (memory, engine)
 }
