@@ -48,8 +48,11 @@ const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), S
 /// If set to share, transactions that are not waited for join a group too.
 const SHARE: [Option<bool>; 4] = [None, Some(true), Some(true), Some(false)];
 
-/// Words that a transaction reads inside the lock.
+/// Lines that a transaction reads before it has a snapshot, under software transactional memory.
 const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
+
+/// Nanoseconds that a writer waits for readers, under a lock: not at all, about one operation.
+const WAIT: [Option<u64>; 4] = [None, Some(0), Some(0), Some(2_000)];
 
 /// The most transactions that persist together in a window.
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
@@ -59,13 +62,14 @@ impl Answers {
     pub(crate) fn draw(seed: u64, groups: bool) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x616e_7377_6572_7321);
         let mut below = |len: usize| random.below(len as u64) as usize;
-        let drawn = SplitMix64::new(seed ^ 0x736e_6170_7368_6f74).below(SNAPSHOT.len() as u64);
-        let snapshot_after = SNAPSHOT[drawn as usize];
+        let mut snapshots = SplitMix64::new(seed ^ 0x736e_6170_7368_6f74);
+        let snapshot_after = SNAPSHOT[snapshots.below(SNAPSHOT.len() as u64) as usize];
+        let wait_for_readers_ns = WAIT[snapshots.below(WAIT.len() as u64) as usize];
         let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
         let reads = READS[below(READS.len())];
         if !groups {
             let share = SHARE[below(SHARE.len())];
-            let tuning = Tuning { share, snapshot_after, ..Tuning::default() };
+            let tuning = Tuning { share, snapshot_after, wait_for_readers_ns, ..Tuning::default() };
             return Answers { checkpoints, reads, tuning, ..Answers::default() };
         }
         let (waits, of) = WAITS[below(WAITS.len())];
@@ -78,6 +82,7 @@ impl Answers {
             share: SHARE[below(SHARE.len())],
             window: WINDOW[below(WINDOW.len())],
             snapshot_after,
+            wait_for_readers_ns,
         };
         Answers { waits, of, tends, checkpoints, reads, tuning }
     }
@@ -107,7 +112,7 @@ impl fmt::Display for Answers {
         let [tends, checkpoints, reads] =
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
         let Tuning { queue_lines, group_bytes, answer_within_ns, window, .. } = *tuning;
-        let Tuning { skip, share, snapshot_after, .. } = *tuning;
+        let Tuning { skip, share, snapshot_after, wait_for_readers_ns, .. } = *tuning;
         let all = [
             tends,
             checkpoints,
@@ -117,6 +122,7 @@ impl fmt::Display for Answers {
             answer_within_ns,
             window,
             snapshot_after,
+            wait_for_readers_ns,
         ];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
@@ -133,8 +139,8 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 8] =
-    ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window", "snapshot"];
+const NAMES: [&str; 9] =
+    ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window", "snapshot", "wait"];
 
 impl FromStr for Answers {
     type Err = String;
@@ -175,6 +181,7 @@ fn parse(text: &str) -> Option<Answers> {
             "within" => tuning.answer_within_ns = Some(value),
             "window" => tuning.window = Some(value),
             "snapshot" => tuning.snapshot_after = Some(value),
+            "wait" => tuning.wait_for_readers_ns = Some(value),
             _ => return None,
         }
     }

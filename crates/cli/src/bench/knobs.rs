@@ -105,6 +105,7 @@ impl Knobs {
             answer_within_ns: self.answer_within,
             window: self.together,
             snapshot_after: None,
+            wait_for_readers_ns: None,
             skip: self.skip,
             share: self.share,
         }

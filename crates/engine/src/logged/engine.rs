@@ -122,7 +122,7 @@ where
     }
 
     fn tune(&self, tuning: &Tuning) {
-        self.core.snapshots.tune(tuning.snapshot_after);
+        self.core.snapshots.tune(tuning);
         if C::Groups::ANY {
             self.lock.writing(&*self.core.memory, |right| C::Groups::tune(right.own, tuning));
         }

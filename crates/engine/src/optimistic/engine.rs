@@ -116,7 +116,7 @@ where
     }
 
     fn tune(&self, tuning: &Tuning) {
-        self.core.snapshots.tune(tuning.snapshot_after);
+        self.core.snapshots.tune(tuning);
     }
 
     fn checkpoint(&self) -> Result<()> {

@@ -45,6 +45,7 @@ const NEVER: Tuning = Tuning {
     share: None,
     window: None,
     snapshot_after: None,
+    wait_for_readers_ns: None,
 };
 
 /// Settings from the narrowest to the widest; none of them may cause a panic or a hang.
@@ -62,6 +63,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 share: None,
                 window: None,
                 snapshot_after: Some(1),
+                wait_for_readers_ns: Some(0),
             })
         })
     })

@@ -52,6 +52,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         share: None,
         window: None,
         snapshot_after: None,
+        wait_for_readers_ns: None,
     });
     (memory, engine)
 }
