@@ -9,6 +9,7 @@ mod arrows;
 mod eager;
 mod failure;
 mod group_commit;
+mod idle_readers;
 mod misuse;
 mod numbers;
 mod parts;
