@@ -344,7 +344,9 @@ impl<M: Memory, S: MayOverlay> Moves<S> for Core<M> {
         let mut snapshot = Snapshot { number, joined: HashMap::new(), seen: Ticket(0) };
         let overlay = shared.overlay().map(|overlay| (overlay, overlay.joined(memory)));
         let sees = overlay.map_or(0, |(_, joined)| noted.map_or(joined, |noted| noted.min(joined)));
-        if let Some((overlay, _)) = overlay.filter(|_| sees > 0) {
+        if let Some((overlay, _)) =
+            overlay.filter(|_| sees > 0 && !planted::has(Bug::MovedWithoutJoined))
+        {
             let lines = overlay.found_lines(memory, sees);
             snapshot.joined.extend(lines.map(|found| (found.line, found)));
         }

@@ -313,7 +313,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
             self.compare(at, WORD)?;
         }
         // Only now: the word may have been stored to since.
-        if self.seat.is_moved(&*self.engine.core.memory) {
+        if self.seat.is_moved(&*self.engine.core.memory) && !planted::has(Bug::MoveOverlooked) {
             return Ok(self.word_of_snapshot(at, value));
         }
         Ok(value)
