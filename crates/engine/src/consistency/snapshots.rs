@@ -186,3 +186,104 @@ impl Snapshots {
 fn oldest(moved: &[Moved]) -> u64 {
     moved.iter().map(|moved| moved.number).min().unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_memory::Ram;
+    use perdura_memory::lock::{Lock, Mode, Moves, Seat};
+    use std::sync::Arc;
+
+    /// Gives moved readers snapshots of the number that is its value.
+    struct Gives<'a>(&'a Snapshots, &'a Ram);
+
+    impl Moves<u64> for Gives<'_> {
+        fn patience_ns(&self) -> Option<u64> {
+            Some(0)
+        }
+
+        fn give_state(&self, reader: Turn, _: Option<u64>, shared: &u64) {
+            let snapshot =
+                Snapshot { number: *shared, joined: HashMap::new(), seen: Ticket(*shared) };
+            self.0.begin(self.1, reader, snapshot);
+        }
+    }
+
+    type Shared = Arc<Lock<crate::sync::Spin, u64, ()>>;
+
+    struct Rig {
+        ram: Ram,
+        snapshots: Snapshots,
+        lock: Shared,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let ram = Ram::new(4096);
+            let (snapshots, lock) = (Snapshots::new(&ram), Arc::new(Lock::new(&ram, 4, 0, ())));
+            Rig { ram, snapshots, lock }
+        }
+
+        fn reader(&self) -> Seat<crate::sync::Spin, u64, ()> {
+            let mut seat = Seat::new(&self.lock).expect("a slot");
+            seat.enter(Mode::Read, &self.ram);
+            seat
+        }
+
+        /// A commit that moves all readers, and stores to a line.
+        fn commit(&self) {
+            let Rig { ram, snapshots, lock } = self;
+            lock.writing(ram, |mut right| {
+                right.shared.change(ram, &Gives(snapshots, ram), |number| *number += 1);
+                if snapshots.any(ram) {
+                    let entry = LineWrite { line: 64, mask: 1, words: [1; 8] };
+                    snapshots.keep(ram, *right.shared.get(), &[entry]);
+                }
+            });
+        }
+    }
+
+    /// Transactions that end just after they were moved, and do not know: nothing is left of them.
+    #[test]
+    fn what_has_ended_unnoticed_is_forgotten() {
+        let rig = Rig::new();
+        for _ in 0..10 {
+            let mut seat = rig.reader();
+            rig.commit();
+            assert_eq!(
+                rig.snapshots.oldest() + 1,
+                rig.lock.writing(&rig.ram, |right| *right.shared.get())
+            );
+            seat.leave(&rig.ram);
+            assert_eq!(rig.snapshots.oldest(), u64::MAX, "as whoever reuses memory sees it");
+            assert!(!rig.snapshots.may_have(&rig.ram, 64));
+        }
+        // As the writers see it, who do not look at each commit.
+        let mut seat = rig.reader();
+        rig.commit();
+        seat.leave(&rig.ram);
+        (0..=LOOK_EVERY).for_each(|_| rig.commit());
+        assert!(!rig.snapshots.any(&rig.ram) && !rig.snapshots.may_have(&rig.ram, 64));
+    }
+
+    /// The same seat's next transaction has nothing to do with the snapshot of the one before, nor has another seat's.
+    #[test]
+    fn a_snapshot_belongs_to_one_transaction() {
+        let rig = Rig::new();
+        let (mut one, other) = (rig.reader(), rig.reader());
+        rig.commit();
+        let take = |seat: &Seat<_, _, _>| rig.snapshots.take(&rig.ram, |turn| seat.is_at(turn));
+        assert!(one.is_moved(&rig.ram) && take(&one).is_some_and(|own| own.number == 0));
+        assert!(take(&one).is_none(), "it has taken it");
+        one.leave(&rig.ram);
+        one.enter(Mode::Read, &rig.ram);
+        assert!(!one.is_moved(&rig.ram) && take(&one).is_none());
+        rig.commit();
+        assert_eq!(rig.snapshots.oldest(), 0, "the other's");
+        rig.snapshots.end(&rig.ram, |turn| other.is_at(turn));
+        assert_eq!(rig.snapshots.oldest(), 1);
+        assert!(take(&one).is_some_and(|own| own.number == 1) && take(&other).is_none());
+        rig.snapshots.end(&rig.ram, |turn| one.is_at(turn));
+        assert!(!rig.snapshots.any(&rig.ram) && !rig.snapshots.may_have(&rig.ram, 64));
+    }
+}

@@ -116,12 +116,14 @@ impl Place {
         let mut turn = 0;
         loop {
             let given = self.given.lock().expect("no panic");
-            if let Some((_, value, noted)) = given.iter().find(|(reader, ..)| seat.is_at(reader)) {
+            let own = given.iter().find(|(reader, ..)| seat.is_at(reader));
+            let own = own.map(|(_, value, noted)| (*value, *noted));
+            drop(given);
+            if let Some(own) = own {
                 // SAFETY: the reader has been moved, and has not ended.
                 self.kept.with(|kept| _ = unsafe { *kept });
-                return (*value, *noted);
+                return own;
             }
-            drop(given);
             pause(&self.ram, turn);
             turn += 1;
         }
