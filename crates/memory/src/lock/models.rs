@@ -15,8 +15,13 @@ const PREEMPTIONS: usize = 2;
 
 /// Checks `model` in every run with few preemptions.
 fn check(model: impl Fn() + Sync + Send + 'static) {
+    check_preempting(PREEMPTIONS, model);
+}
+
+/// As [`check`], with this many preemptions.
+fn check_preempting(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(PREEMPTIONS));
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(model);
 }
 
@@ -182,6 +187,19 @@ fn a_moved_reader() {
 #[test]
 fn a_moved_reader_without_heavy_fences() {
     moved_reader(Lock::symmetric);
+}
+
+/// One transaction and one store, in more orders: a word that is loaded just before the transaction is moved.
+#[test]
+fn a_reader_that_is_moved_once() {
+    check_preempting(PREEMPTIONS + 1, || {
+        let place = Place::new(|lock| lock);
+        let mut seat = place.seat();
+        let other = place.clone();
+        let writer = thread::spawn(move || other.store(1));
+        place.read(&mut seat);
+        writer.join().expect("no panic");
+    });
 }
 
 /// A session that has entered as a writer reads on, and may be moved from then on.
