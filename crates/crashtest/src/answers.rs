@@ -48,7 +48,7 @@ const SKIP: [Option<Skip>; 4] = [None, Some(Skip::Always), Some(Skip::Always), S
 /// If set to share, transactions that are not waited for join a group too.
 const SHARE: [Option<bool>; 4] = [None, Some(true), Some(true), Some(false)];
 
-/// Words that a transaction reads inside the lock.
+/// Lines that a transaction reads before it has a snapshot, under software transactional memory.
 const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
 
 /// Commits in a row after which a session has the lock's bias: by default so many that no short life reaches it.
@@ -56,6 +56,9 @@ const BIAS: [Option<u64>; 4] = [None, Some(0), Some(1), Some(3)];
 
 /// Whether sessions take memory by the batch, which by default only those of large pools do.
 const BATCHES: [Option<bool>; 3] = [None, None, Some(true)];
+
+/// Nanoseconds that a writer waits for readers, under a lock: not at all, about one operation.
+const WAIT: [Option<u64>; 4] = [None, Some(0), Some(0), Some(2_000)];
 
 /// The most transactions that persist together in a window.
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
@@ -65,12 +68,19 @@ impl Answers {
     pub(crate) fn draw(seed: u64, groups: bool) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x616e_7377_6572_7321);
         let mut below = |len: usize| random.below(len as u64) as usize;
-        let drawn = SplitMix64::new(seed ^ 0x736e_6170_7368_6f74).below(SNAPSHOT.len() as u64);
-        let snapshot_after = SNAPSHOT[drawn as usize];
+        let mut snapshots = SplitMix64::new(seed ^ 0x736e_6170_7368_6f74);
+        let snapshot_after = SNAPSHOT[snapshots.below(SNAPSHOT.len() as u64) as usize];
+        let wait_for_readers_ns = WAIT[snapshots.below(WAIT.len() as u64) as usize];
         let mut limits = SplitMix64::new(seed ^ 0x6c69_6d69_7473);
         let bias_after = BIAS[limits.below(BIAS.len() as u64) as usize];
         let batches = BATCHES[limits.below(BATCHES.len() as u64) as usize];
-        let usual = Tuning { snapshot_after, bias_after, batches, ..Tuning::default() };
+        let usual = Tuning {
+            snapshot_after,
+            wait_for_readers_ns,
+            bias_after,
+            batches,
+            ..Tuning::default()
+        };
         let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
         let reads = READS[below(READS.len())];
         if !groups {
@@ -117,7 +127,9 @@ impl fmt::Display for Answers {
         let [tends, checkpoints, reads] =
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
         let Tuning { queue_lines, group_bytes, answer_within_ns, window, .. } = *tuning;
-        let Tuning { skip, share, snapshot_after, bias_after, batches, .. } = *tuning;
+        let Tuning {
+            skip, share, snapshot_after, wait_for_readers_ns, bias_after, batches, ..
+        } = *tuning;
         let all = [
             tends,
             checkpoints,
@@ -128,6 +140,7 @@ impl fmt::Display for Answers {
             window,
             snapshot_after,
             bias_after,
+            wait_for_readers_ns,
         ];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
@@ -147,8 +160,18 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 9] =
-    ["tends", "checkpoints", "reads", "lines", "bytes", "within", "window", "snapshot", "bias"];
+const NAMES: [&str; 10] = [
+    "tends",
+    "checkpoints",
+    "reads",
+    "lines",
+    "bytes",
+    "within",
+    "window",
+    "snapshot",
+    "bias",
+    "wait",
+];
 
 impl FromStr for Answers {
     type Err = String;
@@ -194,6 +217,7 @@ fn parse(text: &str) -> Option<Answers> {
             "window" => tuning.window = Some(value),
             "snapshot" => tuning.snapshot_after = Some(value),
             "bias" => tuning.bias_after = Some(value),
+            "wait" => tuning.wait_for_readers_ns = Some(value),
             _ => return None,
         }
     }

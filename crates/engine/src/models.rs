@@ -14,7 +14,7 @@ use loom::sync::Arc as LoomArc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use perdura_memory::Ram;
-use perdura_memory::lock::{Lock, Mode, Order, Seat, Writing};
+use perdura_memory::lock::{Lock, Mode, Order, Seat, Stays, Writing};
 use std::sync::Arc;
 
 /// Preemptions in one run, unless LOOM_MAX_PREEMPTIONS says otherwise: each one more makes the models five times as
@@ -52,7 +52,7 @@ impl<O: Order> Rig<O> {
     /// A reading transaction; returns what it has read.
     fn read(&self, seat: &mut Seat<O, u64, u64>) -> u64 {
         seat.enter(Mode::Read, &*self.ram);
-        let value = *seat.shared().expect("a reader");
+        let value = *seat.shared(&*self.ram).expect("a reader");
         seat.leave(&*self.ram);
         value
     }
@@ -63,7 +63,7 @@ impl<O: Order> Rig<O> {
         let Writing { own, mut shared } = seat.writing().expect("the writer");
         let value = *shared.get();
         *own += 1;
-        shared.change(&*self.ram, |shared| *shared = value + 1);
+        shared.change(&*self.ram, &Stays, |shared| *shared = value + 1);
         seat.leave(&*self.ram);
     }
 
@@ -72,7 +72,7 @@ impl<O: Order> Rig<O> {
         self.lock.writing(&*self.ram, |Writing { own, mut shared }| {
             let value = *shared.get();
             *own += 1;
-            shared.change(&*self.ram, |shared| *shared = value + 1);
+            shared.change(&*self.ram, &Stays, |shared| *shared = value + 1);
         });
     }
 }
@@ -264,7 +264,7 @@ fn readers_are_let_in_between() {
         let writer = thread::spawn(move || {
             other.lock.writing(&*other.ram, |mut right| {
                 for value in 1..=2 {
-                    right.shared.change(&*other.ram, |shared| *shared = value);
+                    right.shared.change(&*other.ram, &Stays, |shared| *shared = value);
                     right.shared.let_readers_in(&*other.ram);
                 }
             });
@@ -369,13 +369,13 @@ fn emptied_alone() {
         let writer = thread::spawn(move || {
             other.writing(&*its, |mut right| {
                 join(right.shared.get(), 1);
-                right.shared.change(&*its, |overlay| overlay.clear(&*its));
+                right.shared.change(&*its, &Stays, |overlay| overlay.clear(&*its));
                 right.shared.let_readers_in(&*its);
                 join(right.shared.get(), 1);
             });
         });
         seat.enter(Mode::Read, &*ram);
-        look(seat.shared().expect("a reader"));
+        look(&seat.shared(&*ram).expect("a reader"));
         seat.leave(&*ram);
         writer.join().expect("no panic");
     });

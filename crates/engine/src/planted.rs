@@ -68,6 +68,10 @@ bugs! {
     UnlockedBeforeDurable,
     /// A commit does not keep the words that it overwrites for snapshots.
     NothingKept,
+    /// A reader that a writer has moved takes a word that it has loaded for one of its state.
+    MoveOverlooked,
+    /// A reader is moved without the words that had joined.
+    MovedWithoutJoined,
     /// A checkpoint does not wait for commits in progress.
     CommitsOverlooked,
     /// A commit on a block device takes its number before its turn.

@@ -21,7 +21,8 @@ pub struct Tuning {
     /// Whether transactions that are waited for at the same time share a record and its fences; by default if measured
     /// to be faster. If set to true, transactions that are not waited for share one too, until one of them is.
     pub share: Option<bool>,
-    /// Words that a transaction reads before it continues on a snapshot, and lets writers store; 512 by default.
+    /// Lines that a transaction on software transactional memory reads before it continues on a snapshot, and cannot fail
+    /// any more; 512 by default.
     pub snapshot_after: Option<u64>,
     /// Commits of one session, with none of others in between, after which it need not lock where others would; 1,024
     /// by default. For tests, whose lives are short.
@@ -29,6 +30,9 @@ pub struct Tuning {
     /// Whether sessions gather what they free, and take free pages and slots, by the batch: by default from 16 MiB on.
     /// For tests, whose pools are small.
     pub batches: Option<bool>,
+    /// Nanoseconds that a writer waits for transactions that read before it moves them to snapshots and stores, under
+    /// engines with a log and a lock; 20,000 by default. With 0, it does not wait.
+    pub wait_for_readers_ns: Option<u64>,
 }
 
 /// When write-backs are skipped, by engines that can.

@@ -107,6 +107,7 @@ impl Knobs {
             snapshot_after: None,
             bias_after: None,
             batches: None,
+            wait_for_readers_ns: None,
             skip: self.skip,
             share: self.share,
         }

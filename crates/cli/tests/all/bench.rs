@@ -264,6 +264,30 @@ fn a_key_takes_what_space_says() {
     assert!(fail(&["bench", "space", "--keys", "0"]).contains("0 keys"));
 }
 
+/// Beside an idle reader, commits go on under engines that have snapshots.
+#[test]
+fn an_idle_reader_holds_no_benchmark_up() {
+    let report = json(&[
+        "idle-reader",
+        "--engine",
+        "redo,undo,eager,archapt-redo",
+        "--seconds",
+        "0.2",
+        "--repeat",
+        "1",
+        "--seed",
+        "3",
+    ]);
+    let engines = report["engines"].as_array().expect("engines");
+    assert_eq!(engines.len(), 4);
+    for engine in engines {
+        let rate = |phase: &str| engine[phase]["commits_per_second"]["median"].as_f64();
+        // A writer that waits for the reader commits nothing at all.
+        assert!(rate("beside") > rate("alone").map(|rate| rate / 100.0), "{engine}");
+    }
+    assert!(fail(&["bench", "idle-reader", "--seconds", "0"]).contains("seconds"));
+}
+
 /// Skipped where libpmemobj is not installed.
 #[test]
 fn libpmemobj_runs_the_same_work() {

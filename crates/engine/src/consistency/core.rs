@@ -1,15 +1,17 @@
 //! The state that the sessions of a logging engine share, except for its lock: the memory, the log, what is durable.
 
 use super::number::SharedNumber;
-use super::snapshots::Snapshots;
+use super::snapshots::{Snapshot, Snapshots};
 use super::touched::TouchedPages;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
 use crate::sync::in_place::Still;
+use crate::writes::overlay::MayOverlay;
 use crate::{Counters, Error, Result, Sums, Ticket};
-use perdura_memory::lock::SharedRight;
+use perdura_memory::lock::{Moves, SharedRight, Turn};
 use perdura_memory::{DirtyLines, LINE, Memory, Object, Traced, WORD};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,6 +73,8 @@ pub struct Core<M: Memory> {
     broken: AtomicBool,
     pub(crate) touched: TouchedPages,
     pub(crate) snapshots: Snapshots,
+    /// Low bits of a ticket that tell the transactions of a group apart.
+    ticket_bits: u32,
     /// The last number possible for a commit or a group of commits.
     pub(crate) last_number: u64,
     /// How many sessions there can be.
@@ -116,6 +120,7 @@ impl<M: Memory> Core<M> {
             touched: TouchedPages::new(memory.domain()),
             snapshots: Snapshots::new(&*memory),
             sums,
+            ticket_bits: bits,
             last_number: last_number(bits),
             sessions: (geometry.segments as usize / 4).clamp(1, 128),
             counters: Mutex::default(),
@@ -139,11 +144,12 @@ impl<M: Memory> Core<M> {
         }
     }
 
-    /// No reader is inside from here on, until the writing transaction is over.
+    /// No reader is inside from here on, until the writing transaction is over: those that stay for long are moved to
+    /// snapshots.
     #[inline]
-    pub(crate) fn be_alone<S>(&self, shared: &mut SharedRight<'_, S>) {
+    pub(crate) fn be_alone<S: MayOverlay>(&self, shared: &mut SharedRight<'_, S>) {
         if !planted::has(Bug::NotAlone) {
-            shared.be_alone(&*self.memory);
+            shared.be_alone(&*self.memory, self);
         }
     }
 
@@ -335,6 +341,29 @@ impl<M: Memory> Core<M> {
         self.segments.release(ticket);
         counters.checkpoints += 1;
         Ok(())
+    }
+}
+
+impl<M: Memory, S: MayOverlay> Moves<S> for Core<M> {
+    fn patience_ns(&self) -> Option<u64> {
+        Some(self.snapshots.patience_ns())
+    }
+
+    /// The reader has noted how many transactions had joined the overlay when it began; if it has not looked yet, it
+    /// sees all that have joined by now.
+    fn give_state(&self, reader: Turn, noted: Option<u64>, shared: &S) {
+        let (memory, number) = (&*self.memory, self.committed());
+        let mut snapshot = Snapshot { number, joined: HashMap::new(), seen: Ticket(0) };
+        let overlay = shared.overlay().map(|overlay| (overlay, overlay.joined(memory)));
+        let sees = overlay.map_or(0, |(_, joined)| noted.map_or(joined, |noted| noted.min(joined)));
+        if let Some((overlay, _)) =
+            overlay.filter(|_| sees > 0 && !planted::has(Bug::MovedWithoutJoined))
+        {
+            let lines = overlay.found_lines(memory, sees);
+            snapshot.joined.extend(lines.map(|found| (found.line, found)));
+        }
+        snapshot.seen = ticket(self.ticket_bits, number, sees);
+        self.snapshots.begin(memory, reader, snapshot);
     }
 }
 

@@ -29,6 +29,7 @@ use crate::log::record::FoundRecord;
 use crate::planted::{self, Bug};
 use crate::tuning::Tuning;
 use crate::writes::WriteSet;
+use crate::writes::overlay::MayOverlay;
 use crate::{Counters, Error, Recovery, Result, Ticket};
 use perdura_memory::atomics::{AtomicBool, Ordering};
 use perdura_memory::lock::{Apart, Order, Writing};
@@ -93,6 +94,8 @@ impl OpenWindow {
     }
 }
 
+impl MayOverlay for OpenWindow {}
+
 impl Window {
     /// Reports a change; all changed fields share one report.
     #[inline(always)]
@@ -148,6 +151,16 @@ impl Groups for Windows {
             std::mem::swap(&mut right.own.writes, &mut writer.writes);
             right.own.is_taken = true;
             right.own.touch(memory);
+        }
+    }
+
+    fn copy_window<M: Memory>(
+        memory: &M,
+        right: Writing<'_, OpenWindow, Window>,
+        writer: &mut Writer,
+    ) {
+        if Self::joined(memory, &right) > 0 {
+            right.own.writes.copy_to(memory, &mut writer.writes);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::engine::Named;
 use crate::sums::{self, Sums};
 use crate::sync::Synchronisation;
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Recovery, Result, Session, Ticket};
-use perdura_memory::lock::{Lock, Seat};
+use perdura_memory::lock::{Lock, Seat, Stays};
 use perdura_memory::{DirtyLines, HardwareAbort, LINE, Memory, Object, PAGE, Touch, WORD};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -473,7 +473,8 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
         self.engine.memory.touch(self.own, 0, LINE, Touch::Write);
         self.seat.enter(mode, &*self.engine.memory);
         if let Some(mut right) = self.seat.writing() {
-            right.shared.be_alone(&*self.engine.memory);
+            // Stores go in place at once: there is no state to move readers to.
+            right.shared.be_alone(&*self.engine.memory, &Stays);
             self.refused = self.engine.memory.tx_begin().err();
             let whole = C::KEEPS_OLD_WORDS || self.engine.check_whole().is_ok();
             if whole && self.refused.is_none() {

@@ -6,7 +6,7 @@ use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::FoundRecord;
 use crate::log::recovery;
 use crate::tuning::Tuning;
-use crate::writes::overlay::Overlay;
+use crate::writes::overlay::MayOverlay;
 use crate::{Counters, Recovery, Result, Ticket};
 use perdura_memory::lock::{Lock, Order, Writing};
 use perdura_memory::{Domain, Memory};
@@ -139,7 +139,7 @@ pub trait Groups: Send + Sync + 'static {
     const WINDOWS: bool = false;
 
     /// The data that readers share with the writer: the open group.
-    type Open: Send + Sync;
+    type Open: MayOverlay + Send + Sync;
 
     /// The writer's own data.
     type Own: Send;
@@ -158,16 +158,10 @@ pub trait Groups: Send + Sync + 'static {
         false
     }
 
-    /// Committed words that are not in the memory yet; `None` if there never are any.
-    #[inline(always)]
-    fn overlay(_open: &Self::Open) -> Option<&Overlay> {
-        None
-    }
-
     /// How many transactions have committed but are in no record yet.
     #[inline(always)]
     fn joined<M: Memory>(memory: &M, right: &Writing<'_, Self::Open, Self::Own>) -> u64 {
-        Self::overlay(right.shared.get()).map_or(0, |overlay| overlay.joined(memory))
+        right.shared.get().overlay().map_or(0, |overlay| overlay.joined(memory))
     }
 
     /// Whether a window is open, which a reader has to [close](Self::close) first.
@@ -185,7 +179,16 @@ pub trait Groups: Send + Sync + 'static {
     ) {
     }
 
-    /// Such a transaction ends: the window gets its write set back, without uncommitted writes.
+    /// A transaction of the session that worked on the window last is about to read outside the writer's lock: copies the
+    /// window's words to its write set, which is empty.
+    fn copy_window<M: Memory>(
+        _memory: &M,
+        _right: Writing<'_, Self::Open, Self::Own>,
+        _writer: &mut Writer,
+    ) {
+    }
+
+    /// A transaction that has entered the window ends: the window gets its write set back, without uncommitted writes.
     #[inline(always)]
     fn leave<M: Memory>(
         _memory: &M,

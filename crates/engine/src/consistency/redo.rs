@@ -22,7 +22,7 @@ use super::writer::Writer;
 use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::planted::{self, Bug};
-use crate::writes::overlay::Overlay;
+use crate::writes::overlay::{MayOverlay, Overlay};
 use crate::{Counters, Recovery, Result, Ticket};
 use perdura_memory::lock::{Order, SharedRight};
 use perdura_memory::{Domain, LINE, Memory, lines_in};
@@ -117,7 +117,7 @@ impl OneRecord for Redo {
 /// # Errors
 /// As [`Consistency::commit`].
 #[inline]
-pub(crate) fn write_down<M: Memory, S>(
+pub(crate) fn write_down<M: Memory, S: MayOverlay>(
     core: &Core<M>,
     open: &mut SharedRight<'_, S>,
     writer: &mut Writer,

@@ -80,11 +80,6 @@ impl<C: OneRecord> Groups for Sharing<C> {
         )
     }
 
-    #[inline(always)]
-    fn overlay(open: &Overlay) -> Option<&Overlay> {
-        Some(open)
-    }
-
     fn close<M: Memory>(
         core: &Core<M>,
         mut right: Writing<'_, Overlay, SharingState>,
@@ -226,7 +221,7 @@ fn close<M: Memory, C: OneRecord>(
 /// Clears the group once its words are in the memory.
 fn forget<M: Memory, C: OneRecord>(core: &Core<M>, right: &mut Right<'_, C>) {
     right.own.fresh.clear();
-    right.shared.change(&*core.memory, |overlay| overlay.clear(&*core.memory));
+    right.shared.change(&*core.memory, core, |overlay| overlay.clear(&*core.memory));
     right.shared.let_readers_in(&*core.memory);
 }
 
@@ -252,7 +247,7 @@ pub(crate) fn take<M: Memory>(
 ) -> Ticket {
     let lines = writes.stored_lines();
     if !open.get().has_room(&*core.memory, lines) {
-        open.change(&*core.memory, |overlay| overlay.make_room(&*core.memory, lines));
+        open.change(&*core.memory, core, |overlay| overlay.make_room(&*core.memory, lines));
     }
     let overlay = open.get();
     let entries = writes.read(&*core.memory);

@@ -9,6 +9,7 @@ use crate::writes::{ALL, LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD, lines_in};
 use std::ops::Range;
+use std::sync::atomic::{Ordering, fence};
 
 /// How log records are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -191,6 +192,8 @@ impl Writer {
         self.counters.dirty_bytes += self.writes.words() as u64 * 8;
         if core.snapshots.any(&*core.memory) && !planted::has(Bug::NothingKept) {
             core.snapshots.keep(&*core.memory, core.committed() + 1, self.writes.entries());
+            // A snapshot that loads a word stored below finds what is kept.
+            fence(Ordering::Release);
         }
         for entry in self.writes.read(&*core.memory) {
             let mut mask = entry.mask;

@@ -106,11 +106,6 @@ impl<B: Base> Groups for Archapt<B> {
         B::SKIPS && (B::LOG_IS_ENOUGH && !at.is_multiple_of(LINE) || group.deferred.any(at, len))
     }
 
-    #[inline(always)]
-    fn overlay(open: &Overlay) -> Option<&Overlay> {
-        Some(open)
-    }
-
     fn close<M: Memory>(
         core: &Core<M>,
         right: Writing<'_, Overlay, Group>,

@@ -44,7 +44,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Begins a new open group once the words of the last one are in place.
     pub(super) fn begin(&mut self) {
         let memory = &*self.core.memory;
-        self.open.change(memory, |overlay: &mut Overlay| overlay.clear(memory));
+        self.open.change(memory, self.core, |overlay: &mut Overlay| overlay.clear(memory));
     }
 
     /// An upper bound of the record's bytes if the transaction joins.

@@ -1,10 +1,12 @@
 //! Durability: the ticket of everything a transaction has seen, and waiting for tickets.
 
+use super::lookup::open;
 use super::session::Buffered;
 use super::state::Logged;
 use crate::consistency::core::ticket;
 use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::sync::Synchronisation;
+use crate::writes::overlay::MayOverlay;
 use crate::{Error, Mode, Result, Ticket};
 use perdura_memory::Memory;
 
@@ -43,25 +45,40 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(())
     }
 
-    /// How many transactions have joined the overlay, for a running transaction.
+    /// How many transactions have joined the overlay, for a transaction that begins, which notes it for a writer that
+    /// moves it.
     #[inline(always)]
-    pub(super) fn joined(&self) -> u64 {
-        self.overlay().map_or(0, |overlay| overlay.joined(&*self.core().memory))
+    pub(super) fn joined(&mut self) -> u64 {
+        let memory = &*self.engine.core.memory;
+        open::<M, C, S>(&mut self.seat, memory).map_or(0, |open| {
+            let joined = open.overlay().map_or(0, |overlay| overlay.joined(memory));
+            open.note(joined);
+            joined
+        })
     }
 
     /// The last commit of which the transaction may have seen something.
     pub(super) fn seen(&mut self) -> Ticket {
-        let memory = &*self.engine.core.memory;
-        if C::Groups::WINDOWS
-            && let Some(right) = self.seat.writing()
-        {
-            let joined = C::Groups::joined(memory, &right);
-            return ticket(C::Groups::TICKET_BITS, self.core().committed(), joined);
+        let Buffered { engine, seat, snapshot, overlaid, copied_window, .. } = self;
+        let (core, bits) = (&engine.core, C::Groups::TICKET_BITS);
+        let memory = &*core.memory;
+        if let Some(last) = *copied_window {
+            return last;
         }
-        let overlaid = if self.overlaid { self.snapshot } else { 0 };
+        if C::Groups::WINDOWS
+            && let Some(right) = seat.writing()
+        {
+            return ticket(bits, core.committed(), C::Groups::joined(memory, &right));
+        }
+        let saw = if *overlaid { *snapshot } else { 0 };
         // A transaction that could have written may have closed the group.
-        let joined = overlaid.min(self.joined());
-        let committed = self.core().committed();
-        ticket(C::Groups::TICKET_BITS, committed, joined)
+        let joined = open::<M, C, S>(seat, memory)
+            .and_then(|open| open.overlay().map(|overlay| saw.min(overlay.joined(memory))));
+        let seen = ticket(bits, core.committed(), joined.unwrap_or(0));
+        if !seat.is_moved(memory) {
+            return seen;
+        }
+        self.take_snapshot();
+        self.late.as_ref().map_or(seen, |snapshot| snapshot.seen)
     }
 }

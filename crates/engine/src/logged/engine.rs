@@ -127,7 +127,7 @@ where
     }
 
     fn tune(&self, tuning: &Tuning) {
-        self.core.snapshots.tune(tuning.snapshot_after);
+        self.core.snapshots.tune(tuning);
         self.lock.tune_bias(tuning.bias_after);
         if C::Groups::ANY {
             self.lock.writing(&*self.core.memory, |right| C::Groups::tune(right.own, tuning));

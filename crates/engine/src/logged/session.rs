@@ -1,6 +1,6 @@
 //! A session of a logging engine: a transaction's writes, buffered until commit.
 
-use super::lookup::{NOTHING, OverlayLookup, overlay};
+use super::lookup::{NOTHING, OverlayLookup, open, overlaid_line};
 use super::state::Logged;
 use crate::access::put_lines;
 use crate::consistency::core::{Core, cut_short};
@@ -10,8 +10,7 @@ use crate::consistency::writer::Writer;
 use crate::planted::{self, Bug};
 use crate::sums::Change;
 use crate::sync::Synchronisation;
-use crate::writes::LineWrite;
-use crate::writes::overlay::Overlay;
+use crate::writes::overlay::MayOverlay;
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
 use perdura_memory::lock::Seat;
@@ -30,14 +29,12 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     pub(super) snapshot: u64,
     /// Whether the transaction has read one of those words.
     pub(super) overlaid: bool,
-    /// How much it may still read inside the lock.
-    pub(super) reads_left: u32,
-    /// The snapshot that it reads outside the lock.
+    /// The snapshot that it reads since a writer has moved it, once it knows.
     pub(super) late: Option<Box<Snapshot>>,
     /// The last transaction of the window that its last commit left open; other sessions may have continued it since.
     pub(super) left_window: Option<Ticket>,
-    /// The transaction reads, but has entered as a writer, to look into the window.
-    pub(super) reads_alone: bool,
+    /// The transaction reads, and has copied a window up to this transaction to its write set.
+    pub(super) copied_window: Option<Ticket>,
     /// The last lookup in the overlay: mostly the next word is of the same line.
     looked: OverlayLookup,
     /// Pages are compared with their sums before their contents are trusted.
@@ -54,10 +51,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             writable: 0,
             snapshot: 0,
             overlaid: false,
-            reads_left: 0,
             late: None,
             left_window: None,
-            reads_alone: false,
+            copied_window: None,
             looked: NOTHING,
             compares: engine.core.sums.as_ref().is_some_and(Sums::has_all),
             changes: Vec::new(),
@@ -65,24 +61,15 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         })
     }
 
-    #[inline(always)]
-    pub(super) fn core(&self) -> &Core<M> {
-        &self.engine.core
-    }
-
-    /// The committed words that are not in the memory yet, inside a transaction.
-    #[inline(always)]
-    pub(super) fn overlay(&self) -> Option<&Overlay> {
-        overlay::<C, S>(&self.seat)
-    }
-
     /// Whether the word at `at` may be one of [`written`](Self::written): few false positives.
     #[inline(always)]
-    fn may_be_written(&self, at: u64) -> bool {
-        self.writer.writes.may_have(&*self.core().memory, at)
+    fn may_be_written(&mut self, at: u64) -> bool {
+        let memory = &*self.engine.core.memory;
+        self.writer.writes.may_have(memory, at)
             || C::Groups::ANY
                 && self.snapshot > 0
-                && self.overlay().is_some_and(|overlay| overlay.may_have(&*self.core().memory, at))
+                && open::<M, C, S>(&mut self.seat, memory)
+                    .is_some_and(|open| open.overlay().is_some_and(|own| own.may_have(memory, at)))
     }
 
     /// The word at `at`, if the transaction has written it, or if it is committed and not in the memory yet. Out of
@@ -99,7 +86,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if !C::Groups::ANY || self.snapshot == 0 {
             return None;
         }
-        let overlay = overlay::<C, S>(&self.seat)?;
+        let open = open::<M, C, S>(&mut self.seat, memory)?;
+        let overlay = open.overlay()?;
         let line = line_of(at);
         if self.looked.line != line {
             if !overlay.may_have(memory, line) {
@@ -115,11 +103,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// Releases the lock and forgets the transaction.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
-        if self.late.is_some() {
+        let wrote = self.seat.mode() == Some(Mode::Write);
+        if !wrote && self.seat.is_moved(&*self.engine.core.memory) {
             self.end_snapshot();
         }
         (self.snapshot, self.writable) = (0, 0);
-        let wrote = self.seat.mode() == Some(Mode::Write);
         if C::Groups::WINDOWS {
             self.leave_window();
         }
@@ -132,11 +120,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// What the transaction may do; `None` outside of one.
     #[inline(always)]
     pub(super) fn allowed(&self) -> Option<Mode> {
-        match self.seat.mode() {
-            Some(_) if C::Groups::WINDOWS && self.reads_alone => Some(Mode::Read),
-            None if self.late.is_some() => Some(Mode::Read),
-            mode => mode,
-        }
+        self.seat.mode()
     }
 
     /// Whether the transaction has nothing to store.
@@ -211,22 +195,23 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if writer.writes.lowest() >= sums.places().end {
             return Ok(());
         }
-        let overlay = overlay::<C, S>(seat);
         let memory = &*engine.core.memory;
+        let open = open::<M, C, S>(seat, memory);
         sums.add_to(memory, &mut writer.writes, changes, |line| {
-            let overlay = overlay.filter(|overlay| overlay.may_have(memory, line))?;
-            overlay.find(memory, line, *snapshot).map(|found| overlay.words(memory, found))
+            open.as_ref().and_then(|open| overlaid_line(&**open, memory, line, *snapshot))
         })
     }
 
     /// Compares the pages of `[at, at + len)` with their sums, once. Not outside a transaction, where they may be
     /// changing.
     #[inline]
-    fn compare(&self, at: u64, len: u64) -> Result<()> {
+    fn compare(&mut self, at: u64, len: u64) -> Result<()> {
+        let memory = &*self.engine.core.memory;
         match &self.engine.core.sums {
-            Some(sums) if self.seat.mode().is_some() => {
-                sums.look_at_all(&*self.engine.core.memory, at, len)
-            }
+            Some(sums) if self.seat.mode().is_some() => match sums.look_at_all(memory, at, len) {
+                Err(_) if self.seat.is_moved(memory) => self.compare_again(at, len),
+                compared => compared,
+            },
             _ => Ok(()),
         }
     }
@@ -241,9 +226,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
 
     #[cold]
     fn no_commit(&mut self) -> Result<Ticket> {
-        if let Some(committed) = self.commit_snapshot() {
-            return committed;
-        }
         Err(match self.seat.mode() {
             None => Error::Invalid("a commit outside of a transaction"),
             Some(_) => {
@@ -293,26 +275,17 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set, or committed and not in the memory
     /// yet: for example in memory that an earlier transaction of the group allocated and freed. That word would hide a
     /// store in place, and overwrite it.
-    fn any_written(&self, at: u64, len: u64) -> bool {
-        any_words(|line| self.writer.writes.line(&*self.core().memory, line), at, len)
-            || self
-                .overlay()
-                .is_some_and(|overlay| any_words(|line| self.overlaid_line(overlay, line), at, len))
+    fn any_written(&mut self, at: u64, len: u64) -> bool {
+        let (memory, snapshot) = (&*self.engine.core.memory, self.snapshot);
+        any_words(|line| self.writer.writes.line(memory, line), at, len)
+            || open::<M, C, S>(&mut self.seat, memory).is_some_and(|open| {
+                any_words(|line| overlaid_line(&*open, memory, line, snapshot), at, len)
+            })
     }
 
     /// As [`Groups::is_protected`], in a transaction that writes.
     fn is_protected(&mut self, at: u64, len: u64) -> bool {
         self.seat.writing().is_some_and(|right| C::Groups::is_protected(right.own, at, len))
-    }
-
-    /// The words that the overlay has of a line.
-    #[inline(always)]
-    fn overlaid_line(&self, overlay: &Overlay, line: u64) -> Option<LineWrite> {
-        let memory = &*self.core().memory;
-        if !overlay.may_have(memory, line) {
-            return None;
-        }
-        overlay.find(memory, line, self.snapshot).map(|found| overlay.words(memory, found))
     }
 }
 
@@ -350,10 +323,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
         if self.compares {
             self.compare(at, WORD)?;
         }
-        if self.reads_left == 0 {
+        // Only now: the word may have been stored to since.
+        if self.seat.is_moved(&*self.engine.core.memory) && !planted::has(Bug::MoveOverlooked) {
             return Ok(self.word_of_snapshot(at, value));
         }
-        self.reads_left -= 1;
         Ok(value)
     }
 
@@ -378,26 +351,30 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
         if self.compares {
             self.compare(at, to.len() as u64)?;
         }
-        if self.count_lines(at, to.len() as u64) {
-            self.bytes_of_snapshot(at, to);
-        }
+        let Buffered { engine, seat, writer, snapshot, overlaid, .. } = self;
+        let (memory, snapshot) = (&*engine.core.memory, *snapshot);
         if C::Groups::ANY
-            && self.snapshot > 0
-            && let Some(overlay) = self.overlay()
+            && snapshot > 0
+            && let Some(open) = open::<M, C, S>(seat, memory)
         {
-            self.overlaid |= lay_over(|line| self.overlaid_line(overlay, line), at, to);
+            *overlaid |= lay_over(|line| overlaid_line(&*open, memory, line, snapshot), at, to);
         }
-        if self.writer.writes.is_empty() {
+        if seat.is_moved(memory) {
+            self.bytes_of_snapshot(at, to);
+        } else if planted::has(Bug::OwnBytesHidden) {
+            let open = open::<M, C, S>(seat, memory).filter(|_| snapshot > 0);
+            let hidden = |line| {
+                open.as_ref()
+                    .is_some_and(|open| overlaid_line(&**open, memory, line, snapshot).is_some())
+            };
+            let own = |line| writer.writes.line(memory, line).filter(|_| !hidden(line));
+            lay_over(own, at, to);
             return Ok(());
         }
-        let hidden = |line| {
-            planted::has(Bug::OwnBytesHidden)
-                && self.overlay().is_some_and(|overlay| {
-                    self.snapshot > 0 && self.overlaid_line(overlay, line).is_some()
-                })
-        };
-        let own = |line| self.writer.writes.line(&*self.core().memory, line);
-        lay_over(|line| own(line).filter(|_| !hidden(line)), at, to);
+        if !self.writer.writes.is_empty() {
+            let memory = &*self.engine.core.memory;
+            lay_over(|line| self.writer.writes.line(memory, line), at, to);
+        }
         Ok(())
     }
 
@@ -447,7 +424,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
 
     #[inline]
     fn begin(&mut self, mode: Mode) {
-        if self.seat.mode().is_some() || self.late.is_some() {
+        if self.seat.mode().is_some() {
             return self.abort();
         }
         self.writer.touch_fields(&*self.engine.core.memory);
@@ -463,7 +440,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         self.snapshot = self.joined();
         self.looked = NOTHING;
         self.overlaid = false;
-        self.reads_left = self.most_reads(self.allowed().unwrap_or(mode));
     }
 
     #[inline]

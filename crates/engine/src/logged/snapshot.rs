@@ -1,35 +1,21 @@
-//! A transaction that reads for long: it continues on a [snapshot](crate::consistency::snapshots), and does not hold
+//! A transaction that a writer has moved: it continues on a [snapshot](crate::consistency::snapshots), and does not hold
 //! the writer up.
 
 use super::session::Buffered;
-use crate::consistency::core::cut_short;
+use super::state::Logged;
 use crate::consistency::protocol::Consistency;
-use crate::consistency::snapshots::Snapshot;
 use crate::sync::Synchronisation;
 use crate::writes::range::lay_over;
 use crate::writes::{LineWrite, word_in_line};
-use crate::{Mode, Result, Ticket};
-use perdura_memory::{LINE, Memory, line_of, lines_in};
-use std::collections::HashMap;
+use crate::{Mode, Result};
+use perdura_memory::lock::Seat;
+use perdura_memory::{LINE, Memory, line_of};
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
-    /// How much a transaction that begins now may read inside the lock: without bound, if it cannot continue outside.
-    #[inline(always)]
-    pub(super) fn most_reads(&self, mode: Mode) -> u32 {
-        match mode {
-            Mode::Read if !self.compares => self.engine.core.snapshots.most_reads(),
-            _ => u32::MAX,
-        }
-    }
-
-    /// The word at `at`, which the memory holds as `value`, for a transaction that has used up its reads inside the
-    /// lock.
+    /// The word at `at`, which the memory holds, or has held, as `value`, for a transaction that has been moved.
     #[inline(never)]
     pub(super) fn word_of_snapshot(&mut self, at: u64, value: u64) -> u64 {
-        if self.late.is_none() {
-            // Inside the lock the loaded value is also the old one.
-            self.go_on_with_snapshot();
-        }
+        self.take_snapshot();
         let core = &self.engine.core;
         let has_joined = self.late.as_ref().is_some_and(|snapshot| !snapshot.joined.is_empty());
         if !has_joined && !core.snapshots.may_have(&*core.memory, at) {
@@ -49,18 +35,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     #[cold]
     #[inline(never)]
     pub(super) fn bytes_of_snapshot(&mut self, at: u64, to: &mut [u8]) {
-        self.go_on_with_snapshot();
-        if self.late.is_some() {
-            lay_over(|line| self.line_of_snapshot(line), at, to);
-        }
-    }
-
-    /// Counts a read of bytes; returns whether reads inside the lock are used up.
-    #[inline]
-    pub(super) fn count_lines(&mut self, at: u64, len: u64) -> bool {
-        let lines = u32::try_from(lines_in(at, len)).unwrap_or(u32::MAX);
-        self.reads_left = self.reads_left.saturating_sub(lines);
-        self.reads_left == 0
+        self.take_snapshot();
+        lay_over(|line| self.line_of_snapshot(line), at, to);
     }
 
     /// The words of a line that differ, or may differ, from the memory.
@@ -77,50 +53,62 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Some(words)
     }
 
-    /// Leaves the lock with a snapshot, unless that has been done, or the transaction may write.
+    /// Takes the snapshot that the writer which has moved the transaction gives it, unless that has been done.
+    #[inline]
+    pub(super) fn take_snapshot(&mut self) {
+        if self.late.is_none() {
+            self.wait_for_snapshot();
+        }
+    }
+
+    /// The writer may still be about to give it.
     #[cold]
-    fn go_on_with_snapshot(&mut self) {
-        if self.late.is_some() {
-            return;
-        }
-        if self.seat.mode() != Some(Mode::Read) {
-            self.reads_left = u32::MAX;
-            return;
-        }
-        self.overlaid |= self.snapshot > 0;
-        let seen = self.seen();
-        let core = &self.engine.core;
+    fn wait_for_snapshot(&mut self) {
+        let Logged { core, .. } = &*self.engine;
         let memory = &*core.memory;
-        let mut joined = HashMap::new();
-        if let Some(overlay) = self.overlay().filter(|_| self.snapshot > 0) {
-            let lines = overlay.found_lines(memory, self.snapshot);
-            joined.extend(lines.map(|found| (found.line, found)));
-        }
-        let number = core.committed();
-        core.snapshots.begin(memory, number);
         self.snapshot = 0;
-        self.seat.leave(memory);
-        self.late = Some(Box::new(Snapshot { number, joined, seen }));
+        let mut turn = 0;
+        self.late = loop {
+            let taken = core.snapshots.take(memory, |turn| self.seat.is_at(turn));
+            // A writer that has panicked may never give it; what this transaction reads is worth nothing then, and its
+            // commit fails.
+            if taken.is_some() || core.is_broken() {
+                break taken;
+            }
+            memory.pause(turn);
+            turn += 1;
+        };
     }
 
-    /// Ends the transaction, if it has a snapshot; returns the ticket of everything it has seen.
-    pub(super) fn commit_snapshot(&mut self) -> Option<Result<Ticket>> {
-        let seen = self.late.as_ref()?.seen;
-        let is_broken = self.engine.core.is_broken();
-        self.finish();
-        if is_broken {
-            return Some(Err(cut_short()));
+    /// [Compares](Self::compare) pages that may have been changing while they were compared, since the transaction has
+    /// been moved: in a transaction beside it.
+    #[cold]
+    pub(super) fn compare_again(&self, at: u64, len: u64) -> Result<()> {
+        let Logged { core, lock } = &*self.engine;
+        let memory = &*core.memory;
+        let Some(sums) = &core.sums else { return Ok(()) };
+        loop {
+            let Some(mut seat) = Seat::new(lock) else {
+                return lock.writing(memory, |_| sums.look_at_all(memory, at, len));
+            };
+            seat.enter(Mode::Read, memory);
+            let compared = sums.look_at_all(memory, at, len);
+            let is_moved = seat.is_moved(memory);
+            if is_moved {
+                core.snapshots.end(memory, |turn| seat.is_at(turn));
+            }
+            seat.leave(memory);
+            if compared.is_ok() || !is_moved {
+                return compared;
+            }
         }
-        self.writer.counters.read_only += 1;
-        Some(Ok(seen))
     }
 
-    /// Ends the snapshot.
+    /// Ends the snapshot of a transaction that has been moved.
     #[cold]
     pub(super) fn end_snapshot(&mut self) {
-        if let Some(snapshot) = self.late.take() {
-            let core = &self.engine.core;
-            core.snapshots.end(&*core.memory, snapshot.number);
-        }
+        self.late = None;
+        let core = &self.engine.core;
+        core.snapshots.end(&*core.memory, |turn| self.seat.is_at(turn));
     }
 }

@@ -109,7 +109,7 @@ where
     }
 
     fn tune(&self, tuning: &Tuning) {
-        self.core.snapshots.tune(tuning.snapshot_after);
+        self.core.snapshots.tune(tuning);
         self.lanes.tune_bias(tuning.bias_after);
     }
 

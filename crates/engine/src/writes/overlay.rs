@@ -50,6 +50,24 @@ struct Version {
     is_old: AtomicBool,
 }
 
+/// The data that transactions share with the writer: they may have an overlay of committed words.
+pub trait MayOverlay {
+    /// Committed words that are not in the memory yet; `None` if there never are any.
+    #[inline(always)]
+    fn overlay(&self) -> Option<&Overlay> {
+        None
+    }
+}
+
+impl MayOverlay for () {}
+
+impl MayOverlay for Overlay {
+    #[inline(always)]
+    fn overlay(&self) -> Option<&Overlay> {
+        Some(self)
+    }
+}
+
 /// The words, by line and version.
 pub struct Overlay {
     own: Object,

@@ -5,7 +5,7 @@ use super::few;
 use super::line::entry_at;
 use super::many::KEPT;
 use crate::Mark;
-use perdura_memory::Memory;
+use perdura_memory::{Memory, WORD};
 
 impl WriteSet {
     /// The running transaction has committed, and another one may follow on this set.
@@ -69,6 +69,16 @@ impl WriteSet {
             }
         }
         lines.iter().filter(|entry| entry.mask != 0).for_each(|entry| before.push(memory, entry));
+    }
+
+    /// Copies the words of a set in which no transaction is running to `view`, an empty set, and seals them there.
+    pub fn copy_to<M: Memory>(&self, memory: &M, view: &mut WriteSet) {
+        for entry in self.read(memory) {
+            for word in (0..entry.words.len()).filter(|word| entry.mask & 1 << word != 0) {
+                view.put(memory, entry.line + word as u64 * WORD, entry.words[word]);
+            }
+        }
+        view.seal();
     }
 
     /// Forgets the words written before the running transaction: they are in the memory now.

@@ -66,6 +66,25 @@ impl Versions {
         count.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// As [`keep`](Self::keep), unless every snapshot, of which none is of a later commit than `newest`, finds all of the
+    /// words here already.
+    pub(crate) fn keep_for<M: Memory>(
+        &self,
+        memory: &M,
+        number: u64,
+        newest: u64,
+        write: &LineWrite,
+    ) {
+        let has_all = self.may_have(memory, write.line)
+            && self.shard(write.line).get(&write.line).is_some_and(|versions| {
+                let later = versions.iter().rev().take_while(|version| version.number > newest);
+                write.mask & !later.fold(0, |mask, version| mask | version.before.mask) == 0
+            });
+        if !has_all {
+            self.keep(memory, number, write);
+        }
+    }
+
     /// Whether there is anything of the line of `at`, which must have been loaded before.
     #[inline]
     pub(crate) fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {

@@ -47,6 +47,7 @@ const NEVER: Tuning = Tuning {
     snapshot_after: None,
     bias_after: None,
     batches: None,
+    wait_for_readers_ns: None,
 };
 
 /// Settings from the narrowest to the widest; none of them may cause a panic or a hang.
@@ -66,6 +67,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 snapshot_after: Some(1),
                 bias_after: None,
                 batches: None,
+                wait_for_readers_ns: Some(0),
             })
         })
     })

@@ -10,6 +10,7 @@ mod eager;
 mod failure;
 mod give_back;
 mod group_commit;
+mod idle_readers;
 mod misuse;
 mod numbers;
 mod parts;

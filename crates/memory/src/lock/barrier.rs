@@ -22,6 +22,18 @@ impl Fences {
         Fences { asymmetric: is_there() }
     }
 
+    /// As on a system without the heavy side: for models.
+    #[cfg(loom)]
+    pub(super) fn symmetric() -> Self {
+        Fences { asymmetric: false }
+    }
+
+    /// Whether the light side costs nothing.
+    #[inline(always)]
+    pub(super) fn are_asymmetric(self) -> bool {
+        self.asymmetric
+    }
+
     /// The frequent side.
     #[inline(always)]
     pub fn light(self) {

@@ -3,10 +3,10 @@
 //!
 //! A transaction that writes has two phases. At first it only reads, and buffers its stores: other writers wait,
 //! readers do not. Before it stores anything that a reader may see, it becomes alone: no reader enters, and it waits
-//! for those inside.
+//! for those inside, or, after a while, moves them to a state of their own: see `readers`.
 //!
-//! Each session has a [`Seat`], with a slot on a cache line of its own. A reader raises its slot and checks whether the
-//! writer is alone; a writer that becomes alone announces it and waits for the raised slots. Readers on different cores
+//! Each session has a [`Seat`], with a slot on a cache line of its own. A reader announces itself there and checks whether
+//! the writer is alone; a writer that becomes alone says so and looks for readers in the slots. Readers on different cores
 //! therefore never pass a line between them. As long as no other session has ever read, the writer checks no slots.
 //! Waiting goes through the memory's `pause`, so that it is a scheduling point in a simulator. The order of waiting
 //! writers is a policy: see [`Order`].
@@ -14,27 +14,30 @@
 //! The right is a value: a seat in a transaction lends the shared data for reading, and a seat in a writing transaction
 //! a [`Writing`]. What always holds:
 //! - one [`Writing`] of a lock exists at a time, from when its writer enters until it leaves;
-//! - shared data is changed only while the writer is alone, and no seat is in a transaction that reads.
+//! - shared data is changed only while the writer is alone, and no seat has a reference to it.
 //!
 //! Each access to a word of the lock is [reported](Touch) to the memory, so that in a simulator these lines pass from
 //! core to core.
 //!
-//! Reading order: this file (entering and leaving), `right` (access to the data), `bias` (a single session enters at no
-//! cost), `barrier` (fences that cost one side nothing).
+//! Reading order: this file (entering and leaving as a writer), `readers` (readers, and how a writer becomes alone), `right`
+//! (access to the data), `bias` (a single session enters at no cost), `barrier` (fences that cost one side nothing).
 
 mod barrier;
 mod bias;
 #[cfg(all(test, loom))]
 mod models;
+mod readers;
 mod right;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use barrier::Fences;
-pub use right::{Seat, SharedRight, Writing};
+pub use readers::{Moves, Stays, Turn};
+pub use right::{Seat, Shared, SharedRight, Writing};
 
 use self::bias::Bias;
-use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence, pause, raise};
+use self::readers::Readers;
+use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, pause};
 use crate::planted::{self, Bug};
 use crate::{Memory, Object, Touch};
 
@@ -135,32 +138,10 @@ struct Wanting(Apart<AtomicUsize>);
 /// One that is counted in [`Wanting`].
 struct Counted<'a, M: Memory>(&'a Wanting, &'a M, Object);
 
-/// The readers' part of the lock.
-struct Readers {
-    /// The writer is alone. Only the writer changes this.
-    alone: Apart<AtomicBool>,
-    slots: Box<[Apart<AtomicBool>]>,
-    /// Slots from here on have never been taken.
-    used: AtomicUsize,
-    /// Sessions that have read.
-    reading: Apart<AtomicUsize>,
-    /// Whether the system has a heavy fence: a session that begins to read makes all other threads see that.
-    asymmetric: bool,
-    /// The memory's handle for the lock's words.
-    object: Object,
-}
-
 impl<O: Order, S, W> Lock<O, S, W> {
     /// A lock for at most `slots` sessions, which enter by way of `memory`.
     pub fn new<M: Memory>(memory: &M, slots: usize, shared: S, own: W) -> Self {
-        let readers = Readers {
-            alone: Apart::default(),
-            slots: (0..slots).map(|_| Apart::default()).collect(),
-            used: AtomicUsize::new(0),
-            reading: Apart::default(),
-            asymmetric: barrier::is_there(),
-            object: memory.object(SLOTS + 2 * slots as u64 * APART),
-        };
+        let readers = Readers::new(slots, memory.object(SLOTS + 2 * slots as u64 * APART));
         Lock {
             order: O::default(),
             writer: Apart::default(),
@@ -177,7 +158,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// The lock as on a system without a heavy fence: for models.
     #[cfg(loom)]
     pub fn symmetric(mut self) -> Self {
-        self.readers.asymmetric = false;
+        self.readers.fences = Fences::symmetric();
         self
     }
 
@@ -197,7 +178,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         let slot = self.taken.iter().position(|taken| {
             taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })?;
-        self.readers.used.fetch_max(slot + 1, Ordering::SeqCst);
+        self.readers.use_slot(slot);
         Some(slot)
     }
 
@@ -366,115 +347,6 @@ impl<M: Memory> Drop for Counted<'_, M> {
     fn drop(&mut self) {
         self.0.0.0.fetch_sub(1, Ordering::Relaxed);
         self.1.touch(self.2, WANTING, 8, Touch::Exchange);
-    }
-}
-
-impl Readers {
-    /// A session is about to read for the first time: from here on writers check for readers.
-    #[cold]
-    fn begin<M: Memory>(&self, memory: &M) {
-        memory.touch(self.object, READING, 8, Touch::Exchange);
-        self.reading.0.fetch_add(1, Ordering::AcqRel);
-        if self.asymmetric {
-            barrier::heavy();
-        }
-    }
-
-    /// A session that has read is gone.
-    fn end(&self) {
-        self.reading.0.fetch_sub(1, Ordering::Release);
-    }
-
-    /// Enters as the reader of `slot`.
-    #[inline]
-    fn read<M: Memory>(&self, slot: usize, memory: &M) {
-        let own = self.object;
-        let mine = &self.slots[slot].0;
-        let mut turn = 0;
-        loop {
-            mine.store(true, Ordering::Relaxed);
-            // The slot must be visibly raised before `alone` is checked.
-            fence(Ordering::SeqCst);
-            // Stands for the store and the fence.
-            memory.touch(own, place_of(slot), 1, Touch::Exchange);
-            memory.touch(own, ALONE, 1, Touch::Read);
-            if !self.alone.0.load(Ordering::Acquire) {
-                return;
-            }
-            mine.store(false, Ordering::Release);
-            memory.touch(own, place_of(slot), 1, Touch::Write);
-            memory.touch(own, ALONE, 1, Touch::Read);
-            while self.alone.0.load(Ordering::Relaxed) {
-                pause(memory, turn);
-                turn += 1;
-                memory.touch(own, ALONE, 1, Touch::Read);
-            }
-        }
-    }
-
-    /// Leaves as a reader.
-    #[inline]
-    fn done_reading(&self, slot: usize) {
-        self.slots[slot].0.store(false, Ordering::Release);
-    }
-
-    /// Whether a reader is inside that [`be_alone`](Self::be_alone) would wait for.
-    #[inline]
-    fn are_in<M: Memory>(&self, memory: &M) -> bool {
-        let own = self.object;
-        memory.touch(own, FIELDS, 8, Touch::Read);
-        let slots = &self.slots[..self.used.load(Ordering::Relaxed)];
-        slots.iter().enumerate().any(|(slot, reader)| {
-            memory.touch(own, place_of(slot), 1, Touch::Read);
-            reader.0.load(Ordering::Relaxed)
-        })
-    }
-
-    /// Waits until no reader is inside, and keeps new ones out until the writer leaves. For the writer only; `reads`
-    /// says whether its own session has ever read. Calling it again does no harm.
-    #[inline]
-    fn be_alone<M: Memory>(&self, memory: &M, reads: bool) {
-        let own = self.object;
-        memory.touch(own, ALONE, 1, Touch::Read);
-        if self.alone.0.load(Ordering::Relaxed) {
-            return;
-        }
-        if self.asymmetric {
-            // A session that begins to read after this check sees that the writer is alone: its heavy fence makes the
-            // store before the check visible.
-            self.alone.0.store(true, Ordering::Relaxed);
-            barrier::light();
-            memory.touch(own, ALONE, 1, Touch::Write);
-            memory.touch(own, READING, 8, Touch::Read);
-            let own_reads = usize::from(reads || planted::has(Bug::OneReaderOverlooked));
-            if self.reading.0.load(Ordering::Acquire) == own_reads {
-                return;
-            }
-        }
-        // Sequentially consistent with the reader's fence: a slot that was raised before this point is waited
-        // for, and a reader that raises its slot after it sees that it must wait.
-        raise(&self.alone.0);
-        memory.touch(own, ALONE, 1, Touch::Exchange);
-        memory.touch(own, FIELDS, 8, Touch::Read);
-        let slots = &self.slots[..self.used.load(Ordering::SeqCst)];
-        for (slot, reader) in slots.iter().enumerate() {
-            if slot == 0 && planted::has(Bug::SlotSkipped) {
-                continue;
-            }
-            let mut turn = 0;
-            memory.touch(own, place_of(slot), 1, Touch::Read);
-            while reader.0.load(Ordering::SeqCst) {
-                pause(memory, turn);
-                turn += 1;
-                memory.touch(own, place_of(slot), 1, Touch::Read);
-            }
-        }
-    }
-
-    /// Readers may enter again, though the writer stays.
-    #[inline]
-    fn let_in(&self) {
-        self.alone.0.store(false, Ordering::Release);
     }
 }
 

@@ -1,18 +1,26 @@
-//! Access to what a lock guards: [`Seat`] and [`Writing`].
+//! Access to what a lock guards: [`Seat`], [`Shared`] and [`Writing`].
 
-use super::{ALONE, Lock, Mode, Order, Readers, Wanting, Way, place_of};
+use super::barrier::Fences;
+use super::readers::{Line, Moves, Readers, Turn};
+use super::{ALONE, Apart, Lock, Mode, Order, Wanting, Way, place_of};
 use crate::atomics::UnsafeCell;
-use crate::{Memory, Touch};
+use crate::{Memory, Touch, Traced};
+use std::ops::Deref;
 use std::sync::Arc;
 
-// SAFETY: references to `shared` are held only by seats in a transaction and by the one writer, mutable ones only by
-// the writer while it is alone; references to `own` only by the writer.
+// SAFETY: references to `shared` are held only by seats in a transaction, which say so, and by the one writer, mutable
+// ones only by the writer while it is alone and no seat has one; references to `own` only by the writer.
 unsafe impl<O: Sync, S: Send + Sync, W: Send> Sync for Lock<O, S, W> {}
 
 /// A session's place at a lock: its transactions enter through it, one after the other.
 pub struct Seat<O: Order, S, W> {
     lock: Arc<Lock<O, S, W>>,
     slot: usize,
+    /// The slot's line.
+    line: Arc<Apart<Line>>,
+    /// The number of the transaction, if it reads; otherwise even.
+    turn: u64,
+    fences: Fences,
     mode: Option<Mode>,
     /// How it has entered, if it writes.
     way: Way,
@@ -24,7 +32,9 @@ impl<O: Order, S, W> Seat<O, S, W> {
     /// A place for one more session, if a slot is free.
     pub fn new(lock: &Arc<Lock<O, S, W>>) -> Option<Self> {
         let (slot, lock) = (lock.register()?, lock.clone());
-        Some(Seat { lock, slot, mode: None, way: Way::Flag, reads: false })
+        let (line, fences) = (lock.readers.line(slot).clone(), lock.readers.fences);
+        let turn = line.0.turn_outside();
+        Some(Seat { lock, slot, line, turn, fences, mode: None, way: Way::Flag, reads: false })
     }
 
     /// What the running transaction may do; `None` if none runs.
@@ -52,16 +62,32 @@ impl<O: Order, S, W> Seat<O, S, W> {
             self.leave_before(memory);
         }
         match mode {
-            Mode::Read => {
-                if !self.reads {
-                    self.reads = true;
-                    self.lock.readers.begin(memory);
-                }
-                self.lock.readers.read(self.slot, memory);
-            }
+            Mode::Read => self.enter_to_read(memory),
             Mode::Write => self.way = self.lock.write(memory, Some(self.slot)),
         }
         self.mode = Some(mode);
+    }
+
+    #[inline(always)]
+    fn enter_to_read<M: Memory>(&mut self, memory: &M) {
+        if !self.reads {
+            self.reads = true;
+            self.lock.readers.begin(memory);
+        }
+        self.turn = self.lock.readers.read(self.slot, self.turn, memory);
+    }
+
+    /// The running transaction, which writes and has stored nothing, only reads from here on: the state in which it
+    /// entered.
+    pub fn read_on<M: Memory>(&mut self, memory: &M) {
+        if self.mode == Some(Mode::Write) {
+            // Else it would wait for itself.
+            self.lock.readers.let_in();
+            self.enter_to_read(memory);
+            self.lock.done_writing(self.way);
+            self.lock.touch_done_writing(memory, self.way);
+            self.mode = Some(Mode::Read);
+        }
     }
 
     #[cold]
@@ -78,20 +104,46 @@ impl<O: Order, S, W> Seat<O, S, W> {
                 self.lock.touch_done_writing(memory, self.way);
             }
             Some(Mode::Read) => {
-                self.lock.readers.done_reading(self.slot);
-                memory.touch(self.lock.readers.object, place_of(self.slot), 1, Touch::Write);
+                self.turn = self.lock.readers.done_reading(self.slot, self.turn);
+                memory.touch(self.lock.readers.object, place_of(self.slot), 8, Touch::Write);
             }
             None => {}
         }
     }
 
-    /// The shared data, while a transaction runs.
+    /// Whether a writer has [moved](Moves) the running transaction. If not, everything that it has loaded before is of
+    /// the state in which it entered; otherwise that may be later, but for what was loaded before an earlier call.
     #[inline(always)]
-    pub fn shared(&self) -> Option<&S> {
-        // SAFETY: a mutable reference exists only for a writer that is alone. If this seat reads, the writer waits
-        // until it has left, which needs the seat to be unborrowed; if it writes, it is that writer, whose right
-        // borrows the seat mutably.
-        self.mode.map(|_| self.lock.shared.with(|shared| unsafe { &*shared }))
+    pub fn is_moved<M: Memory>(&self, memory: &M) -> bool {
+        Traced::new(memory, self.lock.readers.object).read(place_of(self.slot), 8);
+        self.line.0.is_moved(self.turn)
+    }
+
+    /// Whether `turn` is the running transaction.
+    pub fn is_at(&self, turn: &Turn) -> bool {
+        turn.is(&self.line, self.turn)
+    }
+
+    /// The shared data, while a transaction runs, unless that has been moved.
+    #[inline(always)]
+    pub fn shared<M: Memory>(&mut self, memory: &M) -> Option<Shared<'_, S>> {
+        let reader = match self.mode? {
+            Mode::Write => None,
+            Mode::Read => {
+                let own = Traced::new(memory, self.lock.readers.object);
+                // One report for all stores to the line, and the load.
+                own.wrote(place_of(self.slot), 8);
+                if !self.line.0.look(self.turn, self.fences) {
+                    return None;
+                }
+                Some(&self.line.0)
+            }
+        };
+        // SAFETY: a mutable reference exists only for a writer that is alone. If this seat reads, such a writer waits
+        // until it no longer looks, which the returned value says when it is dropped; the seat is borrowed mutably
+        // until then, so that there is no second one. If it writes, it is that writer, whose right borrows the seat
+        // mutably too.
+        Some(Shared { shared: self.lock.shared.with(|shared| unsafe { &*shared }), reader })
     }
 
     /// The writer's right, while a writing transaction runs.
@@ -110,13 +162,48 @@ impl<O: Order, S, W> Drop for Seat<O, S, W> {
         // Not reported to any memory.
         match self.mode.take() {
             Some(Mode::Write) => self.lock.done_writing(self.way),
-            Some(Mode::Read) => self.lock.readers.done_reading(self.slot),
+            Some(Mode::Read) => _ = self.lock.readers.done_reading(self.slot, self.turn),
             None => {}
         }
         if self.reads {
             self.lock.readers.end();
         }
         self.lock.unregister(self.slot);
+    }
+}
+
+/// The data that transactions share, for one of them.
+pub struct Shared<'a, S> {
+    shared: &'a S,
+    /// Its line, if it reads.
+    reader: Option<&'a Line>,
+}
+
+impl<S> Shared<'_, S> {
+    /// Leaves a number for a writer that [moves](Moves) this transaction.
+    #[inline(always)]
+    pub fn note(&self, number: u64) {
+        if let Some(line) = self.reader {
+            line.note(number);
+        }
+    }
+}
+
+impl<S> Deref for Shared<'_, S> {
+    type Target = S;
+
+    #[inline(always)]
+    fn deref(&self) -> &S {
+        self.shared
+    }
+}
+
+impl<S> Drop for Shared<'_, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(line) = self.reader {
+            line.looks_no_longer();
+        }
     }
 }
 
@@ -174,18 +261,24 @@ impl<S> SharedRight<'_, S> {
         self.shared.with(|shared| unsafe { &*shared })
     }
 
-    /// Changes the shared data; alone from here on.
+    /// Changes the shared data; [alone](Self::be_alone) from here on.
     #[inline]
-    pub fn change<M: Memory, R>(&mut self, memory: &M, change: impl FnOnce(&mut S) -> R) -> R {
-        self.readers.be_alone(memory, self.reads);
-        // SAFETY: the writer is alone, and its own references from `get` have ended.
+    pub fn change<M: Memory, R>(
+        &mut self,
+        memory: &M,
+        moves: &impl Moves<S>,
+        change: impl FnOnce(&mut S) -> R,
+    ) -> R {
+        self.be_alone(memory, moves);
+        // SAFETY: the writer is alone, so that no seat has a reference, and its own from `get` have ended.
         self.shared.with_mut(|shared| change(unsafe { &mut *shared }))
     }
 
-    /// Waits until no reader is inside, and keeps readers out until the writer leaves or lets them in.
+    /// Waits until no reader is inside, or moves those that stay as `moves` says, and keeps readers out until the writer
+    /// leaves or lets them in.
     #[inline]
-    pub fn be_alone<M: Memory>(&mut self, memory: &M) {
-        self.readers.be_alone(memory, self.reads);
+    pub fn be_alone<M: Memory>(&mut self, memory: &M, moves: &impl Moves<S>) {
+        self.readers.be_alone(memory, self.reads, moves, self.get());
     }
 
     /// Readers may enter again, though the writer stays.

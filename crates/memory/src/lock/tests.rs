@@ -24,10 +24,10 @@ fn readers_and_writers_exclude_one_another() {
                         let Writing { own, mut shared } = seat.writing().expect("the writer");
                         *own += 1;
                         let value = shared.get()[0] + 1;
-                        shared.change(ram, |both| *both = [value; 2]);
+                        shared.change(ram, &Stays, |both| *both = [value; 2]);
                     } else {
                         seat.enter(Mode::Read, ram);
-                        let [one, other] = *seat.shared().expect("a reader");
+                        let [one, other] = *seat.shared(ram).expect("a reader");
                         assert_eq!(one, other);
                         assert!(seat.writing().is_none());
                     }
@@ -40,7 +40,8 @@ fn readers_and_writers_exclude_one_another() {
     lock.writing(&ram, |right| {
         assert_eq!((*right.own, *right.shared.get()), (26_667, [26_667; 2]));
     });
-    assert!(Seat::new(&lock).is_some_and(|seat| seat.shared().is_none() && seat.mode().is_none()));
+    let mut seat = Seat::new(&lock).expect("a slot");
+    assert!(seat.shared(&ram).is_none() && seat.mode().is_none());
 }
 
 /// A session that is the only writer for long enters by the bias; other sessions revoke and get it.
@@ -62,11 +63,11 @@ fn the_bias_goes_from_session_to_session() {
                         let Writing { own, mut shared } = seat.writing().expect("the writer");
                         *own += 1;
                         let value = shared.get()[0] + 1;
-                        shared.change(ram, |both| *both = [value; 2]);
+                        shared.change(ram, &Stays, |both| *both = [value; 2]);
                         seat.leave(ram);
                         if burst % 4 == thread && round % 500 == 0 {
                             seat.enter(Mode::Read, ram);
-                            let [one, other] = *seat.shared().expect("a reader");
+                            let [one, other] = *seat.shared(ram).expect("a reader");
                             assert_eq!(one, other);
                             seat.leave(ram);
                             std::thread::yield_now();

@@ -1,6 +1,7 @@
 //! `perdura bench`: one file for each benchmark.
 
 mod churn;
+mod idle_reader;
 mod limit;
 mod map;
 mod overwrite;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Limit(limit::Arguments),
     /// Against libpmemobj, embedded stores and Redis, on the same work in the same run
     Versus(versus::Arguments),
+    /// Writers and other readers beside a transaction that reads one value and is idle
+    IdleReader(idle_reader::Arguments),
     /// Memory and disk that a key takes, compared with Redis
     Space(space::Arguments),
     /// PMDK's crit-bit tree: keys inserted, removed or looked up, each once
@@ -92,6 +95,7 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Churn(arguments) => churn::run(&arguments),
         Command::Limit(arguments) => limit::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
+        Command::IdleReader(arguments) => idle_reader::run(&arguments),
         Command::Space(arguments) => space::run(&arguments),
         Command::Ctree(arguments) => pmembench::run::<CTree>(&arguments),
         Command::HashmapTx(arguments) => pmembench::run::<HashmapTx>(&arguments),

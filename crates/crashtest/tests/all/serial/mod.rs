@@ -9,7 +9,7 @@ mod history;
 use history::{Done, check};
 use perdura::{Access, Engine, Error, Format, Heap, Mode, Purpose, Tuning, Tx, on_each_engine};
 use perdura_engine::planted::{self, Bug};
-use perdura_engine::{CcStmEngine, RedoEngine, StmEngine};
+use perdura_engine::{ArchaptRedoEngine, CcStmEngine, RedoEngine, StmEngine};
 use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Memory, Ram};
@@ -45,9 +45,14 @@ fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) 
     (heap, at)
 }
 
-/// For every other seed, most reading transactions have snapshots.
+/// For every other seed, most reading transactions have snapshots: after some lines, or as soon as a writer stores.
 fn tuning(seed: u64) -> Tuning {
-    Tuning { snapshot_after: (seed % 2 == 1).then_some(seed / 2 % 8), ..Tuning::default() }
+    let odd = seed % 2 == 1;
+    Tuning {
+        snapshot_after: odd.then_some(seed / 2 % 8),
+        wait_for_readers_ns: odd.then_some(0),
+        ..Tuning::default()
+    }
 }
 
 /// Reads a pair: both words must be of one state.
@@ -204,9 +209,16 @@ fn planted_bugs_are_found() {
         });
         assert!(found.is_some(), "{bug:?} was not found");
     }
+    under_a_lock::<RedoEngine<Machine>>(Bug::NothingKept);
+    under_a_lock::<RedoEngine<Machine>>(Bug::MoveOverlooked);
+    under_a_lock::<ArchaptRedoEngine<Machine>>(Bug::MovedWithoutJoined);
+}
+
+/// A bug in moving readers is found.
+fn under_a_lock<E: Engine<Machine>>(bug: Bug) {
     let found = (0..200).find(|seed| {
-        let run = || simulated::<RedoEngine<Machine>>(2 + *seed as usize % 3, 1 + seed % 7, *seed);
-        planted::with(Bug::NothingKept, run).is_err()
+        let run = || simulated::<E>(2 + *seed as usize % 3, 1 + seed % 7, *seed);
+        planted::with(bug, run).is_err()
     });
-    assert!(found.is_some(), "with locks, NothingKept was not found");
+    assert!(found.is_some(), "{}: {bug:?} was not found", E::NAME);
 }

@@ -54,6 +54,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         snapshot_after: None,
         bias_after: None,
         batches: None,
+        wait_for_readers_ns: None,
     });
     (memory, engine)
 }
