@@ -39,7 +39,7 @@ impl Slots {
 
     /// The numbers of those that are to be closed, for a reason.
     pub(super) fn to_close(
-        &mut self,
+        &self,
         reason: impl Fn(&Connection) -> Option<&'static str>,
     ) -> Vec<(usize, &'static str)> {
         let open = self.slots.iter().enumerate();

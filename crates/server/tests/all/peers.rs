@@ -49,10 +49,7 @@ fn clients_are_killed() {
     while connected(&mut client) > 1 {
         assert!(Instant::now() < deadline, "places of killed clients are not given back");
     }
-    assert_eq!(
-        (0..4).map(|_| running.client()).filter_map(|mut one| Some(one.ask("PING"))).count(),
-        4
-    );
+    assert_eq!((0..4).map(|_| running.client()).map(|mut one| one.ask("PING")).count(), 4);
 }
 
 #[test]
