@@ -171,4 +171,26 @@ mod tests {
         versions.forget_before(u64::MAX);
         assert!(versions.len() == 0 && !versions.may_have(&ram, 64));
     }
+
+    #[test]
+    fn words_that_all_snapshots_find_are_kept_once() {
+        let ram = Ram::new(4096);
+        let versions = Versions::new(&ram);
+        let write = |mask| LineWrite { line: 64, mask, words: [9; 8] };
+        // Beside one snapshot after commit 4.
+        for number in 5..1000 {
+            ram.store(64, number - 4);
+            versions.keep_for(&ram, number, 4, &write(0b01));
+        }
+        assert_eq!((versions.len(), versions.word_at(64, 4)), (1, Some(1)));
+        // Another word of the line, and a later snapshot.
+        ram.store(72, 7);
+        versions.keep_for(&ram, 1000, 4, &write(0b11));
+        assert_eq!((versions.len(), versions.word_at(72, 4)), (2, Some(7)));
+        ram.store(64, 5000);
+        versions.keep_for(&ram, 1001, 1000, &write(0b01));
+        versions.keep_for(&ram, 1002, 1000, &write(0b01));
+        assert_eq!((versions.len(), versions.word_at(64, 1000)), (3, Some(5000)));
+        assert_eq!(versions.word_at(64, 4), Some(1));
+    }
 }
