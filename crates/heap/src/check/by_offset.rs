@@ -15,6 +15,19 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many objects are reached by stored offsets alone.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let pool = perdura::Options::new().size(8 << 20).create(folder.path().join("a.pool"))?;
+/// # let path = pool.path().to_owned();
+/// # pool.close()?;
+/// let report = perdura::check::check(&path, &|_, _, _| Ok(false))?;
+/// if report.by_offset.blocks > 0 {
+///     println!("a copy by contents cannot have {}", report.by_offset.in_words());
+/// }
+/// # assert_eq!(report.by_offset.in_words(), "");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ByOffset {
