@@ -26,6 +26,8 @@ pub struct Blocks;
 pub enum Step {
     /// Frees a slot's block, and allocates one filled with this byte.
     Replace(u64, u8),
+    /// Frees a slot's block.
+    Free(u64),
     /// Adds to a word.
     Add(u64, u64),
 }
@@ -72,6 +74,14 @@ impl Subject for Blocks {
                 let new = tx.new_bytes(Purpose::Value, &vec![byte; LEN])?;
                 tx.write_word(place, new)
             }
+            Step::Free(slot) => {
+                let place = place_of(tx, slot)?;
+                let old = tx.read_word(place)?;
+                if old != 0 {
+                    tx.free(old)?;
+                }
+                tx.write_word(place, 0)
+            }
             Step::Add(index, more) => {
                 let place = place_of(tx, SLOTS + index)?;
                 let sum = tx.read_word(place)?.wrapping_add(more);
@@ -83,6 +93,7 @@ impl Subject for Blocks {
     fn step(&self, model: &mut Self::Model, step: &Self::Op) -> bool {
         match *step {
             Step::Replace(slot, byte) => model[slot as usize] = u64::from(byte),
+            Step::Free(slot) => model[slot as usize] = 0,
             Step::Add(index, more) => {
                 let word = &mut model[(SLOTS + index) as usize];
                 *word = word.wrapping_add(more);
@@ -93,6 +104,15 @@ impl Subject for Blocks {
 
     fn aborts(&self) -> bool {
         false
+    }
+
+    /// Memory of lines that an engine protects goes through the log, whatever its size, and a small pool's log has no
+    /// room for a block.
+    fn split(&self, step: &Self::Op) -> Vec<Self::Op> {
+        match *step {
+            Step::Replace(slot, _) => vec![Step::Free(slot)],
+            Step::Free(_) | Step::Add(..) => Vec::new(),
+        }
     }
 
     /// Each event of a large block is a crash point.
