@@ -132,7 +132,7 @@ bugs! {
     FreshUnfenced,
     /// Only the first piece of fresh memory is written back.
     LaterFreshForgotten,
-    /// Only the first 64 KiB of a piece of fresh memory are written back.
+    /// Only the first 32 KiB of a piece of fresh memory are written back.
     FreshCutShort,
     /// The first piece of fresh memory is not written back.
     FirstFreshForgotten,

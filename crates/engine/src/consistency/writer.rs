@@ -158,7 +158,7 @@ impl Writer {
         let left_out = usize::from(planted::has(Bug::FirstFreshForgotten));
         for range in self.fresh.iter().skip(left_out).take(most) {
             let cut = planted::has(Bug::FreshCutShort);
-            let len = (range.end - range.start).min(if cut { 64 << 10 } else { u64::MAX });
+            let len = (range.end - range.start).min(if cut { 32 << 10 } else { u64::MAX });
             self.counters.dirty_bytes += len;
             if counted {
                 self.counters.write_backs_data += lines_in(range.start, len);
