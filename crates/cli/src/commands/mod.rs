@@ -54,7 +54,7 @@ enum Command {
     /// Damage pools as a medium does, and check that no wrong values are served unnoticed
     Rot(rot::Arguments),
     #[cfg(feature = "measure")]
-    /// Run threads on real pools, kill their processes, and check what they read and what is left
+    /// Run threads on real pools, kill their processes, and check their reads and the pools
     Stress(stress::Arguments),
     #[cfg(feature = "measure")]
     /// Run a workload on a simulated machine, timed by its clock

@@ -1,7 +1,7 @@
 //! `perdura bench idle-reader`: writers and other readers beside a transaction that has read one value and is idle.
 //!
 //! Two phases take turns: a writer, which commits all the time, and short readers, one after the other with pauses, once
-//! without the idle reader and once with it. The longest commit without it says what the system's scheduling costs here.
+//! without the idle reader and once with it. The longest commit alone shows the cost of the system's scheduling.
 
 use crate::bench::options::{Common, Folder, require};
 use crate::bench::spread::Spread;
@@ -249,7 +249,7 @@ fn read(session: &mut Handle, seed: u64, over: &AtomicBool) -> Outcome<Series> {
                 let pairs = pairs(tx)?;
                 Ok([pairs.get(tx, key)?, pairs.get(tx, key + PAIRS)?])
             };
-            // Without waiting until what it has seen is durable.
+            // Does not wait until the commits that it has seen are durable.
             session.submit_read(body).map(|(values, _)| values).map_err(failed)
         })?;
         if one != other {

@@ -186,7 +186,7 @@ pub(super) fn stopping<R>(
     })
 }
 
-/// When an exploration has done what was asked for.
+/// When an exploration ends.
 #[derive(Clone, Copy)]
 enum Goal {
     /// So many cases, whatever number of images they have.
