@@ -4,7 +4,7 @@ use super::area::{Geometry, KnownDurable};
 use super::record::FoundRecord;
 use crate::planted::{self, Bug};
 use crate::{Error, Result};
-use perdura_memory::Memory;
+use perdura_memory::{LINE, Memory, line_of};
 
 /// The transactions in a log, oldest first, and how many are discarded: incomplete ones, or with `no_gaps` those after
 /// the first missing ticket. `known_durable` is what is known to have been durable.
@@ -49,18 +49,28 @@ pub fn transactions(
     Ok((whole, discarded))
 }
 
-/// Stores the words of records in place, in their order, and asks for them to become durable.
+/// Stores the words of records in place, in their order, and asks for them to become durable: each line once, after the
+/// last store to it, however many words and records store to it.
 pub(crate) fn store_words<'a, M: Memory>(
     memory: &M,
     mut records: impl Iterator<Item = &'a FoundRecord>,
 ) -> Result<()> {
+    let mut lines = Vec::new();
     records.try_for_each(|record| {
         record.for_each_word(|at, value| {
             memory.store(at, value);
-            memory.write_back(at, 8);
+            if lines.last() != Some(&line_of(at)) {
+                lines.push(line_of(at));
+            }
             Ok(())
         })
-    })
+    })?;
+    lines.sort_unstable();
+    lines.dedup();
+    for run in lines.chunk_by(|line, next| line + LINE == *next) {
+        memory.write_back(run[0], run.len() as u64 * LINE);
+    }
+    Ok(())
 }
 
 /// Checks that every word of every record lies in the pool, and none in the log: before the first store of a recovery.
