@@ -16,6 +16,7 @@ mod numbers;
 mod parts;
 mod plain;
 mod readers;
+mod recovery_cost;
 mod rot;
 mod shared;
 mod skipping;
