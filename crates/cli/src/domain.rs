@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// `auto`, or a persistence domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DomainChoice(pub(crate) Option<Domain>);
+pub struct DomainChoice(pub Option<Domain>);
 
 impl FromStr for DomainChoice {
     type Err = String;

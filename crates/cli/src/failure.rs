@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// The failure that `main` reports.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// One line for the user, with what to do.
     Message(String),
     /// The same, where what the user wrote cannot be: as for an invalid command line.
@@ -18,24 +18,26 @@ pub(crate) enum Failure {
 }
 
 /// A command's result.
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    /// A message.
+    pub fn new(text: impl Into<String>) -> Self {
         Failure::Message(one_line(&text.into()))
     }
 
-    pub(crate) fn usage(text: impl Into<String>) -> Self {
+    /// What the user wrote cannot be.
+    pub fn usage(text: impl Into<String>) -> Self {
         Failure::Usage(one_line(&text.into()))
     }
 
     /// The system's refusal to read or write the file at `path`.
-    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+    pub fn io(path: &Path, error: &io::Error) -> Self {
         Failure::at(path, with_advice(error))
     }
 
     /// The failure of an operation on the file at `path`.
-    pub(crate) fn at(path: &Path, error: impl std::fmt::Display) -> Self {
+    pub fn at(path: &Path, error: impl std::fmt::Display) -> Self {
         let (path, error) = (path.display().to_string(), error.to_string());
         // Some errors name the file themselves.
         if error.starts_with(&path) {
@@ -82,7 +84,7 @@ fn with_advice(error: &io::Error) -> String {
     format!("{error}; {advice}")
 }
 
-#[cfg(feature = "measure")]
+#[cfg(feature = "lab")]
 impl From<perdura_workloads::Failure> for Failure {
     fn from(failure: perdura_workloads::Failure) -> Self {
         match failure {
@@ -104,7 +106,7 @@ impl From<perdura_server::ServeError> for Failure {
     }
 }
 
-#[cfg(feature = "measure")]
+#[cfg(feature = "lab")]
 impl From<perdura_baselines::Error> for Failure {
     fn from(error: perdura_baselines::Error) -> Self {
         Failure::new(error.to_string())
@@ -112,7 +114,7 @@ impl From<perdura_baselines::Error> for Failure {
 }
 
 /// Prints a broken invariant of our own: one line, no backtrace.
-pub(crate) fn own_fault(info: &PanicHookInfo<'_>) -> String {
+pub fn own_fault(info: &PanicHookInfo<'_>) -> String {
     let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
     let payload = info.payload();
     let text = payload.downcast_ref::<&str>().copied();

@@ -1,10 +1,6 @@
 //! Ctrl-C: the first ends the current work, with everything closed; the second ends the process.
 
-#[cfg(feature = "measure")]
-use crate::failure::Failure;
 use crate::failure::Outcome;
-#[cfg(feature = "measure")]
-use perdura_workloads::Progress;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
@@ -14,7 +10,10 @@ use std::sync::atomic::AtomicBool;
 const STATUS: i32 = 130;
 
 /// A flag that Ctrl-C (or SIGTERM) sets.
-pub(crate) fn flag() -> Outcome<Arc<AtomicBool>> {
+///
+/// # Errors
+/// When the system refuses the handler.
+pub fn flag() -> Outcome<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag unset, and sets it.
@@ -22,16 +21,4 @@ pub(crate) fn flag() -> Outcome<Arc<AtomicBool>> {
         flag::register(signal, stopped.clone())?;
     }
     Ok(stopped)
-}
-
-/// A progress that Ctrl-C (or SIGTERM) stops.
-#[cfg(feature = "measure")]
-pub(crate) fn progress() -> Outcome<Progress> {
-    Ok(Progress::stopped_by(flag()?))
-}
-
-/// Fails if it has been stopped.
-#[cfg(feature = "measure")]
-pub(crate) fn check(progress: &Progress) -> Outcome {
-    if progress.is_stopped() { Err(Failure::Interrupted) } else { Ok(()) }
 }

@@ -1,74 +1,58 @@
-//! The command `perdura`: serve a pool, look after one, and measure.
-//!
-//! Reading order: [`commands`] (the command line, one file for each command), [`mod@bench`] (shared by the
-//! benchmarks), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers' figures, from both).
-//! Failures are one line on the standard error, with what to do; the exit status is 1, or 2 for an invalid command
-//! line or configuration file. Without the feature `measure`, which is on unless `--no-default-features` is given, the
-//! program only serves and maintains pools, and is built in a seventh of the time.
+//! The command `perdura`: see the library.
 
 #![forbid(unsafe_code)]
 
-mod commands;
-mod domain;
-mod failure;
-mod interrupt;
-#[cfg_attr(not(feature = "measure"), allow(dead_code))]
-mod output;
-#[cfg_attr(not(feature = "measure"), allow(dead_code))]
-mod quantity;
-
-// Measuring, simulating and crash-testing.
-#[cfg(feature = "measure")]
-mod bench;
-#[cfg(feature = "measure")]
-mod csv;
-#[cfg(feature = "measure")]
-mod engines;
-#[cfg(feature = "measure")]
-mod faults;
-#[cfg(feature = "measure")]
-mod machine;
-#[cfg(feature = "measure")]
-mod micro;
-#[cfg(feature = "measure")]
-mod named;
-#[cfg(feature = "measure")]
-mod reproduce;
-#[cfg(feature = "measure")]
-mod simulate;
-#[cfg(feature = "measure")]
-mod tpcc;
-
-use clap::Parser;
-use failure::Failure;
+use clap::{CommandFactory, Parser, Subcommand};
+use perdura_cli::commands::{VERSION, pool, serve, shell};
+use perdura_cli::failure::{Failure, Outcome};
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(|info| eprintln!("error: {}", failure::own_fault(info))));
-    // Without it, a file that is cut short ends the process silently.
-    let _ = perdura::report_sigbus();
-    let arguments = commands::Arguments::parse();
-    let ended = std::panic::catch_unwind(|| commands::run(arguments));
-    match ended {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(failure)) => report(&failure),
-        // The hook has printed the message.
-        Err(_) => ExitCode::FAILURE,
-    }
+/// A durable heap: transactions on memory that outlive a power cut.
+#[derive(Debug, Parser)]
+#[command(name = "perdura", version = VERSION, propagate_version = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
 }
 
-fn report(failure: &Failure) -> ExitCode {
-    match failure {
-        // The reader of our output has seen enough.
-        Failure::BrokenPipe => ExitCode::SUCCESS,
-        Failure::Interrupted => ExitCode::from(130),
-        Failure::Message(text) => {
-            eprintln!("error: {text}");
-            ExitCode::FAILURE
-        }
-        Failure::Usage(text) => {
-            eprintln!("error: {text}");
-            ExitCode::from(2)
-        }
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a pool to Redis clients
+    Serve(serve::Arguments),
+    /// Create or inspect a pool, or move its data
+    #[command(subcommand)]
+    Pool(pool::Command),
+    /// Print a script that completes the command line in a shell
+    Completions(shell::Completions),
+    /// Write the manual's pages
+    Man(shell::Man),
+    /// In another program
+    #[command(
+        hide = true,
+        name = "bench",
+        aliases = ["crash", "crash-disk", "reproduce", "rot", "sim", "stress"],
+        disable_help_flag = true
+    )]
+    Lab {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _rest: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    perdura_cli::report(|| run(arguments))
+}
+
+fn run(arguments: Arguments) -> Outcome {
+    match arguments.command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Pool(command) => pool::run(command),
+        Command::Completions(arguments) => shell::completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
+        Command::Lab { .. } => Err(Failure::usage(
+            "measuring, simulating and crash-testing are another program: `perdura-lab`, built and run by `cargo run \
+             --release -p perdura-lab -- bench` and the like",
+        )),
     }
 }

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Deserializer, de};
 
 /// Parses a number of bytes: `4096`, `512K`, `1G`, `1.5 GiB`; units are powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What to write instead.
+pub fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = split(text);
     let unit = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit).to_owned();
     let power = power_of(&unit).ok_or_else(|| {
@@ -15,7 +18,10 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a count: `1000`, `10k`, `1M`; units are powers of 1000.
-pub(crate) fn count(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What to write instead.
+pub fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = split(text);
     let power = power_of(&unit).ok_or_else(|| {
         format!(
@@ -26,10 +32,13 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
 }
 
 /// An unlimited time.
-pub(crate) const NEVER: u64 = u64::MAX;
+pub const NEVER: u64 = u64::MAX;
 
 /// Parses a time, in nanoseconds: `500ns`, `20us`, `10 ms`, `1s`, or `never`.
-pub(crate) fn time(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What to write instead.
+pub fn time(text: &str) -> Result<u64, String> {
     if text == "never" {
         return Ok(NEVER);
     }
@@ -46,14 +55,17 @@ pub(crate) fn time(text: &str) -> Result<u64, String> {
 const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 /// A time in the notation of the command line: `10 ms`.
-pub(crate) fn show_time(ns: u64) -> String {
+pub fn show_time(ns: u64) -> String {
     let fits = |unit: &&(&str, u64)| ns >= unit.1 && ns.is_multiple_of(unit.1);
     let (name, unit) = TIMES.iter().find(fits).unwrap_or(&("ns", 1));
     format!("{} {name}", show_count(ns / unit))
 }
 
 /// Deserializes a whole number, or a text that `parse` reads as on the command line.
-pub(crate) fn deserialize<'de, D: Deserializer<'de>, T>(
+///
+/// # Errors
+/// The deserializer's, or that of `parse`.
+pub fn deserialize<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
@@ -92,7 +104,7 @@ fn scale(text: &str, digits: &str, unit: u64) -> Result<u64, String> {
 }
 
 /// A number of bytes for display: `1.5 GiB`.
-pub(crate) fn show_bytes(bytes: u64) -> String {
+pub fn show_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
     for next in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
@@ -106,7 +118,7 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
 }
 
 /// A whole number for display: `1,234,567`.
-pub(crate) fn show_count(count: u64) -> String {
+pub fn show_count(count: u64) -> String {
     let digits = count.to_string();
     let mut shown = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -119,13 +131,13 @@ pub(crate) fn show_count(count: u64) -> String {
 }
 
 /// A count with its noun: `1 swap`, `16 swaps`.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
+pub fn plural(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", show_count(count))
 }
 
 /// Nanoseconds for display, to about three digits: `153 ns`, `1.53 us`, `12.0 ms`.
-pub(crate) fn show_ns(ns: f64) -> String {
+pub fn show_ns(ns: f64) -> String {
     match ns {
         _ if ns < 100.0 => format!("{ns:.1} ns"),
         _ if ns < 1e4 => format!("{ns:.0} ns"),

@@ -13,7 +13,7 @@ use perdura_crashtest::{Budget, Case, Family, On, Points, Report, Runner, Watche
 use perdura_engine::{
     Access, Counters, Engine, Error, Mark, Mode, Recovery, Result, Session, Sums, Ticket, sums,
 };
-use perdura_memory::{Domain, LINE, Memory, WORD};
+use perdura_memory::{AnyMemory, Domain, LINE, Memory, WORD};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -268,8 +268,7 @@ impl<M: Memory, const BUG: bool> Drop for OwnSession<M, BUG> {
 pub struct Own<const BUG: bool>;
 
 impl<const BUG: bool> Family for Own<BUG> {
-    const NAME: &'static str = "own-undo";
-    type On<M: Memory + 'static> = OwnEngine<M, BUG>;
+    type Engine = OwnEngine<AnyMemory, BUG>;
 }
 
 /// Cuts the power of machines with one core and with three.

@@ -1,37 +1,25 @@
-//! Engines as the tester uses them: [`Family`], the same engine on the machine's memory, to run the program, and on
-//! another memory, to recover its images; and [`AnyFamily`], the same as an object-safe trait, so that exploring is
-//! compiled once for each structure, and not again for each engine.
+//! Engines as the tester uses them: [`Family`] names one, [`AnyFamily`] is the same as an object-safe trait. Engines run
+//! on [`AnyMemory`], the machine's and that of its images, so that each is compiled once.
 
-use crate::{Case, Trial};
+use crate::Case;
 use perdura::superblock::{State, Superblock};
-use perdura::{AnyHeap, Engine, Error, Format, Heap, Memory, OpenError, Opening, Recovery};
+use perdura::{
+    AnyHeap, Engine, EngineKind, Error, Format, Heap, Memory, OpenError, Opening, Recovery,
+};
 use perdura_machine::{CallSite, Keep, Kind, Machine, Options, Sites};
 use perdura_memory::AnyMemory;
 use perdura_memory::image::Image;
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// An engine, for any memory.
+/// An engine under test.
 pub trait Family: Sync + 'static {
-    /// Its name.
-    const NAME: &'static str;
+    /// The engine.
+    type Engine: Engine<AnyMemory>;
 
-    /// Whether transactions that are not waited for share a group: its cases draw their [`Answers`](crate::Answers).
-    const GROUPS: bool = false;
-
-    /// Whether write-backs are skipped: losses that the pool reports are no failure.
-    const SKIPS: bool = false;
-
-    /// Whether a power cut leaves all commits up to some ticket: see [`Engine::IN_ORDER`].
-    const IN_ORDER: bool = true;
-
-    /// The engine on the memory `M`.
-    type On<M: Memory + 'static>: Engine<M>;
-
-    /// The family as a value: this crate's own families are compiled here, and not again wherever they are used.
+    /// The family as a value.
     #[doc(hidden)]
-    #[inline(never)]
     fn value() -> &'static dyn AnyFamily
     where
         Self: Sized,
@@ -42,7 +30,7 @@ pub trait Family: Sync + 'static {
 
 /// The memory that a life begins with.
 #[derive(Clone)]
-pub struct World {
+pub(crate) struct World {
     /// The pool's contents, as programs see them.
     pub(crate) visible: Vec<u64>,
     /// How much of that is durable, if a dead process has left it.
@@ -56,115 +44,153 @@ impl World {
     }
 }
 
-/// A [`Family`] chosen at run time: an engine that opens pools on the machine and on images.
+/// A [`Family`] chosen at run time.
 pub trait AnyFamily: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// See [`Family::GROUPS`].
+    /// Whether transactions that are not waited for share a group: its cases draw their [`Answers`](crate::Answers).
     fn groups(&self) -> bool;
 
-    /// See [`Family::SKIPS`].
+    /// Whether write-backs are skipped: losses that the pool reports are no failure.
     fn skips(&self) -> bool;
 
-    /// See [`Family::IN_ORDER`].
+    /// Whether a power cut leaves all commits up to some ticket: see [`Engine::IN_ORDER`].
     fn in_order(&self) -> bool;
 
-    /// Opens the heap in a machine's memory, or creates one of the format `new`.
-    fn on_machine(
+    /// Opens the heap in a memory, or creates one of the format `new`.
+    fn heap(
         &self,
-        machine: &Arc<Machine>,
+        memory: Arc<AnyMemory>,
         new: Option<Format>,
     ) -> Result<Box<dyn AnyHeap>, OpenError>;
 
-    /// Opens the heap in an image that is being verified, or creates one of the format `new`.
-    fn on_trial(
-        &self,
-        trial: &Arc<Trial>,
-        new: Option<Format>,
-    ) -> Result<Box<dyn AnyHeap>, OpenError>;
+    /// As [`Engine::recover`].
+    fn recover(&self, memory: &AnyMemory, log: Range<u64>) -> Result<Recovery, Error>;
 
-    /// See [`recover_alone`].
-    fn recover_alone(&self, case: &Case, world: World) -> Result<Sites, String>;
+    /// As [`Engine::inspect`].
+    fn inspect(&self, memory: &AnyMemory, log: Range<u64>) -> Result<Recovery, Error>;
+}
+
+/// One of the heap's own engines, which are compiled there.
+pub(crate) struct Listed(pub(crate) EngineKind);
+
+impl AnyFamily for Listed {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn groups(&self) -> bool {
+        self.0.needs_flusher()
+    }
+
+    fn skips(&self) -> bool {
+        self.0.skips()
+    }
+
+    fn in_order(&self) -> bool {
+        self.0.is_in_order()
+    }
+
+    fn heap(
+        &self,
+        memory: Arc<AnyMemory>,
+        new: Option<Format>,
+    ) -> Result<Box<dyn AnyHeap>, OpenError> {
+        match new {
+            None => <dyn AnyHeap>::open(self.0, memory, Opening::default()),
+            Some(format) => <dyn AnyHeap>::create(self.0, memory, format),
+        }
+    }
+
+    fn recover(&self, memory: &AnyMemory, log: Range<u64>) -> Result<Recovery, Error> {
+        <dyn AnyHeap>::recover(self.0, memory, log)
+    }
+
+    fn inspect(&self, memory: &AnyMemory, log: Range<u64>) -> Result<Recovery, Error> {
+        <dyn AnyHeap>::inspect(self.0, memory, log)
+    }
 }
 
 /// The family `F` as a value.
-pub(crate) struct Of<F>(PhantomData<fn() -> F>);
+struct Of<F>(PhantomData<fn() -> F>);
 
 impl<F> Of<F> {
-    pub(crate) const ENGINE: Self = Of(PhantomData);
+    const ENGINE: Self = Of(PhantomData);
 }
 
 impl<F: Family> AnyFamily for Of<F> {
     fn name(&self) -> &'static str {
-        F::NAME
+        F::Engine::NAME
     }
 
     fn groups(&self) -> bool {
-        F::GROUPS
+        F::Engine::NEEDS_FLUSHER
     }
 
     fn skips(&self) -> bool {
-        F::SKIPS
+        F::Engine::SKIPS
     }
 
     fn in_order(&self) -> bool {
-        F::IN_ORDER
+        F::Engine::IN_ORDER
     }
 
-    fn on_machine(
+    fn heap(
         &self,
-        machine: &Arc<Machine>,
+        memory: Arc<AnyMemory>,
         new: Option<Format>,
     ) -> Result<Box<dyn AnyHeap>, OpenError> {
-        heap_on::<F, _>(machine, new)
+        let heap = match new {
+            None => Heap::<_, F::Engine>::open(memory, Opening::default()),
+            Some(format) => Heap::create(memory, format),
+        };
+        Ok(Box::new(heap?))
     }
 
-    fn on_trial(
-        &self,
-        trial: &Arc<Trial>,
-        new: Option<Format>,
-    ) -> Result<Box<dyn AnyHeap>, OpenError> {
-        // Compiled with the heap, once: an image's memory need not know call sites.
-        heap_on::<F, _>(&Arc::new(AnyMemory::new(trial.clone())), new)
+    fn recover(&self, memory: &AnyMemory, log: Range<u64>) -> Result<Recovery, Error> {
+        F::Engine::recover(memory, log)
     }
 
-    fn recover_alone(&self, case: &Case, world: World) -> Result<Sites, String> {
-        recover_alone::<F>(case, world)
+    fn inspect(&self, memory: &AnyMemory, log: Range<u64>) -> Result<Recovery, Error> {
+        F::Engine::inspect(memory, log)
     }
 }
 
-fn heap_on<F: Family, M: Memory + 'static>(
-    memory: &Arc<M>,
+/// Opens the heap in a memory, or creates one of the format `new`.
+pub(crate) fn heap_on(
+    engine: &dyn AnyFamily,
+    memory: &Arc<impl Memory + 'static>,
     new: Option<Format>,
 ) -> Result<Box<dyn AnyHeap>, OpenError> {
-    let heap = match new {
-        None => Heap::<M, F::On<M>>::open(memory.clone(), Opening::default()),
-        Some(format) => Heap::create(memory.clone(), format),
-    };
-    Ok(Box::new(heap?))
+    engine.heap(Arc::new(AnyMemory::new(memory.clone())), new)
 }
 
 /// Runs the engine's recovery by itself: everything must be durable when it returns, and a second recovery must have
 /// nothing to do. Returns the call sites that it met.
-pub(crate) fn recover_alone<F: Family>(case: &Case, world: World) -> Result<Sites, String> {
+pub(crate) fn recover_alone(
+    engine: &dyn AnyFamily,
+    case: &Case,
+    world: World,
+) -> Result<Sites, String> {
     let (left, omit) = (world.left, case.omit);
     let options = Options { keep: Keep::Model, seed: case.seed, omit, left, ..Options::default() };
-    let machine = Machine::from_words(case.config(), world.visible, options);
-    let header = Superblock::read(&machine).map_err(|error| error.to_string())?;
-    if header.engine != F::NAME || header.state != State::Open {
+    let machine = Arc::new(Machine::from_words(case.config(), world.visible, options));
+    let memory = AnyMemory::new(machine.clone());
+    let header = Superblock::read(&memory).map_err(|error| error.to_string())?;
+    if header.engine != engine.name() || header.state != State::Open {
         return Ok(Sites::default());
     }
     let mut recovered = Ok(Recovery::default());
     let log = header.log.clone();
-    let program = Box::new(|| recovered = F::On::<Machine>::recover(&machine, log.clone()));
+    let program = Box::new(|| recovered = engine.recover(&memory, log.clone()));
     let _ = machine.run_watched::<()>(vec![program], |_, _| ControlFlow::Continue(()));
     match recovered {
-        Err(Error::Lost { .. }) if F::SKIPS => return Ok(machine.sites()),
+        Err(Error::Lost { .. }) if engine.skips() => return Ok(machine.sites()),
         other => other.map_err(text)?,
     };
     settled(&machine, "recovery")?;
-    let left = F::On::<Machine>::inspect(&machine, log).map_err(text)?;
+    let left = engine.inspect(&memory, log).map_err(text)?;
     if left.replayed + left.rolled_back + left.discarded > 0 {
         return Err(format!("recovery left records that count: {left:?}"));
     }

@@ -1,8 +1,8 @@
 //! The families of all engines.
 
-use crate::engine::{AnyFamily, Family, Of};
-use perdura::{Engine, Memory};
-use perdura_memory::Ram;
+use crate::engine::{AnyFamily, Family, Listed};
+use perdura::EngineKind;
+use perdura_memory::AnyMemory;
 
 macro_rules! families {
     ({} $($(#[$doc:meta])* $family:ident $name:literal $engine:ident $made:tt;)*) => {
@@ -11,16 +11,10 @@ macro_rules! families {
             pub struct $family;
 
             impl Family for $family {
-                const NAME: &'static str = $name;
-                const GROUPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::NEEDS_FLUSHER;
-                const SKIPS: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::SKIPS;
-                const IN_ORDER: bool = <perdura_engine::$engine<Ram> as Engine<Ram>>::IN_ORDER;
-                type On<M: Memory + 'static> = perdura_engine::$engine<M>;
+                type Engine = perdura_engine::$engine<AnyMemory>;
 
-                // What the trait has, but not generic: this alone makes it code of this crate.
-                #[inline(never)]
                 fn value() -> &'static dyn AnyFamily {
-                    &Of::<$family>::ENGINE
+                    &Listed(EngineKind::$family)
                 }
             }
         )*

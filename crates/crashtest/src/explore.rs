@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::case::Points;
-use crate::engine::{AnyFamily, Family, World};
+use crate::engine::{AnyFamily, Family, World, recover_alone};
 use crate::failure::{Failure, Problem, without_panic};
 use crate::history::{History, States};
 use crate::life::{Life, LifeOutcome, Stopped, draw};
@@ -28,7 +28,8 @@ pub fn explore<F: Family, S: Subject>(
     watcher: &Watcher,
 ) -> Result<Report, Box<Failure>> {
     // Drawn here, so that a failure shows the values.
-    let case = &Case { answers: Some(case.answers(F::GROUPS)), ..case.clone() };
+    let engine = F::value();
+    let case = &Case { answers: Some(case.answers(engine.groups())), ..case.clone() };
     let mut explorer = Explorer {
         subject,
         case,
@@ -36,7 +37,7 @@ pub fn explore<F: Family, S: Subject>(
         watcher,
         report: Report::default(),
         benches: Vec::new(),
-        engine: F::value(),
+        engine,
     };
     let explored = explorer.case_from_start();
     match explored {
@@ -166,7 +167,7 @@ impl<S: Subject> Explorer<'_, S> {
         states: Vec<Option<S::Model>>,
         seed: u64,
     ) -> Result<(), String> {
-        let met = without_panic(|| self.engine.recover_alone(self.case, world.clone()));
+        let met = without_panic(|| recover_alone(self.engine, self.case, world.clone()));
         self.report.meet(&met.map_err(|problem| problem.what)??);
         let cores = exploration.life.ops.len();
         let mut random = SplitMix64::new(seed);

@@ -98,7 +98,7 @@ impl Failure {
             return format!("perdura_crashtest::mechanisms::replay(/* {name} */, \"{options}\")");
         }
         if SUBJECTS.contains(&self.subject.as_str()) {
-            format!("perdura crash {options}")
+            format!("perdura-lab crash {options}")
         } else {
             format!("perdura_crashtest::check::replay(&{}, \"{options}\")", self.subject)
         }

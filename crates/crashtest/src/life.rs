@@ -1,6 +1,6 @@
 //! A run on a machine: the pool is opened, used by every core, and closed.
 
-use crate::engine::{AnyFamily, World, settled, text};
+use crate::engine::{AnyFamily, World, heap_on, settled, text};
 use crate::history::{History, Transaction};
 use crate::mechanisms::maker::Fitted;
 use crate::polling::Poll;
@@ -243,12 +243,12 @@ impl<S: Subject> Life<'_, S> {
         history: &RefCell<History<S::Op>>,
     ) -> Result<Box<dyn AnyHeap>, String> {
         if self.start != Start::New {
-            return engine.on_machine(machine, None).map_err(|e| e.to_string());
+            return heap_on(engine, machine, None).map_err(|e| e.to_string());
         }
         let new = Some(format(self.limit));
         // Until known.
         (history.borrow_mut().made, history.borrow_mut().prepared) = (u64::MAX, (0, u64::MAX));
-        let heap = engine.on_machine(machine, new).map_err(|e| e.to_string())?;
+        let heap = heap_on(engine, machine, new).map_err(|e| e.to_string())?;
         history.borrow_mut().made = machine.events();
         let mut session = heap.session().map_err(text)?;
         let begun = machine.events();

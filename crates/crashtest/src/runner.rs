@@ -54,11 +54,11 @@ impl<F: Family, S: Subject + Send> Runner for On<F, S> {
     }
 
     fn engine(&self) -> &'static str {
-        F::NAME
+        F::value().name()
     }
 
     fn skips(&self) -> bool {
-        F::SKIPS
+        F::value().skips()
     }
 
     fn most_operations(&self) -> usize {

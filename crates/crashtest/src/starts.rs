@@ -1,6 +1,6 @@
 //! Initial states of runs: pools that were created and left by this engine and others.
 
-use crate::engine::{AnyFamily, Family, text};
+use crate::engine::{AnyFamily, Family, heap_on, text};
 use crate::engines::{Redo, Undo};
 use crate::life::format;
 use crate::{Case, Start, Subject, Trial};
@@ -43,7 +43,7 @@ pub(crate) fn first_image<S: Subject>(
 
 /// An engine other than this one, which takes over its pool.
 fn other(engine: &dyn AnyFamily) -> Result<&'static dyn AnyFamily, String> {
-    Ok(if engine.name() == Undo::NAME { Redo::value() } else { Undo::value() })
+    Ok(if engine.name() == Undo::value().name() { Redo::value() } else { Undo::value() })
 }
 
 /// How a life of a pool begins.
@@ -75,8 +75,7 @@ impl<S: Subject> Work<'_, S> {
             Origin::Opened(image) => (Trial::of(&image, bytes, domain), false),
         };
         let trial = Arc::new(trial);
-        let heap = engine
-            .on_trial(&trial, made.then(|| format(bytes)))
+        let heap = heap_on(engine, &trial, made.then(|| format(bytes)))
             .map_err(|error| format!("a pool to begin with: {error}"))?;
         if made {
             let mut session = heap.session().map_err(text)?;

@@ -1,7 +1,7 @@
 //! The checks of an image: it recovers, to a committed prefix, with nothing leaked; and the pool is fit for more
 //! transactions.
 
-use crate::engine::AnyFamily;
+use crate::engine::{AnyFamily, heap_on};
 use crate::failure::without_panic;
 use crate::history::{Allowed, States};
 use crate::{Subject, Trial};
@@ -100,7 +100,7 @@ fn check<S: Subject>(
     expect: &Expect<'_, S::Model>,
     seed: u64,
 ) -> Result<Verdict, String> {
-    let heap = match engine.on_trial(trial, None) {
+    let heap = match heap_on(engine, trial, None) {
         Ok(heap) => heap,
         Err(OpenError::NotAPool { .. }) if expect.refusal => return Ok(Verdict::Refused),
         Err(OpenError::Contents { source: Error::Lost { .. }, .. }) if engine.skips() => {

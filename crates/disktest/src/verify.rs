@@ -8,9 +8,8 @@ use crate::work::{
     CONNECTIONS, MEMBERS, RING, SHARED, SLOTS, Step, member_name, order_key, place_key, ring_key,
     slot_field, value_key,
 };
-use perdura::check::check_heap;
-use perdura::{Domain, Error, Heap, OpenError, Opening, Options, Tx, Volatile};
-use perdura_memory::Mapped;
+use perdura::{AnyHeap, Domain, EngineKind, Error, OpenError, Opening, Options, Tx};
+use perdura_memory::{AnyMemory, Mapped};
 use perdura_server::{Keyspace, check_root};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,15 +51,16 @@ fn guarded(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
 
 fn open_privately(path: &Path, history: &History, position: u64) -> Result<(), String> {
     let opening = Opening { accept_weaker: true, force: false };
-    let heap = Mapped::open_read_only(path)
-        .map_err(OpenError::from)
-        .and_then(|memory| Heap::<Mapped, Volatile<Mapped>>::open(Arc::new(memory), opening));
+    let heap = Mapped::open_read_only(path).map_err(OpenError::from).and_then(|memory| {
+        let memory = Arc::new(AnyMemory::new(Arc::new(memory)));
+        <dyn AnyHeap>::open(EngineKind::Volatile, memory, opening)
+    });
     let heap = match heap {
         Ok(heap) => heap,
         Err(OpenError::NotAPool { .. }) if !history.is_made(position) => return Ok(()),
         Err(error) => return Err(format!("cannot be opened: {error}")),
     };
-    if let Some(problem) = check_heap(&heap, &check_root).problems.first() {
+    if let Some(problem) = heap.check(&check_root).problems.first() {
         return Err(format!("damaged: {problem}"));
     }
     let mut session = heap.session().map_err(|error| error.to_string())?;

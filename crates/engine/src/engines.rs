@@ -192,6 +192,20 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether commits wait for a flusher: see [`Engine::NEEDS_FLUSHER`].
+            pub const fn needs_flusher(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::NEEDS_FLUSHER,)*
+                }
+            }
+
+            /// Whether a power cut leaves all commits up to some ticket: see [`Engine::IN_ORDER`].
+            pub const fn is_in_order(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::IN_ORDER,)*
+                }
+            }
+
             /// Runs `code` with this engine.
             pub fn run<M: Memory + 'static, C: OnEngine<M>>(self, code: C) -> C::Output {
                 match self {

@@ -3,7 +3,7 @@
 //!
 //! Without the feature `planted`, which only those tests turn on, [`has`] is constantly `false`, and nothing of this is
 //! in the program. With it, a bug exists for the thread that asked for it (`with`), or for the whole process
-//! ([`plant`]: `perdura crash --planted NAME`, `perdura stress --planted NAME`). The bugs of the lock, which is in the
+//! ([`plant`]: `perdura-lab crash --planted NAME`, `perdura-lab stress --planted NAME`). The bugs of the lock, which is in the
 //! crate `memory`, are named here too.
 
 use perdura_memory::planted as lock;

@@ -9,7 +9,7 @@ mod rehearsal;
 pub use perdura_engine::EngineKind;
 
 use crate::error::OpenError;
-use crate::heap::{AnySession, Format, Heap, Opening, log_area};
+use crate::heap::{AnyHeap, AnySession, Format, Heap, Opening, log_area};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, Superblock};
 use crate::tx::Tx;
@@ -48,6 +48,7 @@ pub struct Options {
     tuning: Tuning,
     recorder: Option<Arc<Recorder>>,
     mode: Option<u32>,
+    unflushed: bool,
 }
 
 /// Default limit of a pool's size, in bytes.
@@ -143,6 +144,14 @@ impl Options {
         self
     }
 
+    /// Leaves out write-backs, streams and fences of a new pool, to measure what they cost: nothing in it is durable.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unflushed(mut self, unflushed: bool) -> Self {
+        self.unflushed = unflushed;
+        self
+    }
+
     /// Creates a pool. After an error there is no new file.
     ///
     /// # Errors
@@ -232,6 +241,7 @@ impl Options {
         // The file becomes visible only after all of this has succeeded.
         let (len, mode) = (plan.smallest_len(), self.mode.unwrap_or(Mapped::MODE));
         let mapped = Mapped::prepare(path, len, map, mode, self.recorder.clone())?;
+        let mapped = if self.unflushed { mapped.unflushed() } else { mapped };
         // The page table gets its space with the pages. A table that keeps all of it does no harm.
         if let Some(spare) = plan.spare_table(0) {
             let _ = mapped.release(spare);
@@ -482,6 +492,11 @@ impl Pool {
     /// Runs `visitor` on the heap with its engine known.
     pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
         each!(&self.inner.inner, heap => visitor.visit(heap))
+    }
+
+    /// The heap, with its type erased.
+    pub fn heap(&self) -> &dyn AnyHeap {
+        each!(&self.inner.inner, heap => heap)
     }
 
     /// The file's path.

@@ -9,6 +9,7 @@ use crate::run;
 use crate::sites::Kind;
 use crate::state::Turn;
 use perdura_memory::image::{Piece, lines_of};
+use perdura_memory::site::passed_or;
 use perdura_memory::{
     Domain, HardwareAbort, HardwareTicket, LINE, Memory, Object, PAGE, Survives, Touch, WORD,
     line_of,
@@ -69,7 +70,7 @@ unsafe impl Memory for Machine {
 
     #[track_caller]
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
-        let site = Location::caller();
+        let site = passed_or(Location::caller());
         self.step(|state| state.store(&[Piece::word(at, value)], site));
     }
 
@@ -89,12 +90,12 @@ unsafe impl Memory for Machine {
 
     #[track_caller]
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
-        self.copy(at, from, Location::caller());
+        self.copy(at, from, passed_or(Location::caller()));
     }
 
     #[track_caller]
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
-        let site = Location::caller();
+        let site = passed_or(Location::caller());
         self.step(|state| {
             let mut pieces = std::mem::take(&mut state.pieces);
             state.stream(at, from, site, &mut pieces);
@@ -104,8 +105,8 @@ unsafe impl Memory for Machine {
 
     #[track_caller]
     fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
+        let site = passed_or(Location::caller());
         self.check(at, WORD, WORD);
-        let site = Location::caller();
         self.step(|state| {
             state.before_access();
             state.take(line_number(at));
@@ -130,14 +131,14 @@ unsafe impl Memory for Machine {
 
     #[track_caller]
     fn write_back(&self, at: u64, len: u64) {
+        let site = passed_or(Location::caller());
         self.check(at, len, 1);
-        let site = Location::caller();
         self.step(|state| state.write_back(at, len, site));
     }
 
     #[track_caller]
     fn fence(&self) {
-        let site = Location::caller();
+        let site = passed_or(Location::caller());
         self.before_fence();
         self.step(|state| state.fence(site));
     }
@@ -178,10 +179,10 @@ unsafe impl Memory for Machine {
     /// count as call sites of the program.
     #[track_caller]
     fn release(&self, pages: Range<u64>) -> io::Result<bool> {
+        let site = passed_or(Location::caller());
         assert!(pages.start < pages.end && pages.end.is_multiple_of(PAGE), "pages {pages:?}");
         self.check(pages.start, pages.end - pages.start, PAGE);
         self.check_fence()?;
-        let site = Location::caller();
         for at in pages.clone().step_by(TOGETHER as usize) {
             self.step(|state| state.release(at..at + TOGETHER, site));
         }

@@ -5,7 +5,7 @@
 //! $ cargo run --release -p perdura-matrices --example cost -- \
 //!       [OBJECTS] [BATCH] [DIRECTORY] [SEED] [BYTES...]
 //! ```
-//! `perdura reproduce archapt-fig6` compares the same figures with the paper's.
+//! `perdura-lab reproduce archapt-fig6` compares the same figures with the paper's.
 
 use perdura_matrices::cost::{Bench, Cost, Costs, Demand, When};
 use perdura_matrices::{Coverage, Matrix, Shape, Summer, Sums};

@@ -1,5 +1,5 @@
 //! Checksum matrices in pages: they detect and correct blocks whose write-back was skipped and that a
-//! power cut lost (Archapt, section III-C). No engine runs them: `perdura reproduce archapt-fig6` measures
+//! power cut lost (Archapt, section III-C). No engine runs them: `perdura-lab reproduce archapt-fig6` measures
 //! what they cost, and the engines that skip write-backs have sums of their own.
 //!
 //! Blocks are the cells of a matrix. Each column has a *consistency* checksum and each row a

@@ -4,6 +4,7 @@
 //! otherwise compile every engine once for each memory, and for code whose native speed does not matter.
 
 use crate::own::{Object, Touch};
+use crate::site::{Site, pass, passed_or};
 use crate::transactions::{HardwareAbort, HardwareTicket};
 use crate::{Domain, Memory, Survives};
 use std::io;
@@ -25,11 +26,10 @@ pub enum Asked {
 /// Sees each durability request made of an [`AnyMemory`], with its call site.
 pub trait Watch: Send + Sync {
     /// Whether to drop the request. The words of a dropped stream are stored all the same.
-    fn leaves_out(&self, asked: Asked, at: &'static Location<'static>) -> bool;
+    fn leaves_out(&self, asked: Asked, at: Site) -> bool;
 }
 
-/// Some memory. `#[track_caller]` does not reach through it: the inner memory does not see the call site; a [`Watch`]
-/// does.
+/// Some memory. The inner one learns the call sites through [`passed_or`].
 #[derive(Clone)]
 pub struct AnyMemory {
     inner: Arc<dyn Memory>,
@@ -48,7 +48,7 @@ impl AnyMemory {
     }
 
     #[inline]
-    fn leaves_out(&self, asked: Asked, at: &'static Location<'static>) -> bool {
+    fn leaves_out(&self, asked: Asked, at: Site) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.leaves_out(asked, at))
     }
 }
@@ -81,9 +81,11 @@ unsafe impl Memory for AnyMemory {
         unsafe { self.inner.load_unchecked(at) }
     }
 
+    #[track_caller]
     unsafe fn store_unchecked(&self, at: u64, value: u64) {
+        let site = passed_or(Location::caller());
         // SAFETY: the caller upholds the contract.
-        unsafe { self.inner.store_unchecked(at, value) }
+        pass(site, || unsafe { self.inner.store_unchecked(at, value) });
     }
 
     unsafe fn copy_out_unchecked(&self, at: u64, to: &mut [u8]) {
@@ -91,39 +93,46 @@ unsafe impl Memory for AnyMemory {
         unsafe { self.inner.copy_out_unchecked(at, to) }
     }
 
+    #[track_caller]
     unsafe fn copy_in_unchecked(&self, at: u64, from: &[u8]) {
+        let site = passed_or(Location::caller());
         // SAFETY: the caller upholds the contract.
-        unsafe { self.inner.copy_in_unchecked(at, from) }
+        pass(site, || unsafe { self.inner.copy_in_unchecked(at, from) });
     }
 
     #[track_caller]
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
-        if self.leaves_out(Asked::Stream, Location::caller()) {
+        let site = passed_or(Location::caller());
+        if self.leaves_out(Asked::Stream, site) {
             // SAFETY: words are bytes, eight each.
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), from.len() * 8) };
             // SAFETY: in bounds by the caller's contract.
-            unsafe { self.inner.copy_in_unchecked(at, bytes) }
+            pass(site, || unsafe { self.inner.copy_in_unchecked(at, bytes) });
         } else {
             // SAFETY: the caller upholds the contract.
-            unsafe { self.inner.stream_unchecked(at, from) }
+            pass(site, || unsafe { self.inner.stream_unchecked(at, from) });
         }
     }
 
+    #[track_caller]
     fn compare_exchange(&self, at: u64, old: u64, new: u64) -> Result<u64, u64> {
-        self.inner.compare_exchange(at, old, new)
+        let site = passed_or(Location::caller());
+        pass(site, || self.inner.compare_exchange(at, old, new))
     }
 
     #[track_caller]
     fn write_back(&self, at: u64, len: u64) {
-        if !self.leaves_out(Asked::WriteBack, Location::caller()) {
-            self.inner.write_back(at, len);
+        let site = passed_or(Location::caller());
+        if !self.leaves_out(Asked::WriteBack, site) {
+            pass(site, || self.inner.write_back(at, len));
         }
     }
 
     #[track_caller]
     fn fence(&self) {
-        if !self.leaves_out(Asked::Fence, Location::caller()) {
-            self.inner.fence();
+        let site = passed_or(Location::caller());
+        if !self.leaves_out(Asked::Fence, site) {
+            pass(site, || self.inner.fence());
         }
     }
 
@@ -151,8 +160,10 @@ unsafe impl Memory for AnyMemory {
         self.inner.give_back()
     }
 
+    #[track_caller]
     fn release(&self, pages: Range<u64>) -> io::Result<bool> {
-        self.inner.release(pages)
+        let site = passed_or(Location::caller());
+        pass(site, || self.inner.release(pages))
     }
 
     fn secure(&self, pages: Range<u64>) -> io::Result<()> {

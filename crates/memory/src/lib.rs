@@ -31,6 +31,7 @@ pub mod planted;
 pub mod ram;
 pub mod random;
 pub mod reference;
+pub mod site;
 pub mod transactions;
 pub mod unflushed;
 

@@ -37,7 +37,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// What `perdura bench limit` shows.
+    /// What `perdura-lab bench limit` shows.
     pub const ALL: [Primitive; 15] = [
         Primitive::Sequential(1),
         Primitive::Sequential(4),

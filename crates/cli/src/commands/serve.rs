@@ -21,8 +21,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// The arguments of `serve`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// Read options from this TOML file, whose keys are the options' names (max-clients = 100).
     /// Options on the command line override the file's
     #[arg(long, value_name = "FILE")]
@@ -166,7 +167,11 @@ const MOST_NAMES: usize = 5;
 /// Bytes of a file with a password.
 const MOST_PASSWORD: u64 = 64 << 10;
 
-pub(crate) fn run(line: &Arguments) -> Outcome {
+/// Serves until a signal ends it.
+///
+/// # Errors
+/// Why it could not start, or had to end.
+pub fn run(line: &Arguments) -> Outcome {
     let read;
     let arguments = match &line.config {
         Some(path) => {

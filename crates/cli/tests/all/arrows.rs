@@ -4,7 +4,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
     ("perdura-derive", &[]),
@@ -25,6 +25,18 @@ const ARROWS: [(&str, &[&str]); 15] = [
         "perdura-cli",
         &[
             "perdura-memory",
+            "perdura",
+            "perdura-server",
+            "perdura-transfer",
+            // For `perdura-lab` alone.
+            "perdura-baselines",
+            "perdura-workloads",
+        ],
+    ),
+    (
+        "perdura-lab",
+        &[
+            "perdura-memory",
             "perdura-machine",
             "perdura-matrices",
             "perdura-engine",
@@ -33,8 +45,8 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "perdura-crashtest",
             "perdura-disktest",
             "perdura-server",
-            "perdura-transfer",
             "perdura-baselines",
+            "perdura-cli",
         ],
     ),
     (

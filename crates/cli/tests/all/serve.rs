@@ -64,59 +64,6 @@ impl Running {
     }
 }
 
-/// What YCSB left over the store is a keyspace: it is checked, served, and found.
-#[test]
-fn a_benchmark_over_the_store_can_be_served() {
-    let folder = tempdir().expect("a folder");
-    let pool = folder.path().join("pool");
-    let ycsb = ["bench", "ycsb", "--workload", "d", "--over", "store", "--records", "200"];
-    let once = ["--ops", "400", "--engine", "redo", "--repeat", "1", "--seed", "5"];
-    succeed(&[&ycsb[..], &once, &["--pool", arg(&pool)]].concat());
-    let checked = succeed(&["pool", "check", arg(&pool)]);
-    assert!(checked.contains("named roots lead to all of them"), "{checked}");
-    let server = start(&pool, &[]);
-    assert_eq!(server.ask("HLEN user6284781860667377211"), ":10");
-    // All fields and values of the first record.
-    assert_eq!(server.ask("HGETALL user6284781860667377211"), "*20");
-    assert_eq!(server.ask("ZSCORE _indices user6284781860667377211"), "-594971599");
-    let keys: u64 = server.ask("DBSIZE")[1..].parse().expect("a number");
-    let indexed: u64 = server.ask("ZCARD _indices")[1..].parse().expect("a number");
-    assert!(indexed > 200 && keys == indexed + 1, "{keys} keys, {indexed} indexed");
-    assert_eq!(server.ask("DEL _indices user6284781860667377211"), ":2");
-    assert_eq!(server.end("-TERM"), Some(0));
-    assert!(succeed(&["pool", "check", arg(&pool)]).contains("named roots lead to all of them"));
-}
-
-/// The same of TPC-C: a row is a hash, and the orders that are not delivered are a sorted set.
-#[test]
-fn tpc_c_over_the_store_can_be_served() {
-    let folder = tempdir().expect("a folder");
-    let pool = folder.path().join("pool");
-    let tpcc = ["bench", "tpcc", "--over", "store", "--scale", "small", "--ops", "300"];
-    let once = ["--engine", "redo", "--repeat", "1", "--seed", "5", "--pool", arg(&pool)];
-    succeed(&[&tpcc[..], &once].concat());
-    let checked = succeed(&["pool", "check", arg(&pool)]);
-    assert!(checked.contains("named roots lead to all of them"), "{checked}");
-    let server = start(&pool, &[]);
-    assert_eq!(server.ask("HLEN CUSTOMER:1:1:1"), ":3");
-    assert_eq!(server.ask("HSTRLEN WAREHOUSE:1 ytd"), ":8");
-    // The oldest of the 18 new orders of the 60 at first have been delivered.
-    let waiting: u64 = server.ask("ZCARD NEW_ORDER:1:1")[1..].parse().expect("a number");
-    assert!(waiting > 0, "{waiting} new orders");
-    assert_eq!(server.ask("ZCOUNT NEW_ORDER:1:1 -inf 43"), ":0");
-    assert_eq!(server.end("-TERM"), Some(0));
-    assert!(succeed(&["pool", "check", arg(&pool)]).contains("named roots lead to all of them"));
-    // The other store's pool is checked as well, and has no keyspace.
-    let plain = folder.path().join("plain");
-    let once = ["--engine", "undo", "--repeat", "1", "--seed", "5", "--pool", arg(&plain)];
-    succeed(
-        &[&["bench", "tpcc", "--over", "plain", "--scale", "small", "--ops", "300"], &once[..]]
-            .concat(),
-    );
-    let checked = succeed(&["pool", "check", arg(&plain)]);
-    assert!(checked.contains("named roots lead to all of them"), "{checked}");
-}
-
 #[test]
 fn what_is_acknowledged_is_there_after_the_end_of_the_process() {
     let folder = tempdir().expect("a folder");

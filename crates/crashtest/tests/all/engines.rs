@@ -1,4 +1,4 @@
-//! The engines under the tester: a small part of what `perdura crash` covers.
+//! The engines under the tester: a small part of what `perdura-lab crash` covers.
 
 use perdura_crashtest::mutants::{Tried, sites, without};
 use perdura_crashtest::runner::{ENGINES, find};
@@ -72,7 +72,7 @@ fn nothing_is_lost() {
 fn cases<'a>(runners: &'a [Box<dyn Runner>]) -> Vec<Tried<'a>> {
     let mut cases = Vec::new();
     // Seeing the effect of some fences of the engines that skip write-backs takes hundreds of thousands of images:
-    // `perdura crash --mutants` covers those.
+    // `perdura-lab crash --mutants` covers those.
     let chosen = |runner: &dyn Runner| {
         matches!(runner.subject(), "churn" | "hash-map") && !runner.engine().ends_with("-sum")
     };

@@ -1,4 +1,4 @@
-//! Mechanisms in hardware under the tester: a small part of what `perdura crash --mechanism` covers.
+//! Mechanisms in hardware under the tester: a small part of what `perdura-lab crash --mechanism` covers.
 
 use perdura_crashtest::mechanisms::{
     CheckMechanism, Maker, Settings, budget, check_mechanism, find, mutants, replay,
@@ -56,7 +56,7 @@ fn pools_are_opened_again() {
 }
 
 /// The first mutant that a mechanism lists is found, and what is printed reproduces it. (The machine's own tests find
-/// every one of them, and so does `perdura crash --mechanism NAME --mutants`.)
+/// every one of them, and so does `perdura-lab crash --mechanism NAME --mutants`.)
 #[test]
 fn their_mutants_are_found() {
     let settings = Settings::default();
@@ -76,7 +76,9 @@ fn their_mutants_are_found() {
             let failure = tried.found.unwrap_or_else(|| panic!("not found: {what}"));
             println!("{what}: {} images, seed {}", tried.images, failure.case.seed);
             assert!(failure.place.is_some(), "{failure}");
-            assert!(failure.replay().starts_with(&format!("perdura crash --mechanism {name} ")));
+            assert!(
+                failure.replay().starts_with(&format!("perdura-lab crash --mechanism {name} "))
+            );
             assert!(failure.options().contains(&format!("--mutant {} ", mutant.name)));
         }
     }

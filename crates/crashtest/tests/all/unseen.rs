@@ -51,11 +51,16 @@ impl Hunt {
         }
     }
 
+    fn first(&self) -> u64 {
+        number("PERDURA_HUNT_FIRST", self.first)
+    }
+
     /// Goes through this many seeds: returns the first failure, and the seeds before it.
     fn seeds(&self, seeds: u64) -> (u64, u64, Option<Box<Failure>>) {
         let (runner, watcher) = (self.runner(), Watcher::default());
         let images = || watcher.images.load(Ordering::Relaxed);
-        for seed in self.first..self.first + seeds {
+        let first = self.first();
+        for seed in first..first + seeds {
             let policy = POLICIES[seed as usize % POLICIES.len()].parse().unwrap();
             let operations = self.operations.unwrap_or(usual_operations(seed, runner.skips()));
             let operations = operations.min(runner.most_operations());
@@ -93,7 +98,7 @@ impl Hunt {
         });
         println!("{bug:?} in {engine}: seed {seed}, {images} images, {seconds:.1} s: {failure}\n");
         assert!(says.iter().any(|what| failure.what.contains(what)), "{failure}");
-        let (.., failure) = self.seeds(seed + 1 - self.first);
+        let (.., failure) = self.seeds(seed + 1 - self.first());
         assert!(failure.is_none(), "without the bug: {}", failure.expect("one"));
     }
 }

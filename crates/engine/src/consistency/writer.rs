@@ -120,7 +120,7 @@ impl Writer {
     }
 
     /// Stores whole log lines and asks for them to become durable. Past the caches, however few they are: that and a
-    /// fence cost two thirds of a line written back and a fence (`perdura bench limit`), as long as the line is not
+    /// fence cost two thirds of a line written back and a fence (`perdura-lab bench limit`), as long as the line is not
     /// cached.
     #[inline]
     #[track_caller]

@@ -6,7 +6,6 @@
 
 use crate::{Domain, LINE, WORD, line_of};
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::Location;
 
 mod copies;
 mod cut;
@@ -24,8 +23,7 @@ const MOST_PENDING: usize = 128;
 /// A flag in a group's number: its pieces become durable together.
 const WHOLE: u64 = 1 << 63;
 
-/// Where in the source a store was made.
-pub type Site = &'static Location<'static>;
+pub use crate::site::Site;
 
 /// The contents of a line.
 pub type LineWords = [u64; WORDS];

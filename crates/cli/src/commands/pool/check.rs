@@ -10,7 +10,7 @@ use perdura::{Result, Root, Tx};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The pool's file; it is not written to
     pool: PathBuf,
 
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// The roots that this program's other parts make.
 fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
-    #[cfg(feature = "measure")]
+    #[cfg(feature = "lab")]
     if perdura_workloads::check_root(tx, root, visit)? {
         return Ok(true);
     }

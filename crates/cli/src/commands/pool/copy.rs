@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The pool's file; it is not written to, and must not be in use
     pool: PathBuf,
 

@@ -8,7 +8,7 @@ use perdura::{EngineKind, Options};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The new pool's file; it must not exist
     pool: PathBuf,
 

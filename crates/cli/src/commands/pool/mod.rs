@@ -11,8 +11,9 @@ mod moving;
 use crate::failure::Outcome;
 use clap::Subcommand;
 
+/// The command and its arguments.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Create an empty pool
     Create(create::Arguments),
     /// Show a pool's sizes, free space, engine, persistence domain and the processor's features
@@ -27,7 +28,11 @@ pub(crate) enum Command {
     Import(import::Arguments),
 }
 
-pub(super) fn run(command: Command) -> Outcome {
+/// Runs the command.
+///
+/// # Errors
+/// Why it could not do what it was to do.
+pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create(arguments) => create::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),

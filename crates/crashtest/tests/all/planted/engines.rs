@@ -7,7 +7,7 @@ use perdura_crashtest::runner::ENGINES;
 use perdura_engine::area::{self, Checkpoint, Geometry};
 use perdura_engine::recovery;
 use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
-use perdura_memory::Memory;
+use perdura_memory::{AnyMemory, Memory};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -62,9 +62,7 @@ const FORGOTTEN: u32 = 1;
 pub(crate) struct Planted<F>(PhantomData<fn() -> F>);
 
 impl<F: Family> Family for Planted<F> {
-    const NAME: &'static str = F::NAME;
-    const GROUPS: bool = F::GROUPS;
-    type On<M: Memory + 'static> = Wrapped<F::On<M>, M>;
+    type Engine = Wrapped<F::Engine, AnyMemory>;
 }
 
 /// An engine with a bug.
@@ -75,6 +73,7 @@ pub(crate) struct Wrapped<E, M> {
 
 impl<M: Memory + 'static, E: Engine<M>> Engine<M> for Wrapped<E, M> {
     const NAME: &'static str = E::NAME;
+    const NEEDS_FLUSHER: bool = E::NEEDS_FLUSHER;
     type Session = Eager<E::Session, M>;
 
     fn format(memory: &M, area: Range<u64>) {

@@ -4,7 +4,7 @@
 use crate::planted::engines::{LATE_FENCE, bug};
 use perdura_crashtest::Family;
 use perdura_engine::{Counters, Engine, Recovery, Result, Sums, Ticket, Tuning};
-use perdura_memory::{Domain, Memory, Object, Survives, Touch};
+use perdura_memory::{AnyMemory, Domain, Memory, Object, Survives, Touch};
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -133,43 +133,40 @@ unsafe impl<M: Memory> Memory for Late<M> {
 pub(crate) struct OnLate<F>(PhantomData<fn() -> F>);
 
 impl<F: Family> Family for OnLate<F> {
-    const NAME: &'static str = F::NAME;
-    const GROUPS: bool = F::GROUPS;
-    type On<M: Memory + 'static> = Behind<F::On<Late<M>>, F::On<M>>;
+    type Engine = Behind<F::Engine>;
 }
 
-/// The engine `E`, made and recovered by `R`.
-pub(crate) struct Behind<E, R> {
+/// The engine `E` on late memory; it is formatted and recovered as if it were not.
+pub(crate) struct Behind<E> {
     inner: Arc<E>,
-    recovers: PhantomData<fn() -> R>,
 }
 
-impl<M, E, R> Engine<M> for Behind<E, R>
-where
-    M: Memory + 'static,
-    E: Engine<Late<M>>,
-    R: Engine<M>,
-{
-    const NAME: &'static str = R::NAME;
+impl<E: Engine<AnyMemory>> Engine<AnyMemory> for Behind<E> {
+    const NAME: &'static str = E::NAME;
+    const NEEDS_FLUSHER: bool = E::NEEDS_FLUSHER;
     type Session = E::Session;
 
-    fn format(memory: &M, area: Range<u64>) {
-        R::format(memory, area);
+    fn format(memory: &AnyMemory, area: Range<u64>) {
+        E::format(memory, area);
     }
 
-    fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
-        R::inspect(memory, area)
+    fn inspect(memory: &AnyMemory, area: Range<u64>) -> Result<Recovery> {
+        E::inspect(memory, area)
     }
 
-    fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
-        R::recover(memory, area)
+    fn recover(memory: &AnyMemory, area: Range<u64>) -> Result<Recovery> {
+        E::recover(memory, area)
     }
 
-    fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
+    fn start_with_sums(
+        memory: Arc<AnyMemory>,
+        area: Range<u64>,
+        sums: Option<Sums>,
+    ) -> Result<Arc<Self>> {
         let (streamed, owed) = (AtomicBool::new(false), AtomicBool::new(false));
         let late = Late { inner: memory, late: bug() == LATE_FENCE, streamed, owed };
-        let inner = E::start_with_sums(Arc::new(late), area, sums)?;
-        Ok(Arc::new(Behind { inner, recovers: PhantomData }))
+        let late = AnyMemory::new(Arc::new(late));
+        Ok(Arc::new(Behind { inner: E::start_with_sums(Arc::new(late), area, sums)? }))
     }
 
     fn session(self: &Arc<Self>) -> Result<Self::Session> {

@@ -7,6 +7,7 @@ mod late;
 
 use engines::*;
 use late::OnLate;
+use perdura::Engine;
 use perdura_crashtest::subjects::{Churn, Hash, Sps, Wide};
 use perdura_crashtest::{
     ArchaptRedo, ArchaptUndo, Budget, Case, Failure, Family, On, Points, Redo, Runner, SWal, Start,
@@ -73,7 +74,7 @@ impl Search {
     fn finds<F: Family, S: Subject + Send + Copy>(self, bug: u8, subject: S, says: &[&str]) {
         let (seed, images, found) = with(bug, || self.first::<Planted<F>, S>(subject));
         let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
-        println!("{} {bug}: seed {seed}, {images} images: {failure}\n", F::NAME);
+        println!("{} {bug}: seed {seed}, {images} images: {failure}\n", F::Engine::NAME);
         assert!(says.iter().any(|what| failure.what.contains(what)), "{failure}");
         let passed = Search { seeds: seed + 1, ..self };
         for (_, _, failure) in
@@ -89,7 +90,7 @@ impl Search {
         let alone = Search { answers: Some("3/4,share=false"), ..self };
         let (_, images, found) = with(bug, || alone.first::<Planted<F>, S>(subject));
         assert!(found.is_none(), "{}", found.expect("a failure"));
-        println!("harmless in {}: {images} images", F::NAME);
+        println!("harmless in {}: {images} images", F::Engine::NAME);
     }
 }
 
@@ -169,7 +170,7 @@ fn a_fence_behind_the_words() {
         let (seed, images, found) =
             with(LATE_FENCE, || SEARCH.looks_for(&On::<OnLate<F>, _>::new(Hash)));
         let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
-        println!("{}: seed {seed}, {images} images: {failure}\n", F::NAME);
+        println!("{}: seed {seed}, {images} images: {failure}\n", F::Engine::NAME);
         let passed = Search { seeds: seed + 1, ..SEARCH };
         let (_, _, failure) = passed.looks_for(&On::<OnLate<F>, _>::new(Hash));
         assert!(failure.is_none(), "without a bug: {}", failure.expect("one"));

@@ -1,0 +1,265 @@
+//! What `perdura-lab sim` prints.
+
+use super::Arguments;
+use crate::csv;
+use crate::failure::{Failure, Outcome};
+use crate::micro::Micro;
+use crate::output;
+use crate::quantity::{plural, show_count, show_ns};
+use crate::simulate::Run;
+use perdura::EngineKind;
+use perdura_crashtest::Losses;
+use perdura_machine::mechanism::list;
+use perdura_machine::{MachineConfig, presets};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The machines that there are, the mechanisms that they can have, and the workloads.
+pub(super) fn list(json: bool) -> Outcome {
+    let machines: Result<Vec<MachineConfig>, _> = presets::names().map(presets::load).collect();
+    let machines = machines.map_err(|error| Failure::new(error.to_string()))?;
+    let machines: Vec<_> =
+        machines.into_iter().map(|machine| [machine.name, machine.title]).collect();
+    let mechanisms = list::KINDS.iter().map(|kind| [kind.name, kind.title]);
+    let databases = [
+        ["tpcc", "TPC-C, of the small scale, without keying and think times"],
+        ["ycsb-a to ycsb-f", "YCSB's core workloads"],
+    ];
+    let workloads = Micro::titles().chain(databases);
+    let owned = |row: [&str; 2]| row.map(str::to_owned);
+    let all = [
+        ("machine", machines),
+        ("mechanism", mechanisms.map(owned).collect()),
+        ("workload", workloads.map(owned).collect()),
+    ];
+    if json {
+        let of = |rows: &[[String; 2]]| -> Vec<Value> {
+            rows.iter().map(|[name, title]| json!({ "name": name, "title": title })).collect()
+        };
+        let kinds = all.iter().map(|(kind, rows)| (format!("{kind}s"), Value::from(of(rows))));
+        return output::print_json(&Value::Object(kinds.collect()));
+    }
+    for (index, (kind, rows)) in all.into_iter().enumerate() {
+        if index > 0 {
+            output::print("")?;
+        }
+        output::print(output::table([kind, "what it is"], rows))?;
+    }
+    Ok(())
+}
+
+/// The figures of each engine's run beside those of the first, the baseline.
+struct Figures {
+    per_second: f64,
+    relative: f64,
+    ns: f64,
+    reads: f64,
+    writes: f64,
+    traffic: f64,
+    fence_share: f64,
+    miss: f64,
+    wear: u64,
+    energy_nj: Option<f64>,
+}
+
+impl Figures {
+    fn of(run: &Run, baseline: &Run) -> Self {
+        let statistics = &run.statistics;
+        let per_second = |run: &Run| run.operations as f64 / (run.statistics.time_ns / 1e9);
+        let each = |count: u64| count as f64 / run.operations as f64;
+        let home = &statistics.memory.home;
+        let stored: u64 = statistics.cores.iter().map(|core| core.stored_bytes).sum();
+        let time: u64 = statistics.cores.iter().map(|core| core.time_ps.0).sum();
+        let stalled: u64 = statistics.cores.iter().map(|core| core.fence_stall_ps.0).sum();
+        let first = statistics.caches.levels.first().copied().unwrap_or_default();
+        Figures {
+            per_second: per_second(run),
+            relative: per_second(run) / per_second(baseline),
+            ns: statistics.time_ns * statistics.cores.len() as f64 / run.operations as f64,
+            reads: each(home.reads),
+            writes: each(home.writes),
+            traffic: home.written_bytes as f64 / stored.max(1) as f64,
+            fence_share: stalled as f64 / time.max(1) as f64,
+            miss: first.misses as f64 / (first.hits + first.misses).max(1) as f64,
+            wear: home.wear.map_or(0, |wear| wear.most),
+            energy_nj: home.energy_nj.map(|energy| energy / run.operations as f64),
+        }
+    }
+}
+
+pub(super) fn report(
+    arguments: &Arguments,
+    machine: &MachineConfig,
+    runs: &[(EngineKind, Run)],
+) -> Outcome {
+    let Some(first) = runs.first() else { return Ok(()) };
+    let baseline = &first.1;
+    if arguments.json {
+        return output::print_json(&as_json(arguments, machine, runs));
+    }
+    if arguments.csv {
+        return csv::print(&as_json(arguments, machine, runs), &["engines"]);
+    }
+    output::print(heading(arguments, machine))?;
+    let rows = runs.iter().map(|(engine, run)| {
+        let figures = Figures::of(run, baseline);
+        [
+            engine.to_string(),
+            show_count(figures.per_second as u64),
+            format!("{:.3}", figures.relative),
+            show_ns(figures.ns),
+            format!("{:.2}", figures.reads),
+            format!("{:.2}", figures.writes),
+            format!("{:.3}", figures.traffic),
+            format!("{:.1} %", figures.fence_share * 100.0),
+            format!("{:.1} %", figures.miss * 100.0),
+            show_count(figures.wear),
+            figures.energy_nj.map_or("-".to_owned(), |energy| format!("{energy:.1}")),
+        ]
+    });
+    let header = [
+        "engine",
+        "tx/s",
+        "relative",
+        "tx",
+        "NVM reads/tx",
+        "NVM writes/tx",
+        "written/stored",
+        "in fences",
+        "L1 misses",
+        "most worn",
+        "nJ/tx",
+    ];
+    output::print(output::table(header, rows))?;
+    if arguments.cuts > 0 {
+        output::print(losses(runs))?;
+    }
+    if !baseline.counts.is_empty() {
+        output::print(counts(runs))?;
+    }
+    let accesses: u64 = runs.iter().map(|(_, run)| run.statistics.accesses).sum();
+    let seconds: f64 = runs.iter().map(|(_, run)| run.seconds).sum();
+    output::print(format!(
+        "simulated: {} accesses in {seconds:.2} s, {:.1} million a second, engine and workload included",
+        show_count(accesses),
+        accesses as f64 / seconds / 1e6,
+    ))?;
+    output::print(verdict(runs, first))
+}
+
+/// What all of it comes to.
+fn verdict(runs: &[(EngineKind, Run)], (first, baseline): &(EngineKind, Run)) -> String {
+    let safe = runs.iter().filter(|(engine, _)| engine.is_crash_consistent());
+    let relative = safe.map(|(engine, run)| (engine, relative(run, baseline)));
+    match relative.max_by(|(_, left), (_, right)| left.total_cmp(right)) {
+        Some((engine, relative)) => format!(
+            "verdict: every run's data was checked, and is right; the fastest crash-consistent engine is {engine}, at \
+             {relative:.3} of {first}"
+        ),
+        None => "verdict: every run's data was checked, and is right".to_owned(),
+    }
+}
+
+/// What was run.
+pub(super) fn heading(arguments: &Arguments, machine: &MachineConfig) -> String {
+    format!(
+        "{}{} on {} ({}), {}{}: {} after {}, {} in each, {} entries; seed {}",
+        arguments.workload,
+        arguments.over().map_or_else(String::new, |over| format!(" over {}", over.in_words())),
+        machine.name,
+        machine.title,
+        plural(arguments.cores as u64, "core"),
+        [arguments.window.remark(), arguments.knobs.remark()]
+            .into_iter()
+            .flatten()
+            .map(|remark| format!(", {remark}"))
+            .collect::<String>(),
+        plural(arguments.ops, "transaction"),
+        show_count(arguments.warm_up()),
+        plural(arguments.ops_per_tx() as u64, "operation"),
+        show_count(arguments.entries()),
+        arguments.seed,
+    )
+}
+
+/// A run's throughput beside the baseline's.
+pub(super) fn relative(run: &Run, baseline: &Run) -> f64 {
+    Figures::of(run, baseline).relative
+}
+
+/// What power cuts would have taken: lines, over all cuts.
+fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
+    let rows = runs.iter().filter(|(engine, _)| engine.skips()).map(|(engine, run)| {
+        let Losses { cuts, deferred, inconsistent, detected, uncorrected, refused } = run.losses;
+        let counts = [cuts, deferred, inconsistent, detected, uncorrected, refused].map(show_count);
+        let [cuts, deferred, inconsistent, detected, uncorrected, refused] = counts;
+        [engine.to_string(), cuts, deferred, inconsistent, detected, uncorrected, refused]
+    });
+    let header = [
+        "engine",
+        "power cuts",
+        "lines left to the caches",
+        "inconsistent",
+        "detected",
+        "not corrected",
+        "cuts refused",
+    ];
+    output::table(header, rows)
+}
+
+/// What the workload counted, by the machine's clock.
+fn counts(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
+    let rows = runs.iter().flat_map(|(engine, run)| {
+        let seconds = run.statistics.time_ns / 1e9;
+        run.counts.iter().map(move |(name, count)| {
+            let rate = show_count((*count as f64 / seconds) as u64);
+            [engine.to_string(), (*name).to_owned(), show_count(*count), rate]
+        })
+    });
+    output::table(["engine", "kind", "count", "a second"], rows)
+}
+
+/// All of it.
+pub(super) fn as_json(
+    arguments: &Arguments,
+    machine: &MachineConfig,
+    runs: &[(EngineKind, Run)],
+) -> Value {
+    let rows: Vec<Value> = runs
+        .iter()
+        .map(|(engine, run)| {
+            let figures = Figures::of(run, &runs[0].1);
+            json!({
+                "engine": engine.to_string(),
+                "transactions": run.operations,
+                "per_second": figures.per_second,
+                "relative_to_baseline": figures.relative,
+                "ns_per_transaction": figures.ns,
+                "nvm_reads_per_transaction": figures.reads,
+                "nvm_writes_per_transaction": figures.writes,
+                "written_bytes_per_stored_byte": figures.traffic,
+                "share_of_time_in_fences": figures.fence_share,
+                "l1_miss_ratio": figures.miss,
+                "engine_counters": run.counters,
+                "power_cuts": run.losses,
+                "counts": run.counts.iter().copied().collect::<BTreeMap<_, _>>(),
+                "machine": run.statistics,
+            })
+        })
+        .collect();
+    json!({
+        "sim": arguments.workload,
+        "machine": machine,
+        "cores": arguments.cores,
+        "over": arguments.over().map(|over| over.to_string()),
+        "window": arguments.window,
+        "tuning": arguments.knobs,
+        "entries": arguments.entries(),
+        "input": arguments.app().map(|_| arguments.input.unwrap_or_default().name()),
+        "operations_per_transaction": arguments.ops_per_tx(),
+        "warm_up": arguments.warm_up(),
+        "seed": arguments.seed,
+        "baseline": runs.first().map(|(engine, _)| engine.to_string()),
+        "engines": rows,
+    })
+}

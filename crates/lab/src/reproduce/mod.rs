@@ -1,0 +1,124 @@
+//! The papers' tables and figures, run again: `perdura-lab reproduce`.
+//!
+//! An experiment is a file of experiments/: the paper's values, and the runs. The runs are those of `perdura-lab bench`
+//! and `perdura-lab sim`. Figures are computed from them according to the experiment's kind, and compared with the
+//! paper's, as tables, as JSON and as a picture.
+//!
+//! Reading order: [`experiment`] and [`validate`] (the file), [`kind`] and [`quantity`] (what is measured),
+//! [`protocol`] and [`work`] (what is compared, and doing what), [`parts`] and [`plan`] (which parts are run),
+//! [`calibrate`] (figures found beforehand), [`runs`], [`grid`] and [`served`] (the runs), [`findings`] (figures),
+//! [`compare`] (ours and the paper's), [`chart`], [`canvas`], [`curve`] and [`plot`] (the picture), [`show`] (the text).
+
+mod calibrate;
+mod canvas;
+pub(crate) mod catalogue;
+mod chart;
+mod compare;
+mod curve;
+pub(crate) mod experiment;
+mod findings;
+mod grid;
+mod kind;
+mod parts;
+pub(crate) mod plan;
+mod plot;
+mod protocol;
+mod quantity;
+mod runs;
+mod served;
+pub(crate) mod show;
+mod validate;
+mod work;
+
+use crate::bench::stage::Stage;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use crate::machine::Machine;
+use calibrate::Calibration;
+use compare::Comparison;
+use experiment::{Experiment, ServerBaseline};
+use findings::{ComparedEngines, Figure};
+use plan::Plan;
+use runs::{Cell, Sample};
+use serde::Serialize;
+use served::BaselineOutcome;
+use std::path::{Path, PathBuf};
+
+/// The results of an experiment.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    pub(crate) experiment: Experiment,
+    pub(crate) machine: Machine,
+    /// The folder of native pools.
+    pub(crate) site: String,
+    pub(crate) plan: Plan,
+    /// The calibrated figures of the simulated machine.
+    pub(crate) calibrations: Vec<Calibration>,
+    pub(crate) figures: Vec<Figure>,
+    /// Means over workloads, of shares and of traffic.
+    pub(crate) means: Vec<Figure>,
+    pub(crate) comparisons: Vec<Comparison>,
+    /// The baseline server.
+    #[serde(rename = "rival")]
+    pub(crate) server_baseline: Option<BaselineOutcome>,
+    /// Every run.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// Runs `plan`.
+pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<Report> {
+    let calibrations = calibrate::find(&plan, stage)?;
+    let mut samples = grid::run(&plan, &calibrations, stage)?;
+    let server_baseline = served::run(&plan, stage, &mut samples);
+    // Ctrl-C ends our children too: after it, their failure is no error.
+    interrupt::check(&stage.progress)?;
+    let server_baseline = server_baseline?;
+    let figures = findings::figures(plan.kind, |cell| compared_engines(&plan, cell), &samples);
+    let means = match plan.kind.has_means() {
+        true => findings::means(&figures, &plan.mean_over),
+        false => Vec::new(),
+    };
+    let comparisons = compare::compare(&experiment, &plan, &figures);
+    let machine = Machine::here();
+    let site = stage.site.describe();
+    Ok(Report {
+        experiment,
+        machine,
+        site,
+        plan,
+        calibrations,
+        figures,
+        means,
+        comparisons,
+        server_baseline,
+        samples,
+    })
+}
+
+/// The engines that a cell's engine is compared with.
+fn compared_engines<'p>(plan: &'p Plan, cell: &Cell) -> ComparedEngines<'p> {
+    let engine = cell.engine.as_deref();
+    ComparedEngines {
+        base: engine.and_then(|engine| plan.compared_with(&cell.workload, engine)),
+        workload_base: plan.base_of(&cell.workload),
+        server_baseline: plan.server_baseline.map(ServerBaseline::name),
+    }
+}
+
+/// Writes the report as JSON and as a picture into `folder`, which is created if needed.
+pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<[PathBuf; 2]> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::at(folder, error))?;
+    let json = serde_json::to_string_pretty(report);
+    let json = json.map_err(|error| Failure::new(error.to_string()))?;
+    let paper = &report.experiment.paper;
+    let title = [format!("{}, {}", paper.title, paper.figure), paper.what.clone()];
+    let figures: Vec<Figure> = report.figures.iter().chain(&report.means).cloned().collect();
+    let panels = chart::panels(&report.plan, &figures, &report.comparisons);
+    let picture = plot::svg(&title, &panels, &show::circumstances(report))?;
+    let write = |ending: &str, text: String| -> Outcome<PathBuf> {
+        let path = folder.join(format!("{}.{ending}", report.experiment.name));
+        std::fs::write(&path, text + "\n").map_err(|error| Failure::at(&path, error))?;
+        Ok(path)
+    };
+    Ok([write("json", json)?, write("svg", picture)?])
+}

@@ -1,0 +1,323 @@
+//! One run: of a database on an engine, natively or simulated; of operations that are only drawn; of
+//! bare objects.
+
+use super::kind::Kind;
+use super::plan::{Part, Place, Plan, Setting};
+use super::protocol::Protocol;
+use super::work::Work;
+use crate::bench::engine::{self, PoolPlan};
+use crate::bench::options::plenty;
+use crate::bench::series::SEED_STEP;
+use crate::bench::stage::Stage;
+use crate::bench::watch;
+use crate::failure::{Failure, Outcome};
+use crate::micro::{Micro, MicroSize};
+use crate::named::{self, Database, OnWorkload};
+use crate::simulate;
+use perdura::{AnyHeap, Counters, EngineKind, Format};
+use perdura_crashtest::Losses;
+use perdura_machine::{ConfigError, MachineConfig};
+use perdura_matrices::cost::{self, Bench, Costs, Demand, When};
+use perdura_memory::{AnyMemory, Domain, MapOptions, Mapped, Ram};
+use perdura_workloads::Workload;
+use perdura_workloads::records::Plain;
+use perdura_workloads::reuse::Reuse;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// One operation in this many is timed; all of them if latencies are measured.
+const SAMPLE_EVERY: u32 = 64;
+/// Objects whose checksums are created together.
+const BATCH: usize = 64;
+
+/// The coordinates of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Cell {
+    pub(crate) place: Place,
+    pub(crate) workload: String,
+    pub(crate) threads: u32,
+    /// Or a protocol; `None` if operations are only drawn, or on bare objects.
+    pub(crate) engine: Option<String>,
+    /// `None` if there is only one setting.
+    pub(crate) setting: Option<String>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Sample {
+    #[serde(flatten)]
+    pub(crate) cell: Cell,
+    pub(crate) repetition: u32,
+    pub(crate) seed: u64,
+    /// Whether nothing was written back or fenced.
+    pub(crate) unflushed: bool,
+    pub(crate) operations: u64,
+    pub(crate) per_second: f64,
+    /// The latency of an operation in its thread.
+    pub(crate) ns_per_operation: f64,
+    pub(crate) p50_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
+    pub(crate) timed: u64,
+    pub(crate) counters: Counters,
+    pub(crate) reuse: Option<Reuse>,
+    pub(crate) checksums: Option<Costs>,
+    /// The losses of power cuts.
+    pub(crate) losses: Option<Losses>,
+    /// Lines that reached the simulated machine's memory.
+    pub(crate) memory_writes: Option<u64>,
+    /// Bytes of those, and bytes stored by the program.
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) stored_bytes: Option<u64>,
+    pub(crate) memory: String,
+}
+
+/// A run to be made.
+pub(super) struct Job<'a> {
+    pub(super) part: &'a Part,
+    pub(super) workload: &'a str,
+    pub(super) work: Work,
+    pub(super) setting: &'a Setting,
+    pub(super) threads: u32,
+    pub(super) repetition: u32,
+    pub(super) engine: Option<&'a Protocol>,
+    pub(super) unflushed: bool,
+    /// A calibrated figure of the simulated machine.
+    pub(super) calibrated: Option<(&'a str, u64)>,
+}
+
+/// Makes the run.
+pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
+    match (job.work, job.engine) {
+        (Work::Objects(size), _) => objects(job, size, label, plan, stage),
+        (Work::Database(database), None) => drawn(job, database, label, plan, stage),
+        (Work::Database(database), Some(engine)) => {
+            let total = job.operations().saturating_add(job.warm_up());
+            let on = On { job, label, engine, plan, stage };
+            database.over_store(job.part.extent, total, job.seed(plan), on)
+        }
+        (Work::Micro(micro, size), Some(engine)) => {
+            let on = On { job, label, engine, plan, stage };
+            micro.run(job.sized(micro, size), job.threads as usize, job.seed(plan), on)
+        }
+        (Work::Micro(..), None) => Err(Failure::new("a microworkload is run on an engine only")),
+    }
+}
+
+impl Job<'_> {
+    pub(super) fn describe(&self) -> String {
+        let engine = self.engine.map_or(String::new(), |engine| format!(" {}", engine.name));
+        let unflushed = if self.unflushed { " unflushed" } else { "" };
+        let setting = self.setting.name.as_ref().map_or(String::new(), |name| format!(", {name}"));
+        let Job { part, workload, threads, .. } = self;
+        format!("{} {workload} x{threads}{engine}{unflushed}{setting}", part.place)
+    }
+
+    fn operations(&self) -> u64 {
+        self.part.operations_of(self.workload)
+    }
+
+    fn warm_up(&self) -> u64 {
+        self.part.warm_up_of(self.workload)
+    }
+
+    fn seed(&self, plan: &Plan) -> u64 {
+        plan.seed.wrapping_add(u64::from(self.repetition) * SEED_STEP)
+    }
+
+    /// The sample without its figures.
+    fn sample(&self, plan: &Plan) -> Sample {
+        let cell = Cell {
+            place: self.part.place,
+            workload: self.workload.to_owned(),
+            threads: self.threads,
+            engine: self.engine.map(|engine| engine.name.clone()),
+            setting: self.setting.name.clone(),
+        };
+        Sample {
+            cell,
+            repetition: self.repetition,
+            seed: self.seed(plan),
+            unflushed: self.unflushed,
+            operations: self.operations(),
+            ..Sample::default()
+        }
+    }
+
+    /// The microworkload's size in this job.
+    fn sized(&self, micro: Micro, size: MicroSize) -> MicroSize {
+        MicroSize {
+            entries: Some(self.part.entries_of(micro, size)),
+            ops_per_tx: self.setting.ops_per_tx.or(size.ops_per_tx),
+            input: size.input,
+        }
+    }
+
+    /// The machine that the job is simulated on.
+    fn machine(&self) -> Outcome<MachineConfig> {
+        let machine = self.part.machine.clone();
+        let mut machine = machine.ok_or_else(|| Failure::new("no machine to simulate"))?;
+        let wrong = |error: ConfigError| Failure::new(error.to_string());
+        if let Some((figure, value)) = self.calibrated {
+            machine = machine.with(figure, &value.to_string()).map_err(wrong)?;
+        }
+        for (figure, value) in &self.setting.sets {
+            machine = machine.with(figure, value).map_err(wrong)?;
+        }
+        machine.cores.count = self.threads as usize;
+        simulate::set_policy(&mut machine, self.setting.policy);
+        Ok(machine)
+    }
+}
+
+/// A job on an engine.
+struct On<'a> {
+    job: &'a Job<'a>,
+    label: &'a str,
+    engine: &'a Protocol,
+    plan: &'a Plan,
+    stage: &'a Stage,
+}
+
+impl OnWorkload for On<'_> {
+    type Output = Sample;
+
+    fn run<W: Workload>(self, workload: &W, bytes: u64) -> Outcome<Sample> {
+        match self.job.part.place {
+            Place::Simulated => self.simulated(workload, bytes),
+            _ => self.natively(workload, bytes),
+        }
+    }
+}
+
+impl On<'_> {
+    fn natively<W: Workload>(&self, workload: &W, bytes: u64) -> Outcome<Sample> {
+        let On { job, plan, stage, .. } = *self;
+        let work = perdura_workloads::Plan {
+            threads: job.threads as usize,
+            operations: job.operations(),
+            warm_up: job.warm_up(),
+            seed: job.seed(plan),
+            sample_every: if plan.kind == Kind::Latency { 1 } else { SAMPLE_EVERY },
+            per_second: None,
+            pinned: false,
+            window: job.setting.window.transactions(),
+        };
+        let knobs = job.setting.tuning;
+        let emptied = plan.kind == Kind::Flushes;
+        let (limit, domain) = (plenty(bytes, &knobs), job.part.domain);
+        let pool = PoolPlan { limit, domain, knobs, emptied, unflushed: job.unflushed };
+        let engine = self.engine.engine;
+        let run =
+            engine::run(self.label, engine, &stage.site, pool, workload, &work, &stage.progress)?;
+        let measured = run.measured;
+        let overall = measured.overall.as_ref();
+        Ok(Sample {
+            operations: measured.operations,
+            per_second: measured.per_second(),
+            ns_per_operation: measured.ns_per_operation() * f64::from(job.threads),
+            p50_ns: overall.map(|all| all.p50_ns),
+            p99_ns: overall.map(|all| all.p99_ns),
+            timed: overall.map_or(0, |all| all.samples),
+            counters: measured.counters,
+            memory: run.memory,
+            ..job.sample(plan)
+        })
+    }
+
+    fn simulated<W: Workload>(&self, workload: &W, bytes: u64) -> Outcome<Sample> {
+        let On { job, plan, stage, .. } = *self;
+        let machine = job.machine()?;
+        let memory = format!("simulated: {}", machine.title);
+        let work = simulate::Plan {
+            machine,
+            engine: self.engine.engine,
+            cores: job.threads as usize,
+            operations: job.operations(),
+            warm_up: job.warm_up() / 2,
+            settle: job.warm_up() / 2,
+            seed: job.seed(plan),
+            mechanism: self.engine.mechanism,
+            epoch_us: self.engine.epoch_us,
+            window: job.setting.window.transactions(),
+            knobs: job.setting.tuning,
+            cuts: job.part.cuts,
+            unflushed: job.unflushed,
+            emptied: plan.kind == Kind::Flushes,
+        };
+        let total = work.operations + work.warm_up;
+        let run = watch::with_bar(self.label, total, &stage.progress, || {
+            simulate::run(&work, workload, bytes.saturating_mul(2), &stage.progress)
+        })?;
+        let seconds = run.statistics.time_ns / 1e9;
+        let operations = run.operations as f64;
+        let stored = run.statistics.cores.iter().map(|core| core.stored_bytes).sum();
+        Ok(Sample {
+            per_second: operations / seconds,
+            ns_per_operation: run.statistics.time_ns * f64::from(job.threads) / operations,
+            counters: run.counters,
+            losses: (run.losses.cuts > 0).then_some(run.losses),
+            memory_writes: Some(run.statistics.memory.home.writes),
+            memory_bytes: Some(run.statistics.memory.home.written_bytes),
+            stored_bytes: Some(stored),
+            memory,
+            ..job.sample(plan)
+        })
+    }
+}
+
+fn drawn(
+    job: &Job<'_>,
+    database: Database,
+    label: &str,
+    plan: &Plan,
+    stage: &Stage,
+) -> Outcome<Sample> {
+    let reuse = watch::with_bar(label, job.operations(), &stage.progress, || match database {
+        Database::Ycsb(letter) => {
+            let workload = named::ycsb(letter, job.part.extent.records, job.operations(), 1)?;
+            Ok(workload.reuse(job.seed(plan), &stage.progress)?)
+        }
+        Database::Tpcc => tpcc_reuse(job, plan, stage),
+    })?;
+    Ok(Sample { reuse: Some(reuse), ..job.sample(plan) })
+}
+
+/// The objects of a TPC-C transaction depend on earlier transactions, so these are executed, on an engine without
+/// promises.
+fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
+    let size = job.part.extent.tpcc;
+    let limit = size.bytes(job.operations()).saturating_mul(4).saturating_add(64 << 20);
+    let memory = Arc::new(AnyMemory::new(Arc::new(Ram::new(limit))));
+    let format = Format { limit, log: None, id: 1, requires: None, checksums: false };
+    let heap = <dyn AnyHeap>::create(EngineKind::Volatile, memory, format);
+    let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
+    let (seed, session) = (job.seed(plan), &mut heap.session()?);
+    let workload = size.make::<Plain>(seed)?;
+    Ok(workload.reuse(session, job.operations(), seed, &stage.progress)?)
+}
+
+fn objects(job: &Job<'_>, size: u64, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
+    let objects = job.part.extent.records;
+    let demand = Demand { size, objects, batch: BATCH, seed: job.seed(plan) };
+    demand.validate().map_err(|error| Failure::new(error.to_string()))?;
+    let path = stage.site.folder().join("objects");
+    // A domain with something to write back, whatever medium the file lies on.
+    let options = MapOptions { domain: Some(Domain::Transient), limit: demand.bytes() };
+    let memory = Mapped::create(&path, demand.bytes(), options);
+    let memory = memory.map_err(|error| Failure::at(&path, error))?;
+    std::fs::remove_file(&path)?;
+    let when = job.setting.when.unwrap_or(When::JustStored);
+    let begun = |objects: usize| {
+        stage.progress.advance(objects as u64);
+        !stage.progress.is_stopped()
+    };
+    stage.progress.restart();
+    let costs = watch::with_bar(label, objects * when.rounds(), &stage.progress, || {
+        Bench::new(&memory, demand, &begun)?.measure(when)
+    });
+    let costs = costs.map_err(|failure| match failure {
+        cost::Failure::Stopped => Failure::Interrupted,
+        other => Failure::new(other.to_string()),
+    })?;
+    Ok(Sample { checksums: Some(costs), memory: memory.describe(), ..job.sample(plan) })
+}

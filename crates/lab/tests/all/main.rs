@@ -1,0 +1,21 @@
+//! One program for most of the tests, so that common code is compiled and linked once.
+
+#![allow(missing_docs)]
+
+mod bench;
+mod cli;
+mod common;
+mod crash;
+mod crash_disk;
+mod crash_mechanisms;
+mod over_store;
+mod plain;
+mod planted;
+mod reproduce;
+mod reproduce_protocols;
+mod rot;
+mod sim;
+mod stores;
+mod stress;
+mod through_server;
+mod valgrind;
