@@ -5,12 +5,11 @@ use super::findings::Figure;
 use super::kind::Kind;
 use super::plan::{Place, Plan};
 use super::quantity::Quantity;
+use super::runs::Cell;
 use serde::Serialize;
 
-/// A value that differs from the paper's by more than this share of it does not match,
-const NEAR: f64 = 0.2;
-/// except for differences of up to two percentage points.
-const NEAR_POINTS: f64 = 2.0;
+/// A value that differs from the paper's by more than this share of it does not match.
+const NEAR: f64 = 0.1;
 
 /// One value of the paper, and ours in one place.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +33,8 @@ pub(crate) struct Comparison {
     pub(crate) ours: Option<f64>,
     /// Whether the runs tested it: if nothing could be lost, losing nothing shows nothing.
     pub(crate) tried: bool,
+    /// Whether a figure of the machine was chosen so that it comes out.
+    pub(crate) calibrated: bool,
 }
 
 /// Compares every value of the paper in every place and setting that was run and that it applies to.
@@ -56,9 +57,18 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
             bound: value.bound,
             ours: ours(value, place, setting.as_deref(), &plan.mean_over, figures),
             tried: tried(value, place, setting.as_deref(), figures),
+            calibrated: is_calibrated(experiment, value),
         })
     });
     each.collect()
+}
+
+/// Whether the experiment chooses a figure of the machine so that this value comes out.
+fn is_calibrated(experiment: &Experiment, value: &Value) -> bool {
+    let calibrate = experiment.run.simulated.iter().find_map(|own| own.calibrate.as_ref());
+    calibrate.is_some_and(|own| {
+        value.quantity == Quantity::Share && value.engine.as_ref() == Some(&own.engine)
+    })
 }
 
 /// Whether the value applies to a figure's cell.
@@ -66,6 +76,7 @@ fn is_of(figure: &Figure, value: &Value, place: Place, setting: Option<&str>) ->
     figure.cell.place == place
         && figure.cell.setting.as_deref() == setting
         && (value.engine.is_none() || value.engine == figure.cell.engine)
+        && value.threads.is_none_or(|threads| threads == figure.cell.threads)
         && value.workload.as_deref().is_none_or(|name| figure.cell.workload == name)
 }
 
@@ -87,13 +98,30 @@ fn ours(
     mean_over: &[String],
     figures: &[Figure],
 ) -> Option<f64> {
+    let quantity = match value.quantity {
+        Quantity::SpeedUp | Quantity::Slowdown => Quantity::Share,
+        own => own,
+    };
     let fits = |figure: &&Figure| {
-        figure.quantity == value.quantity
+        figure.quantity == quantity
             && is_of(figure, value, place, setting)
             && (value.over.is_none() || mean_over.contains(&figure.cell.workload))
     };
     let found: Vec<&Figure> = figures.iter().filter(fits).collect();
-    let medians: Vec<f64> = found.iter().map(|figure| figure.spread.median).collect();
+    let against = |figure: &Figure| match &value.against {
+        None => Some(1.0),
+        Some(engine) => {
+            let cell = Cell { engine: Some(engine.clone()), ..figure.cell.clone() };
+            let other = figures.iter().find(|own| own.quantity == quantity && own.cell == cell);
+            other.map(|other| other.spread.median)
+        }
+    };
+    let of = |figure: &&Figure| match value.quantity {
+        Quantity::SpeedUp => Some(figure.spread.median / against(figure)?),
+        Quantity::Slowdown => Some(against(figure)? / figure.spread.median),
+        _ => Some(figure.spread.median),
+    };
+    let medians: Vec<f64> = found.iter().filter_map(of).collect();
     if medians.is_empty() {
         return None;
     }
@@ -111,17 +139,15 @@ fn ours(
 }
 
 impl Comparison {
-    /// Whether ours is near the paper's, or keeps its bound; `None` if we have none, or it was not tested.
+    /// Whether ours is within a tenth of the paper's, or keeps its bound; `None` if we have none, or it shows nothing.
     pub(crate) fn matches(&self) -> Option<bool> {
-        let ours = self.ours.filter(|_| self.tried)?;
+        let ours = self.ours.filter(|_| self.tried && !self.calibrated)?;
         match self.bound {
             Some(Bound::AtMost) => return Some(ours <= self.paper),
             Some(Bound::AtLeast) => return Some(ours >= self.paper),
             None => {}
         }
-        let distance = (ours - self.paper).abs();
-        let points = if self.quantity.unit() == "%" { NEAR_POINTS } else { 0.0 };
-        Some(distance <= (self.paper.abs() * NEAR).max(points))
+        Some((ours - self.paper).abs() <= self.paper.abs() * NEAR)
     }
 
     /// The paper's value, for display.
@@ -158,7 +184,6 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
-    use super::super::runs::Cell;
     use super::*;
     use crate::bench::spread::Spread;
 
@@ -175,6 +200,7 @@ mod tests {
             bound: None,
             ours,
             tried: true,
+            calibrated: false,
         }
     }
 
@@ -215,6 +241,8 @@ mod tests {
             workload: Some("ycsb-b".to_owned()),
             over: None,
             setting: None,
+            threads: None,
+            against: None,
             value: 0.0,
             bound: None,
             approximate: false,
@@ -254,6 +282,8 @@ mod tests {
             workload: None,
             over: Some(Over::Mean),
             setting: None,
+            threads: None,
+            against: None,
             value: 0.316,
             bound: None,
             approximate: false,
@@ -267,10 +297,17 @@ mod tests {
         assert_eq!(over(["hash", "bptree"]), None);
     }
 
+    /// A share that the machine was calibrated on is that share for nothing.
+    #[test]
+    fn calibrated_values_match_nothing() {
+        let calibrated = Comparison { calibrated: true, ..comparison(0.331, Some(0.331)) };
+        assert_eq!((calibrated.matches(), calibrated.complaint()), (None, None));
+    }
+
     #[test]
     fn what_does_not_match_is_said() {
         assert_eq!(comparison(22.0, Some(20.0)).complaint(), None);
-        assert_eq!(comparison(1.0, Some(2.5)).complaint(), None);
+        assert!(comparison(22.0, Some(19.5)).complaint().is_some());
         assert_eq!(comparison(22.0, None).complaint(), None);
         let said = comparison(22.0, Some(-3.0)).complaint();
         assert_eq!(said.as_deref(), Some("mean gain (native): paper +22.0 %, ours -3.0 %"));

@@ -67,6 +67,10 @@ pub(crate) struct Value {
     pub(crate) over: Option<Over>,
     /// The setting; if absent, each.
     pub(crate) setting: Option<String>,
+    /// The number of threads or cores; if absent, all of them.
+    pub(crate) threads: Option<u32>,
+    /// The engine that a speed-up or a slowdown is against; if absent, the base.
+    pub(crate) against: Option<String>,
     /// In the quantity's unit.
     pub(crate) value: f64,
     /// Whether it is a bound, and of which kind.
@@ -132,6 +136,8 @@ pub(crate) struct Run {
     /// Engines that are compared with another engine than the base.
     #[serde(default)]
     pub(crate) bases: BTreeMap<String, String>,
+    /// The number of threads or cores with which the base is compared; if absent, that of the compared run.
+    pub(crate) base_threads: Option<u32>,
     #[serde(default = "one")]
     pub(crate) threads: Vec<u32>,
     /// Number of YCSB's records, or of bare objects. If nothing is native, neither these nor repetitions are needed;

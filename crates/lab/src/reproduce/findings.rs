@@ -36,6 +36,8 @@ pub(crate) struct ComparedEngines<'b> {
     /// The workload's base.
     pub(crate) workload_base: Option<&'b str>,
     pub(crate) server_baseline: Option<&'b str>,
+    /// The number of threads of the base's runs, if not that of the compared run.
+    pub(crate) base_threads: Option<u32>,
 }
 
 /// All figures of `samples`; `compared_engines` gives the engines that a cell's engine is compared with.
@@ -108,13 +110,12 @@ struct Round<'a> {
 }
 
 fn rounds<'a>(cell: &Cell, names: ComparedEngines<'_>, samples: &'a [Sample]) -> Vec<Round<'a>> {
-    let any_engine = Cell { engine: None, ..cell.clone() };
-    let is_other = |other: Option<&str>, sample: &Sample| {
-        other.is_some()
-            && sample.cell.engine.as_deref() == other
-            && cell.engine.as_deref() != other
-            && Cell { engine: None, ..sample.cell.clone() } == any_engine
+    let is_other = |other: Option<&str>, threads: u32, sample: &Sample| {
+        let wanted = Cell { threads, engine: other.map(str::to_owned), ..cell.clone() };
+        other.is_some() && wanted != *cell && sample.cell == wanted
     };
+    let own_threads = cell.threads;
+    let base_threads = names.base_threads.unwrap_or(own_threads);
     let own = samples.iter().filter(|sample| sample.cell == *cell && !sample.unflushed);
     let same_repetition = |own: &Sample, fits: &dyn Fn(&Sample) -> bool| {
         samples.iter().find(|sample| sample.repetition == own.repetition && fits(sample))
@@ -122,9 +123,9 @@ fn rounds<'a>(cell: &Cell, names: ComparedEngines<'_>, samples: &'a [Sample]) ->
     own.map(|own| Round {
         own,
         unflushed: same_repetition(own, &|sample| sample.cell == *cell && sample.unflushed),
-        base: same_repetition(own, &|sample| is_other(names.base, sample)),
-        workload_base: same_repetition(own, &|sample| is_other(names.workload_base, sample)),
-        server_baseline: same_repetition(own, &|sample| is_other(names.server_baseline, sample)),
+        base: same_repetition(own, &|sample| is_other(names.base, base_threads, sample)),
+        workload_base: same_repetition(own, &|sample| is_other(names.workload_base, base_threads, sample)),
+        server_baseline: same_repetition(own, &|sample| is_other(names.server_baseline, own_threads, sample)),
     })
     .collect()
 }
@@ -177,6 +178,8 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         TrafficRatio => ratio(traffic(own)?, traffic(other?)?),
         LinesWritten => lines_written(own),
         LinesRatio => ratio(lines_written(own)?, lines_written(other?)?),
+        // Of two figures: see the comparison with the paper.
+        SpeedUp | Slowdown => None,
         _ if quantity.kind() == Kind::Crash => lost(quantity, own.losses.as_ref()?),
         _ => reuse(quantity, own.reuse.as_ref()?),
     }
@@ -310,7 +313,7 @@ mod tests {
         let (base, server_baseline) = (Some(base), Some("redis-aof"));
         let figures = figures(
             kind,
-            |_| ComparedEngines { base, workload_base: base, server_baseline },
+            |_| ComparedEngines { base, workload_base: base, server_baseline, base_threads: None },
             samples,
         );
         let wanted = figures.iter().filter(|figure| figure.quantity == quantity);
@@ -346,6 +349,7 @@ mod tests {
                 base: Some(base),
                 workload_base: Some("plain"),
                 server_baseline: None,
+                base_threads: None,
             }
         };
         let of = |kind, quantity| -> Vec<f64> {
@@ -359,6 +363,33 @@ mod tests {
         assert_eq!(of(Kind::Traffic, TrafficRatio), [0.25]);
         assert_eq!(of(Kind::Traffic, LinesWritten), [0.5, 1.0, 0.25]);
         assert_eq!(of(Kind::Traffic, LinesRatio), [0.25]);
+    }
+
+    /// A base on one thread is that of every number of threads, and its own runs on more are compared with it.
+    #[test]
+    fn base_on_one_thread() {
+        let run = |engine, threads, ns| {
+            let mut sample = sample(engine, 0, ns, false);
+            sample.cell.threads = threads;
+            sample
+        };
+        let samples = [
+            run("plain", 1, 100.0),
+            run("undo", 1, 200.0),
+            run("plain", 8, 400.0),
+            run("undo", 8, 50.0),
+        ];
+        let base = Some("plain");
+        let compared = ComparedEngines {
+            base,
+            workload_base: base,
+            server_baseline: None,
+            base_threads: Some(1),
+        };
+        let figures = figures(Kind::Share, |_| compared, &samples);
+        let shares = figures.iter().filter(|figure| figure.quantity == Share);
+        let shares: Vec<_> = shares.map(|figure| figure.spread.median).collect();
+        assert_eq!(shares, [0.5, 0.25, 2.0]);
     }
 
     #[test]

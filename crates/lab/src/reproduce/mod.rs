@@ -101,6 +101,7 @@ fn compared_engines<'p>(plan: &'p Plan, cell: &Cell) -> ComparedEngines<'p> {
     ComparedEngines {
         base: engine.and_then(|engine| plan.compared_with(&cell.workload, engine)),
         workload_base: plan.base_of(&cell.workload),
+        base_threads: plan.base_threads.filter(|_| cell.place != Place::Served),
         server_baseline: plan.server_baseline.map(ServerBaseline::name),
     }
 }

@@ -9,6 +9,7 @@ use super::work::{Work, base_fits, rolls_back};
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
+use crate::quantity::plural;
 use perdura_machine::cache::Policy;
 use perdura_matrices::cost::When;
 use serde::Serialize;
@@ -56,6 +57,8 @@ pub(crate) struct Plan {
     #[serde(serialize_with = "names")]
     pub(crate) engines: Vec<Protocol>,
     pub(crate) base: Option<String>,
+    /// The number of threads of the base's runs that others are compared with.
+    pub(crate) base_threads: Option<u32>,
     pub(crate) base_of: BTreeMap<String, String>,
     pub(crate) bases: BTreeMap<String, String>,
     /// The engines that `base_of` names.
@@ -151,6 +154,7 @@ impl Plan {
             sizes: run.sizes.clone(),
             engines,
             base,
+            base_threads: run.base_threads,
             base_of,
             bases,
             own_bases,
@@ -189,7 +193,10 @@ impl Plan {
 
     /// The base, and the workloads' different ones, for display.
     pub(crate) fn show_base(&self) -> String {
-        let base = self.base.clone().unwrap_or_default();
+        let mut base = self.base.clone().unwrap_or_default();
+        if let Some(threads) = self.base_threads {
+            base += &format!(" on {}", plural(threads.into(), "thread"));
+        }
         let here = |(workload, _): &(&String, &String)| self.workloads.contains(workload);
         let others: Vec<String> = (self.base_of.iter().filter(here))
             .map(|(workload, base)| format!("{workload}: of {base}"))

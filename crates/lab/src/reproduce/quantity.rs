@@ -82,6 +82,10 @@ pub(crate) enum Quantity {
     Share,
     /// Change of throughput against the engine that `bases` names.
     Gain,
+    /// Throughput by that of another engine with as many threads, for the paper's values alone,
+    SpeedUp,
+    /// and the reverse.
+    Slowdown,
     /// Bytes written to the home device per byte stored by the program.
     Traffic,
     /// That, relative to the engine that `bases` names.
@@ -109,7 +113,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 56] = [
+const ALL: [(Quantity, &str, &str, Kind); 58] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -162,6 +166,8 @@ const ALL: [(Quantity, &str, &str, Kind); 56] = [
     (RefusedCuts, "refused-cuts", "cuts", Kind::Crash),
     (Share, "share", "of the base's throughput", Kind::Share),
     (Gain, "gain", "%", Kind::Share),
+    (SpeedUp, "speed-up", "times", Kind::Share),
+    (Slowdown, "slowdown", "times", Kind::Share),
     (Traffic, "traffic", "bytes written by bytes stored", Kind::Traffic),
     (TrafficRatio, "traffic-ratio", "of the other's", Kind::Traffic),
     (LinesWritten, "lines-written", "/tx", Kind::Traffic),

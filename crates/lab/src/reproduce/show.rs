@@ -287,6 +287,7 @@ fn compared(comparisons: &[Comparison]) -> String {
         let tried = comparison.ours.filter(|_| comparison.tried);
         let ours = tried.map(|ours| quantity.show(ours));
         let difference = match (tried, comparison.bound) {
+            (Some(_), _) if comparison.calibrated => Some("calibrated".to_owned()),
             (Some(ours), None) => Some(quantity.show_difference(ours - comparison.paper)),
             (Some(_), Some(_)) => {
                 let kept = comparison.matches() == Some(true);
@@ -316,8 +317,13 @@ fn verdict(comparisons: &[Comparison]) -> String {
         0 => String::new(),
         count => format!(", {count} not tried, since nothing was left to the caches there"),
     };
+    let calibrated = comparisons.iter().filter(|other| other.calibrated).count();
+    let calibrated = match calibrated {
+        0 => String::new(),
+        count => format!(", {count} calibrated, which shows nothing"),
+    };
     let mut lines = vec![format!(
-        "{matching} of {} values match (within a fifth of the paper's, or 2 points; a bound is kept), {left_out} not run{untried}",
+        "{matching} of {} values match (within a tenth of the paper's; a bound is kept), {left_out} not run{untried}{calibrated}",
         comparisons.len()
     )];
     lines.extend(complaints.iter().map(|complaint| format!("does not match: {complaint}")));

@@ -51,6 +51,7 @@ impl Experiment {
             _ => {}
         }
         self.validate_bases()?;
+        self.validate_base_threads()?;
         let named = |engine: &&String| !engines.contains(engine);
         let bases = self.run.bases.iter().flat_map(|(engine, base)| [engine, base]);
         if let Some(engine) = bases.into_iter().find(named) {
@@ -153,6 +154,18 @@ impl Experiment {
         workloads.iter().try_for_each(|workload| work::base_fits(&self.run, workload))
     }
 
+    /// The base runs with the number of threads with which it is compared.
+    fn validate_base_threads(&self) -> Result<(), String> {
+        let Run { base_threads: Some(threads), native, simulated, .. } = &self.run else {
+            return Ok(());
+        };
+        let cores = simulated.iter().all(|simulated| simulated.cores.contains(threads));
+        if self.run.base.is_none() || !cores || *native && !self.run.threads.contains(threads) {
+            return Err("base_threads needs a base, and runs with as many threads".to_owned());
+        }
+        Ok(())
+    }
+
     fn validate_settings(&self) -> Result<(), String> {
         let settings = &self.run.settings;
         if self.kind == Kind::Checksums && !settings.is_empty() {
@@ -245,6 +258,13 @@ impl Experiment {
         }
         if let Some(setting) = setting.as_ref().filter(|setting| !self.has_setting(setting)) {
             return Err(format!("'{says}': '{setting}' is none of its settings"));
+        }
+        let compared = matches!(quantity, Quantity::SpeedUp | Quantity::Slowdown);
+        if compared && engine.is_none() || !compared && value.against.is_some() {
+            return Err(format!("'{says}': a speed-up or a slowdown is of an engine, against one"));
+        }
+        if let Some(other) = value.against.as_ref().filter(|own| !self.run.engines.contains(own)) {
+            return Err(format!("'{says}': '{other}' is none of its engines"));
         }
         match engine {
             Some(engine) if !self.run.engines.contains(engine) => {
