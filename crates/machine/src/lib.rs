@@ -10,15 +10,19 @@
 //! `spin` (cores in spin loops).
 
 mod arrivals;
+mod by_number;
 pub mod cache;
+mod change;
 pub mod config;
 pub mod controller;
 mod data;
+mod finishes;
 mod flights;
 pub mod hardware;
 pub mod machine;
 pub mod mechanism;
 mod memory;
+mod parse;
 pub mod presets;
 mod processor;
 mod promised;
