@@ -19,6 +19,7 @@ mod plain;
 mod planted;
 mod reproduce;
 mod reproduce_protocols;
+mod results;
 mod rot;
 mod serve;
 mod sim;
