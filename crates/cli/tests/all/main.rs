@@ -11,4 +11,5 @@ mod figures;
 mod kill;
 mod listed;
 mod moving;
+mod results;
 mod serve;

@@ -9,6 +9,7 @@ mod arrows;
 mod eager;
 mod failure;
 mod give_back;
+mod graph;
 mod group_commit;
 mod idle_readers;
 mod misuse;

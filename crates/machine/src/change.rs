@@ -1,6 +1,6 @@
 //! One figure of a machine changed, by its path: sweeping a figure that a paper does not give shows what depends on it.
 
-use super::{ConfigError, MachineConfig};
+use crate::{ConfigError, MachineConfig};
 use toml::{Table, Value};
 
 impl MachineConfig {
