@@ -7,7 +7,6 @@ mod check;
 mod cli;
 mod common;
 mod dependencies;
-mod figures;
 mod kill;
 mod listed;
 mod moving;
