@@ -11,6 +11,7 @@ mod failure;
 mod give_back;
 mod group_commit;
 mod idle_readers;
+mod many_sessions;
 mod misuse;
 mod numbers;
 mod parts;
