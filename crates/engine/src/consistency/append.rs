@@ -8,6 +8,7 @@ use super::core::Core;
 use super::writer::{Stores, Writer, split};
 use crate::log::record::{self, Part};
 use crate::log::segments::OpenSegment;
+use crate::planted::{self, Bug};
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
@@ -191,7 +192,10 @@ impl Writer {
     fn hand_over<M: Memory>(&mut self, core: &Core<M>) {
         if let Some(segment) = self.segment.take() {
             core.touch_segments();
-            let rest = std::mem::replace(&mut self.tail, 0..0);
+            let mut rest = std::mem::replace(&mut self.tail, 0..0);
+            if planted::has(Bug::HandedOverFromStart) {
+                rest = core.geometry.segment(segment);
+            }
             let open = OpenSegment { segment, rest, highest: self.highest.max(self.found) };
             self.filled |= core.segments.hand_over(open, core.checkpointed());
         }

@@ -8,6 +8,7 @@
 //! are no more than may be kept.
 
 use super::area::Geometry;
+use crate::planted::{self, Bug};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -150,10 +151,11 @@ impl Segments {
             highest > checkpoint
         });
         open.retain(|open| {
-            if open.highest <= checkpoint {
+            let is_dead = open.highest <= checkpoint || planted::has(Bug::HandedOverFreed);
+            if is_dead {
                 free.push(open.segment);
             }
-            open.highest > checkpoint
+            !is_dead
         });
         self.full.store(full.len(), Ordering::Release);
         self.open.store(open.len(), Ordering::Release);

@@ -192,6 +192,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if C::LOGS {
             let OptimisticSession { engine, writer, .. } = &mut *self;
             writer.append(&engine.core, stamp.0, |entry, word| entry.words[word], |_| Ok(()))?;
+            if planted::has(Bug::HandedOverUnfenced) {
+                writer.give_back_room(&engine.core);
+            }
             writer.fence(&engine.core)?;
         }
         if !early {
