@@ -114,7 +114,7 @@ pub enum Error {
     ReadOnly,
     /// No further session can be opened.
     #[error(
-        "all {limit} sessions that a pool can have are in use; drop one, or let threads share them"
+        "all {limit} sessions are in use; drop one, or let several threads share one: no pool has more"
     )]
     Sessions {
         /// The most sessions that a pool can have.
