@@ -338,3 +338,26 @@ fn space_that_goes_back_while_the_log_refers_to_it() {
         hunt.finds(Bug::ReleasedInLimbo, &[PREFIX, LOST, "damaged"]);
     }
 }
+
+/// Bugs in how a session hands its log segment over to the next one: the case does so after each transaction.
+const HANDED_OVER: Option<&str> = Some("3/4,checkpoints=4,kept=0");
+
+#[test]
+fn a_segment_handed_over_before_its_record_is_fenced() {
+    let hunt = Hunt { engine: "ccstm", answers: HANDED_OVER, ..HUNT };
+    hunt.finds(Bug::HandedOverUnfenced, &[SET, LOST, READ, "damaged", "that was durable"]);
+}
+
+#[test]
+fn a_segment_handed_over_from_its_start() {
+    for engine in ["redo", "ccstm", "eager"] {
+        let hunt = Hunt { engine, answers: HANDED_OVER, ..HUNT };
+        hunt.finds(Bug::HandedOverFromStart, &[PREFIX, SET, LOST, READ, "damaged"]);
+    }
+}
+
+#[test]
+fn a_segment_handed_over_and_freed_too_early() {
+    let hunt = Hunt { engine: "redo", answers: HANDED_OVER, operations: Some(60), ..HUNT };
+    hunt.finds(Bug::HandedOverFreed, &[PREFIX, LOST, "damaged"]);
+}

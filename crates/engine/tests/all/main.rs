@@ -12,6 +12,7 @@ mod give_back;
 mod graph;
 mod group_commit;
 mod idle_readers;
+mod many_sessions;
 mod misuse;
 mod numbers;
 mod parts;

@@ -16,6 +16,7 @@ mod explicit;
 mod family;
 mod heap;
 mod lanes;
+mod many_sessions;
 mod pieces;
 mod pool;
 mod readme;
