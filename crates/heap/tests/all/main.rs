@@ -20,6 +20,7 @@ mod pieces;
 mod pool;
 mod readme;
 mod release;
+mod room;
 mod stocks;
 mod sums;
 mod traps;
