@@ -88,6 +88,7 @@ impl<S: Subject> Work<'_, S> {
                 match session.transaction(|tx| self.subject.apply(tx, &op)) {
                     Ok(()) => _ = self.subject.step(self.model, &op),
                     Err(Error::Aborted(_) | Error::TooLarge { .. }) => {}
+                    Err(Error::Full { .. }) if self.subject.may_be_full() => {}
                     Err(error) => return Err(text(error)),
                 }
             }

@@ -21,6 +21,7 @@ mod pieces;
 mod pool;
 mod readme;
 mod release;
+mod room;
 mod stocks;
 mod sums;
 mod traps;
