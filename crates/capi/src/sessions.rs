@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sessions that can be open in a process at once.
-const MOST: usize = 1024;
+const MOST: usize = 4096;
 static SLOTS: [Slot<Session>; MOST] = [const { Slot::new() }; MOST];
 static SESSIONS: Table<Session> = Table { kind: 2, what: "session", slots: &SLOTS };
 

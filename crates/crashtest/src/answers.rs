@@ -54,6 +54,10 @@ const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
 /// Commits in a row after which a session has the lock's bias: by default so many that no short life reaches it.
 const BIAS: [Option<u64>; 4] = [None, Some(0), Some(1), Some(3)];
 
+/// The most sessions that keep a segment of the log between their transactions; with 0, all hand theirs over. By default
+/// so many that only more sessions than a case has cores would.
+const KEPT: [Option<u64>; 4] = [None, None, Some(0), Some(1)];
+
 /// Whether sessions take memory by the batch, which by default only those of large pools do.
 const BATCHES: [Option<bool>; 3] = [None, None, Some(true)];
 
@@ -74,10 +78,12 @@ impl Answers {
         let mut limits = SplitMix64::new(seed ^ 0x6c69_6d69_7473);
         let bias_after = BIAS[limits.below(BIAS.len() as u64) as usize];
         let batches = BATCHES[limits.below(BATCHES.len() as u64) as usize];
+        let kept_segments = KEPT[limits.below(KEPT.len() as u64) as usize];
         let usual = Tuning {
             snapshot_after,
             wait_for_readers_ns,
             bias_after,
+            kept_segments,
             batches,
             ..Tuning::default()
         };
@@ -128,7 +134,14 @@ impl fmt::Display for Answers {
             [tends, checkpoints, reads].map(|count| (*count > 0).then_some(*count));
         let Tuning { queue_lines, group_bytes, answer_within_ns, window, .. } = *tuning;
         let Tuning {
-            skip, share, snapshot_after, wait_for_readers_ns, bias_after, batches, ..
+            skip,
+            share,
+            snapshot_after,
+            wait_for_readers_ns,
+            bias_after,
+            kept_segments,
+            batches,
+            ..
         } = *tuning;
         let all = [
             tends,
@@ -141,6 +154,7 @@ impl fmt::Display for Answers {
             snapshot_after,
             bias_after,
             wait_for_readers_ns,
+            kept_segments,
         ];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
@@ -160,7 +174,7 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "tends",
     "checkpoints",
     "reads",
@@ -171,6 +185,7 @@ const NAMES: [&str; 10] = [
     "snapshot",
     "bias",
     "wait",
+    "kept",
 ];
 
 impl FromStr for Answers {
@@ -218,6 +233,7 @@ fn parse(text: &str) -> Option<Answers> {
             "snapshot" => tuning.snapshot_after = Some(value),
             "bias" => tuning.bias_after = Some(value),
             "wait" => tuning.wait_for_readers_ns = Some(value),
+            "kept" => tuning.kept_segments = Some(value),
             _ => return None,
         }
     }

@@ -348,7 +348,9 @@ impl<S: Subject> Life<'_, S> {
             Ok(((), ticket)) => ticket,
             Err(Error::Aborted(_)) => return Ok(()),
             // In a pool this small, most pages may be taken by other sessions.
-            Err(Error::Full { .. }) if self.case.cores > 1 => return Ok(()),
+            Err(Error::Full { .. }) if self.case.cores > 1 || self.subject.may_be_full() => {
+                return Ok(());
+            }
             Err(error) => {
                 let here = machine.failed_on() == Some(core);
                 history.borrow_mut().transactions[index].failed = here;

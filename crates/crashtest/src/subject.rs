@@ -49,6 +49,11 @@ pub trait Subject: Sync {
         true
     }
 
+    /// Whether there may be no room for an operation, which then has no effect.
+    fn may_be_full(&self) -> bool {
+        false
+    }
+
     /// Bytes that its test pool can grow to; by default few, so that images are checked fast.
     fn pool_bytes(&self) -> u64 {
         BYTES

@@ -198,6 +198,7 @@ fn go_on<S: Subject>(
         match session.transaction(|tx| subject.apply(tx, &op)) {
             Ok(()) if commits => *model = next,
             Err(Error::Aborted(_)) if !commits => {}
+            Err(Error::Full { .. }) if subject.may_be_full() => {}
             Err(Error::TooLarge { .. }) if !subject.split(&op).is_empty() => {
                 ops.extend(subject.split(&op).into_iter().rev());
             }

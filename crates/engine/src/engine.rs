@@ -25,6 +25,9 @@ pub struct Recovery {
     pub corrected: u64,
 }
 
+/// The most sessions of an engine at a time.
+pub const SESSIONS: usize = 4096;
+
 /// A pair of consistency and synchronisation that is an engine.
 pub trait Named {
     /// The engine's name.
@@ -105,7 +108,7 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// A session for one thread.
     ///
     /// # Errors
-    /// `Sessions` when there are too many.
+    /// `Sessions` when there are [`SESSIONS`].
     fn session(self: &Arc<Self>) -> Result<Self::Session>;
 
     /// Commits up to and including this ticket have left the log: memory that one of them freed may be written outside

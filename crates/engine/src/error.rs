@@ -114,10 +114,10 @@ pub enum Error {
     ReadOnly,
     /// No further session can be opened.
     #[error(
-        "all {limit} sessions are in use; drop one, or create the pool with a larger log, which has room for more"
+        "all {limit} sessions are in use; drop one, or let several threads share one: no pool has more"
     )]
     Sessions {
-        /// The most sessions possible.
+        /// The most sessions that a pool can have.
         limit: u64,
     },
     /// The caller asked for the transaction to be rolled back.

@@ -44,7 +44,7 @@ pub mod writes;
 
 pub use access::{Access, Mark, Mode};
 pub use counters::Counters;
-pub use engine::{Engine, Recovery, Session, Ticket};
+pub use engine::{Engine, Recovery, SESSIONS, Session, Ticket};
 pub use engines::*;
 pub use error::{Error, Result};
 pub use log::{area, record, recovery};

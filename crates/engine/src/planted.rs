@@ -136,6 +136,12 @@ bugs! {
     FreshCutShort,
     /// The first piece of fresh memory is not written back.
     FirstFreshForgotten,
+    /// A session that keeps no log segment hands it over before its record is fenced.
+    HandedOverUnfenced,
+    /// The next session to take a segment that was handed over begins at its start.
+    HandedOverFromStart,
+    /// A checkpoint frees segments that were handed over although they have later records.
+    HandedOverFreed,
 }
 
 perdura_memory::planted_switch!(Bug);

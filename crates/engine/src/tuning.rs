@@ -27,6 +27,9 @@ pub struct Tuning {
     /// Commits of one session, with none of others in between, after which it need not lock where others would; 1,024
     /// by default. For tests, whose lives are short.
     pub bias_after: Option<u64>,
+    /// The most sessions that keep a log segment between their transactions, under engines that log; a quarter of the
+    /// segments by default, which is also the most. For tests, whose sessions are few.
+    pub kept_segments: Option<u64>,
     /// Whether sessions gather what they free, and take free pages and slots, by the batch: by default from 16 MiB on.
     /// For tests, whose pools are small.
     pub batches: Option<bool>,

@@ -162,7 +162,7 @@ fn check_contents(
     report.count(&blocks);
     match opened {
         Ok(heap) => {
-            report.info = Some(Info::new(path, memory, superblock, heap.space().usage()));
+            report.info = Some(Info::new(path, memory, superblock, heap.space()));
             check_roots(&heap, &blocks, other, report);
         }
         // Without a readable log or table the roots mean nothing.

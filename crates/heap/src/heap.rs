@@ -10,6 +10,7 @@ mod explicit;
 #[cfg(test)]
 mod refused;
 mod release;
+mod room;
 mod transaction;
 
 pub use erased::{AnyHeap, AnySession, AnyTx};
@@ -93,6 +94,8 @@ struct SharedState {
     giving_back: AtomicBool,
     /// Whether free pages are being given back to the file system, some at a time.
     releasing: AtomicBool,
+    /// Whether a session is making room, for an allocation that has failed.
+    making_room: AtomicBool,
     /// Bytes that the last checkpoint made for limbo has left in it: a running transaction may read them.
     held: AtomicU64,
 }
@@ -183,6 +186,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             counters: Mutex::default(),
             giving_back: AtomicBool::new(false),
             releasing: AtomicBool::new(false),
+            making_room: AtomicBool::new(false),
             held: AtomicU64::new(0),
         });
         Ok(Heap { memory, engine, shared, recovery, watched: 0 })
@@ -208,6 +212,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             memory: self.memory.clone(),
             watched: self.watched,
             place: OwnerThread::default(),
+            makes_room: false,
         })
     }
 
@@ -470,6 +475,8 @@ pub struct HeapSession<M: Memory, E: Engine<M>> {
     watched: u64,
     /// The thread that uses the transaction begun by a call.
     place: OwnerThread,
+    /// Whether its transactions make room for one that has failed.
+    makes_room: bool,
 }
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
@@ -551,11 +558,14 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         if self.memory.is_forked() {
             return Err(Error::Forked);
         }
-        let mut conflicts = 0;
+        let (mut conflicts, mut tries) = (0, 0);
         loop {
             match self.run_once((mode, conflicts), &mut body, &commit) {
                 Err(Error::Conflict) if E::Session::CONFLICTS && !self.memory.is_forked() => {
                     conflicts += 1;
+                }
+                Err(_) if self.local.is_lacking() && self.make_room(tries) => {
+                    (conflicts, tries) = (0, tries + 1);
                 }
                 Err(error) => return Err(self.forked_or(error)),
                 done => return done,

@@ -1,9 +1,9 @@
 //! Information about a pool, for people and programs.
 
-use crate::alloc::space::Usage;
+use crate::alloc::space::{Space, Usage};
 use crate::superblock::{State, Superblock, VERSION};
 use perdura_engine::EngineKind;
-use perdura_memory::{Domain, Mapped, Memory, Survives};
+use perdura_memory::{Domain, Mapped, Memory, PAGE, Survives};
 use serde::Serialize;
 use std::path::Path;
 
@@ -45,7 +45,15 @@ pub struct Info {
     pub used_bytes: u64,
     /// The free space of the file as it is now.
     pub usage: Usage,
-    /// Bytes that objects can still take until the limit is reached.
+    /// Bytes that objects can still take until the limit is reached: those of whole free pages, of the pages that the
+    /// file may still grow by, and of the pages that become free when an allocation that finds no room moves others'
+    /// objects together. Objects of any size can take them, except that one of several pages needs adjacent ones: all
+    /// but byte strings and maps, a vector's segments of up to 1 MiB for instance, and objects of programs' own. Free
+    /// slots beside other objects, which take objects of the same class only, are not in it:
+    /// [`Usage::free_slot_bytes`] has all free slots.
+    ///
+    /// It is an estimate: collections' headers, vectors' segments, the buckets of hash maps, and programs' own objects
+    /// stay where they are, which the pool learns when it tries to empty their pages.
     pub free_bytes: u64,
     /// The persistence domain.
     pub domain: Domain,
@@ -63,7 +71,8 @@ pub struct Info {
 
 impl Info {
     /// Of a pool that is open, or mapped for inspection.
-    pub fn new(path: &Path, memory: &Mapped, superblock: &Superblock, usage: Usage) -> Self {
+    pub fn new(path: &Path, memory: &Mapped, superblock: &Superblock, space: &Space) -> Self {
+        let usage = space.usage();
         let bytes = memory.len();
         let free = usage.free_page_bytes + usage.free_slot_bytes;
         // An open pool may have a limit other than its own.
@@ -92,7 +101,9 @@ impl Info {
             checksums: superblock.checksums,
             used_bytes: bytes.saturating_sub(superblock.layout.pages).saturating_sub(free),
             usage,
-            free_bytes: free + limit.saturating_sub(bytes),
+            free_bytes: usage.free_page_bytes
+                + space.emptiable() * PAGE
+                + limit.saturating_sub(bytes),
             domain: memory.domain(),
             survives: if keeps_log { memory.survives() } else { Survives::Nothing },
             durability,

@@ -541,7 +541,7 @@ impl Pool {
             &self.path,
             heap.memory(),
             &heap.superblock(),
-            heap.space().usage(),
+            heap.space(),
         ))
     }
 

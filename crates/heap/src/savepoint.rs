@@ -48,6 +48,9 @@ pub struct Moment {
     pub transaction: u64,
     /// Number of calls in it so far that may have changed something.
     pub changes: u64,
+    /// A number that is odd while objects may be moved out of pages that are to be emptied, and another one after
+    /// that.
+    pub moves: u64,
 }
 
 /// The transaction's progress when a savepoint was made.
@@ -102,7 +105,7 @@ impl Savepoints {
 
     /// The transaction's moment, on the pool with this identifier.
     pub(crate) fn moment(&self, pool: u64) -> Moment {
-        Moment { pool, transaction: self.transaction, changes: self.changes }
+        Moment { pool, transaction: self.transaction, changes: self.changes, moves: 0 }
     }
 
     /// To be called when something may have changed.

@@ -1,11 +1,11 @@
 //! The machine that a figure was measured on.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 
 /// Printed with the figures.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// The processor's name.
     pub(crate) processor: String,
@@ -20,6 +20,11 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
+    /// Whether the program was optimised.
+    pub(crate) fn is_release(&self) -> bool {
+        self.build.ends_with("(release)")
+    }
+
     /// This machine, at this moment.
     pub(crate) fn here() -> Self {
         let profile =

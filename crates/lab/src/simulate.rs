@@ -96,8 +96,8 @@ pub(crate) struct Run {
 /// Most bytes of a simulated machine.
 pub(crate) const LARGEST: u64 = 64 << 30;
 
-/// The log, if the default is too small for a session on each core: four segments of a mebibyte each. A log takes at
-/// most half of a pool.
+/// The log, if the default is too small for the session on each core to keep a segment: four segments of a mebibyte each.
+/// A log takes at most half of a pool.
 fn log(cores: usize) -> Option<u64> {
     (cores > 16).then(|| (cores as u64 * 4 + 1) << 20)
 }

@@ -4,7 +4,7 @@
 //! same core or another, learns here when the line is available.
 
 use crate::Ps;
-use crate::controller::ByNumber;
+use crate::by_number::ByNumber;
 
 /// Entries of the direct-mapped table, a power of two: more than the fill buffers of many cores.
 const NEAR: usize = 1024;

@@ -5,7 +5,7 @@
 //! everything that the persistency model would allow ([`Image`]).
 
 use crate::Ps;
-use crate::controller::ByNumber;
+use crate::by_number::ByNumber;
 use crate::flights::{Arrival, Flights};
 use crate::mechanism::Promise;
 use crate::promised::{Promised, Transactions};

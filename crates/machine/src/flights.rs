@@ -5,7 +5,7 @@
 //! names the one before it; `arrivals` has every flight, and also numbers of flights that are over.
 
 use crate::Ps;
-use crate::controller::ByNumber;
+use crate::by_number::ByNumber;
 use perdura_memory::image::{LineWords, Site};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

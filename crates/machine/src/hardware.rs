@@ -12,8 +12,9 @@ mod transacting;
 
 use crate::arrivals::Arrivals;
 use crate::cache::{Access, Hierarchy, Outcome};
-use crate::controller::{Controller, Finishes};
+use crate::controller::Controller;
 use crate::data::Data;
+use crate::finishes::Finishes;
 use crate::mechanism::Moments;
 use crate::processor::{CoreStats, Processor, Words};
 use crate::stats::Statistics;

@@ -2,23 +2,27 @@
 //! collections and workloads run on it unchanged. Its clock can be read, and its power can be
 //! cut.
 //!
-//! Reading order: [`config`] (what a machine is made of), [`cache`] (which cache has which line),
-//! [`controller`] (what a line costs beyond the caches, and where durability begins),
+//! Reading order: [`time`], `by_number`, `finishes` (small types), [`config`] (what a machine is made of), [`cache`] (which
+//! cache has which line), [`controller`] (what a line costs beyond the caches, and where durability begins),
 //! `processor` (a core's clock), `arrivals` (lines on their way to a core), `data` (the bytes, apart from time),
 //! `flights` (lines on their way home), [`hardware`] (all of these together), [`mechanism`] (where hardware
-//! mechanisms plug in), `state`, [`machine`] and `memory` (what programs call), `run` (programs on cores),
-//! `spin` (cores in spin loops).
+//! mechanisms plug in), `parse`, [`presets`] and `change` (machines' files), `spin` (cores in spin loops), `state`,
+//! [`machine`], `run` (programs on cores), `memory` (what programs call).
 
 mod arrivals;
+mod by_number;
 pub mod cache;
+mod change;
 pub mod config;
 pub mod controller;
 mod data;
+mod finishes;
 mod flights;
 pub mod hardware;
 pub mod machine;
 pub mod mechanism;
 mod memory;
+mod parse;
 pub mod presets;
 mod processor;
 mod promised;

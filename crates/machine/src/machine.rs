@@ -1,19 +1,17 @@
-//! The machine: its options, running programs on it, and power cuts.
+//! The machine: its options, its state, and power cuts.
 
 use crate::cache::Access;
 use crate::data::{Data, Keep, line_number};
 use crate::hardware::{Hardware, Mechanisms};
 use crate::mechanism::{Design, Home, Plain};
-use crate::run;
 use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Sites};
 use crate::spin::Spins;
-use crate::state::{MachineState, Turn};
+use crate::state::MachineState;
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
-use perdura_memory::image::{Image, LineWords, Piece, Site, words_of};
+use perdura_memory::image::{Image, LineWords, words_of};
 use perdura_memory::{Domain, LINE, Memory, PageSet, WORD};
-use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -182,37 +180,6 @@ impl Machine {
         self.cores
     }
 
-    /// Runs each program on a core of its own, until all have ended.
-    ///
-    /// # Panics
-    /// When a program panics, when there are more programs than cores, when all of them wait for
-    /// ever, or when programs run on the machine already.
-    pub fn run<'a>(&self, programs: Vec<Box<dyn FnOnce() + 'a>>) {
-        let _ = run::run(self, programs, None);
-    }
-
-    /// As [`run`](Self::run), calling `watch` after every event (see [`Kind`](crate::Kind)), with all cores
-    /// standing still. When it breaks, the programs are not continued: their stacks are unwound.
-    ///
-    /// # Panics
-    /// As [`run`](Self::run).
-    pub fn run_watched<'a, B>(
-        &self,
-        programs: Vec<Box<dyn FnOnce() + 'a>>,
-        mut watch: impl FnMut(&Machine, Event) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        let mut broken = None;
-        let mut step = |machine: &Machine, event| match watch(machine, event) {
-            ControlFlow::Continue(()) => ControlFlow::Continue(()),
-            ControlFlow::Break(value) => {
-                broken = Some(value);
-                ControlFlow::Break(())
-            }
-        };
-        let _ = run::run(self, programs, Some(&mut step));
-        broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)
-    }
-
     /// Events so far: stores, exchanges, write-backs, streams and fences, one for each call; on a
     /// machine with persistent caches, a copy is one event for each of its pieces.
     pub fn events(&self) -> u64 {
@@ -345,59 +312,5 @@ impl Machine {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, MachineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One access by the running core.
-    #[inline]
-    pub(crate) fn step<R>(&self, access: impl FnOnce(&mut MachineState) -> R) -> R {
-        let mut state = self.state();
-        let events = state.events;
-        let result = access(&mut state);
-        let turn = state.turn(events);
-        drop(state);
-        if turn != Turn::Stay {
-            run::suspend(self, turn);
-        }
-        result
-    }
-
-    /// A fence takes long: with [`Options::before_fences`], other cores see the program's stores up to here before
-    /// the fence is over.
-    pub(crate) fn before_fence(&self) {
-        let state = self.state();
-        let shows = state.before_fences && state.inside && state.watched;
-        drop(state);
-        if shows {
-            run::suspend(self, Turn::Show);
-        }
-    }
-
-    pub(crate) fn check(&self, at: u64, len: u64, align: u64) {
-        assert!(
-            at.is_multiple_of(align) && self.contains(at, len),
-            "access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {:#x} bytes",
-            self.len()
-        );
-    }
-
-    /// Stores that are unordered among themselves: one event for each line, or where stores are durable in order, one
-    /// for each piece.
-    pub(crate) fn copy(&self, at: u64, from: &[u8], site: Site) {
-        let at_once = self.domain == Domain::Persistent;
-        let mut state = self.state();
-        let mut pieces = std::mem::take(&mut state.pieces);
-        drop(state);
-        pieces.clear();
-        pieces.extend(Piece::of_bytes(at, from));
-        let mut first = 0;
-        while first < pieces.len() {
-            let line = line_number(pieces[first].at());
-            let same = |piece: &Piece| line_number(piece.at()) == line;
-            let end = first + pieces[first..].iter().take_while(|piece| same(piece)).count();
-            let end = if at_once { first + 1 } else { end };
-            self.step(|state| state.store(&pieces[first..end], site));
-            first = end;
-        }
-        self.state().pieces = pieces;
     }
 }

@@ -7,8 +7,8 @@ use crate::mechanism::How;
 use crate::processor::Words;
 use crate::run;
 use crate::sites::Kind;
-use crate::state::Turn;
-use perdura_memory::image::{Piece, lines_of};
+use crate::state::{MachineState, Turn};
+use perdura_memory::image::{Piece, Site, lines_of};
 use perdura_memory::site::passed_or;
 use perdura_memory::{
     Domain, HardwareAbort, HardwareTicket, LINE, Memory, Object, PAGE, Survives, Touch, WORD,
@@ -266,5 +266,61 @@ unsafe impl Memory for Machine {
         let core = state.running;
         state.spins.worked(core);
         state.hardware.now().0 / 1000
+    }
+}
+
+impl Machine {
+    /// One access by the running core.
+    #[inline]
+    fn step<R>(&self, access: impl FnOnce(&mut MachineState) -> R) -> R {
+        let mut state = self.state();
+        let events = state.events;
+        let result = access(&mut state);
+        let turn = state.turn(events);
+        drop(state);
+        if turn != Turn::Stay {
+            run::suspend(self, turn);
+        }
+        result
+    }
+
+    /// A fence takes long: with [`Options::before_fences`](crate::Options::before_fences), other cores see the program's stores up to here before
+    /// the fence is over.
+    fn before_fence(&self) {
+        let state = self.state();
+        let shows = state.before_fences && state.inside && state.watched;
+        drop(state);
+        if shows {
+            run::suspend(self, Turn::Show);
+        }
+    }
+
+    fn check(&self, at: u64, len: u64, align: u64) {
+        assert!(
+            at.is_multiple_of(align) && self.contains(at, len),
+            "access to [{at:#x}, +{len}) outside of, or misaligned in, a memory of {:#x} bytes",
+            self.len()
+        );
+    }
+
+    /// Stores that are unordered among themselves: one event for each line, or where stores are durable in order, one
+    /// for each piece.
+    fn copy(&self, at: u64, from: &[u8], site: Site) {
+        let at_once = self.domain == Domain::Persistent;
+        let mut state = self.state();
+        let mut pieces = std::mem::take(&mut state.pieces);
+        drop(state);
+        pieces.clear();
+        pieces.extend(Piece::of_bytes(at, from));
+        let mut first = 0;
+        while first < pieces.len() {
+            let line = line_number(pieces[first].at());
+            let same = |piece: &Piece| line_number(piece.at()) == line;
+            let end = first + pieces[first..].iter().take_while(|piece| same(piece)).count();
+            let end = if at_once { first + 1 } else { end };
+            self.step(|state| state.store(&pieces[first..end], site));
+            first = end;
+        }
+        self.state().pieces = pieces;
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::Ps;
 use crate::config::Cores;
-use crate::controller::Finishes;
+use crate::finishes::Finishes;
 use serde::Serialize;
 use std::collections::VecDeque;
 

@@ -1,10 +1,12 @@
 //! Checks a mechanism's promise about memory after a power cut: tracks memory at the ends of epochs, all stores in
 //! order, or all transactions in order, independently of the mechanism.
 
+mod difference;
 mod transactions;
 
 use crate::Ps;
 use crate::mechanism::Promise;
+use difference::difference;
 use perdura_memory::image::{Piece, patch};
 use std::collections::{HashMap, VecDeque};
 pub(crate) use transactions::Transactions;
@@ -48,11 +50,6 @@ impl Promised {
             Promised::Transactions(transactions) => transactions.broken(left, now),
         }
     }
-}
-
-/// The first word that differs; missing words count as 0, as memory that has grown is.
-fn difference(expected: &[u64], left: &[u64]) -> Option<usize> {
-    (0..left.len()).find(|word| expected.get(*word).copied().unwrap_or(0) != left[*word])
 }
 
 /// Images of epochs' ends.

@@ -74,8 +74,41 @@ impl Drop for WithPrograms<'_> {
     }
 }
 
+impl Machine {
+    /// Runs each program on a core of its own, until all have ended.
+    ///
+    /// # Panics
+    /// When a program panics, when there are more programs than cores, when all of them wait for
+    /// ever, or when programs run on the machine already.
+    pub fn run<'a>(&self, programs: Vec<Box<dyn FnOnce() + 'a>>) {
+        let _ = run(self, programs, None);
+    }
+
+    /// As [`run`](Self::run), calling `watch` after every event (see [`Kind`](crate::Kind)), with all cores
+    /// standing still. When it breaks, the programs are not continued: their stacks are unwound.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_watched<'a, B>(
+        &self,
+        programs: Vec<Box<dyn FnOnce() + 'a>>,
+        mut watch: impl FnMut(&Machine, Event) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut broken = None;
+        let mut step = |machine: &Machine, event| match watch(machine, event) {
+            ControlFlow::Continue(()) => ControlFlow::Continue(()),
+            ControlFlow::Break(value) => {
+                broken = Some(value);
+                ControlFlow::Break(())
+            }
+        };
+        let _ = run(self, programs, Some(&mut step));
+        broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+    }
+}
+
 /// Runs each program on a core until all have ended, or `watch` breaks.
-pub(crate) fn run<'a>(
+fn run<'a>(
     machine: &Machine,
     programs: Vec<Box<dyn FnOnce() + 'a>>,
     mut watch: Option<Watch<'_>>,

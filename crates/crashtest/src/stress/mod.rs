@@ -48,6 +48,8 @@ const SIZES: [u64; 2] = [14 << 20, 40 << 20];
 const BIAS: [Option<u64>; 4] = [Some(0), Some(2), Some(16), None];
 /// Words after which a reader continues on a snapshot; the default last.
 const SNAPSHOT: [Option<u64>; 4] = [Some(1), Some(16), None, None];
+/// Sessions that keep a log segment; the default last.
+const KEPT: [Option<u64>; 3] = [Some(0), Some(2), None];
 const SHARE: [Option<bool>; 3] = [Some(true), Some(false), None];
 const WINDOW: [Option<u64>; 3] = [Some(8), None, None];
 
@@ -94,6 +96,7 @@ impl Round {
             snapshot_after: SNAPSHOT[one(SNAPSHOT.len())],
             share: SHARE[one(SHARE.len())],
             window: WINDOW[one(WINDOW.len())],
+            kept_segments: KEPT[one(KEPT.len())],
             ..Tuning::default()
         }
     }

@@ -3,6 +3,7 @@
 mod blocks;
 mod bytes;
 mod churn;
+mod crowded;
 mod large;
 mod maps;
 mod pieces;
@@ -15,6 +16,7 @@ mod ycsb_a;
 pub use blocks::Blocks;
 pub use bytes::Strings;
 pub use churn::Churn;
+pub use crowded::Crowded;
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
 pub use pieces::Pieces;
@@ -27,7 +29,7 @@ pub use ycsb_a::YcsbA;
 use crate::Subject;
 
 /// The names of the structures.
-pub const SUBJECTS: [&str; 13] = [
+pub const SUBJECTS: [&str; 14] = [
     "sps",
     "hash-map",
     "ordered-map",
@@ -41,6 +43,7 @@ pub const SUBJECTS: [&str; 13] = [
     "laned-map",
     "blocks",
     "roomy",
+    "crowded",
 ];
 /// The names of the replacement policies, one of each kind.
 pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
@@ -69,6 +72,7 @@ pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Out
         "laned-map" => work.with(Laned),
         "blocks" => work.with(Blocks),
         "roomy" => work.with(Roomy),
+        "crowded" => work.with(Crowded),
         "tpcc" => work.with(Tpcc::default()),
         _ => return None,
     })

@@ -64,7 +64,8 @@ fn named(text: &str) -> Vec<(&str, u32, bool)> {
 
 /// Whether the request at this call site is for this store, which is as durable as it is without that request.
 fn is_root_cause(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
-    let stores = source(file, line).is_some_and(|text| text.contains("store(") || text.contains("copy_in("));
+    let stores =
+        source(file, line).is_some_and(|text| text.contains("store(") || text.contains("copy_in("));
     match site.kind {
         Kind::Fence => asked,
         // Streams are themselves stores.
@@ -73,9 +74,10 @@ fn is_root_cause(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> boo
         _ if site.file == "heap/src/heap.rs" => !asked && (file, line) == (site.file, site.line),
         // A header left by a dead process is written back again before recovery relies on it.
         _ if site.file == "heap/src/superblock.rs" => !asked && file == "heap/src/heap.rs",
-        // Recovery stores a word and writes it back; a dead process may have stored the same word.
+        // Recovery stores words and writes their lines back; a dead process may have stored the same words.
         _ if site.file == "engine/src/log/recovery.rs" => {
-            !asked && stores && [site.file, "engine/src/consistency/writer.rs"].contains(&file)
+            let storing = [site.file, "engine/src/consistency/writer.rs"];
+            !asked && storing.contains(&file) && stores
         }
         // Records and slots left by a dead process are written back again before recovery relies on them.
         _ if site.file == "engine/src/log/left.rs" => {

@@ -3,12 +3,16 @@
 //!
 //!     PERDURA_HUNT_SEEDS=500 cargo test --release -p perdura-crashtest --test all unseen:: -- --nocapture
 
+use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::runner::find;
 use perdura_crashtest::subjects::{POLICIES, SUBJECTS, Sps};
-use perdura_crashtest::{Budget, Case, CcStm, Failure, On, Points, Runner, Watcher};
+use perdura_crashtest::{
+    Budget, Case, CcStm, Eager, Failure, On, Points, Runner, Subject, Watcher,
+};
 use perdura_engine::planted::{self, Bug};
 use perdura_memory::Domain;
+use perdura_memory::random::SplitMix64;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -47,6 +51,7 @@ impl Hunt {
     fn runner(&self) -> Box<dyn Runner> {
         match self.subject {
             SMALL => Box::new(On::<CcStm, _>::new(Sps { entries: 8 })),
+            TOGGLE => Box::new(On::<Eager, _>::new(Toggle)),
             named => find(self.engine, named).unwrap(),
         }
     }
@@ -176,14 +181,6 @@ fn unlocked_before_it_counts_as_committed() {
     hunt.finds(Bug::UnlockedBeforeCommitted, &[SET, LOST]);
 }
 
-/// Copies of pages are given back while a transaction's body stores in place.
-#[test]
-fn fresh_memory_is_stored_while_pages_are_given_back() {
-    let hunt =
-        Hunt { engine: "ccstm", subject: "blocks", domain: Domain::Media, first: 13, ..HUNT };
-    hunt.finds(Bug::FreshUnannounced, &[SET, READ, "not durable", "damaged"]);
-}
-
 /// On a file, with copies of pages given back and cores preempted. More with `PERDURA_HUNT_SEEDS`.
 #[test]
 fn nothing_is_lost_on_a_file() {
@@ -261,10 +258,66 @@ fn a_windows_fresh_memory_is_forgotten() {
         .finds(Bug::WindowsFreshForgotten, &[PREFIX, LOST, "damaged", "not durable"]);
 }
 
+/// One block, allocated and freed by turns: every second commit of a window has the page table as it was.
+struct Toggle;
+
+const TOGGLE: &str = "toggle";
+
+impl Subject for Toggle {
+    type Op = u8;
+    type Model = Option<u8>;
+
+    fn name(&self) -> &str {
+        TOGGLE
+    }
+
+    fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {
+        let at = tx.new_bytes(Purpose::General, &[0; 8])?;
+        tx.set_root(TOGGLE, Root { at, kind: 1_999 })
+    }
+
+    fn prepared(&self) -> Option<u8> {
+        None
+    }
+
+    fn draw(&self, random: &mut SplitMix64, _: usize) -> u8 {
+        random.next() as u8
+    }
+
+    fn apply(&self, tx: &mut dyn Tx, byte: &u8) -> Result<()> {
+        let place = tx.root(TOGGLE)?.expect("it was prepared").at;
+        match tx.read_word(place)? {
+            0 => {
+                let new = tx.new_bytes(Purpose::Value, &[*byte; 9_000])?;
+                tx.write_word(place, new)
+            }
+            old => {
+                tx.free(old)?;
+                tx.write_word(place, 0)
+            }
+        }
+    }
+
+    fn step(&self, model: &mut Option<u8>, byte: &u8) -> bool {
+        *model = if model.is_none() { Some(*byte) } else { None };
+        true
+    }
+
+    fn read(&self, tx: &mut dyn Tx) -> Result<Option<Option<u8>>> {
+        let Some(root) = tx.root(TOGGLE)? else { return Ok(None) };
+        let mut first = [0];
+        let block = tx.read_word(root.at)?;
+        if block != 0 {
+            tx.read_bytes(block, &mut first)?;
+        }
+        Ok(Some((block != 0).then_some(first[0])))
+    }
+}
+
 #[test]
 fn a_sum_is_kept_though_its_words_are_back() {
-    let answers = Some("0/1,window=64");
-    Hunt { subject: "churn", operations: Some(30), answers, ..EAGER }
+    let (subject, answers) = (TOGGLE, Some("0/1,window=64"));
+    Hunt { subject, operations: Some(10), answers, ..EAGER }
         .finds(Bug::SumKept, &[PREFIX, LOST, "damaged", "checksum"]);
 }
 
@@ -284,4 +337,27 @@ fn space_that_goes_back_while_the_log_refers_to_it() {
         let hunt = Hunt { engine, subject: "churn", operations: Some(20), answers, ..HUNT };
         hunt.finds(Bug::ReleasedInLimbo, &[PREFIX, LOST, "damaged"]);
     }
+}
+
+/// Bugs in how a session hands its log segment over to the next one: the case does so after each transaction.
+const HANDED_OVER: Option<&str> = Some("3/4,checkpoints=4,kept=0");
+
+#[test]
+fn a_segment_handed_over_before_its_record_is_fenced() {
+    let hunt = Hunt { engine: "ccstm", answers: HANDED_OVER, ..HUNT };
+    hunt.finds(Bug::HandedOverUnfenced, &[SET, LOST, READ, "damaged", "that was durable"]);
+}
+
+#[test]
+fn a_segment_handed_over_from_its_start() {
+    for engine in ["redo", "ccstm", "eager"] {
+        let hunt = Hunt { engine, answers: HANDED_OVER, ..HUNT };
+        hunt.finds(Bug::HandedOverFromStart, &[PREFIX, SET, LOST, READ, "damaged"]);
+    }
+}
+
+#[test]
+fn a_segment_handed_over_and_freed_too_early() {
+    let hunt = Hunt { engine: "redo", answers: HANDED_OVER, operations: Some(60), ..HUNT };
+    hunt.finds(Bug::HandedOverFreed, &[PREFIX, LOST, "damaged"]);
 }

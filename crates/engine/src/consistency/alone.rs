@@ -1,7 +1,7 @@
 //! The part common to engines with at most one transaction in the log: undo and S-WAL.
 //!
-//! Each session keeps one segment and writes every record at its start; further segments, for a large transaction, are
-//! released when it ends.
+//! A session writes every record at the start of a segment, which it keeps if it may; otherwise that is released when the
+//! transaction ends, as further ones are, for a large transaction.
 
 use super::core::Core;
 use super::writer::{Stores, Writer, split};
@@ -16,7 +16,7 @@ pub(crate) struct RecordPlace {
     pub(crate) first: u64,
     /// The number of parts.
     pub(crate) parts: u16,
-    /// The segments that hold the other parts.
+    /// The segments that are released when it ends: those of the other parts, and the first one if it is not kept.
     extra: Vec<u32>,
 }
 
@@ -31,17 +31,24 @@ impl Writer {
     ) -> Result<RecordPlace> {
         let bytes = self.record_bytes();
         let mut make_room = |counters: &mut Counters| checkpoint(core, counters);
-        let own = match self.segment {
-            Some(own) => own,
-            None => self.take_segment(core, bytes, &mut make_room)?,
+        let (own, is_kept) = match self.segment {
+            Some(own) => (own, true),
+            None => self.begin_segment(core, bytes, &mut make_room)?,
         };
-        self.segment = Some(own);
         let runs = if bytes <= core.geometry.segment_bytes {
             std::iter::once(0..self.writes.entries().len()).collect()
         } else {
             split(core, self.writes.entries())
         };
-        let extra = self.take_segments(core, runs.len() - 1, bytes, &mut make_room)?;
+        let mut extra = match self.take_segments(core, runs.len() - 1, bytes, &mut make_room) {
+            Ok(extra) => extra,
+            Err(error) => {
+                if !is_kept {
+                    core.segments.put_back(own);
+                }
+                return Err(error);
+            }
+        };
         let first = core.geometry.segment(own).start;
         let parts = runs.len() as u16;
         let behind = record::behind(ticket, core.durable_at_least());
@@ -52,7 +59,24 @@ impl Writer {
             let stored = self.encode(core, at, part, run, &mut word_of);
             self.store_record(core, at, stored, how);
         }
+        if !is_kept {
+            extra.push(own);
+        }
         Ok(RecordPlace { first, parts, extra })
+    }
+
+    /// Takes a segment for the first part; returns whether it is kept.
+    #[cold]
+    fn begin_segment<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        needed: u64,
+        make_room: &mut impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<(u32, bool)> {
+        self.ask_to_keep(core);
+        let own = self.take_segment(core, needed, make_room)?;
+        self.segment = self.keeps.then_some(own);
+        Ok((own, self.keeps))
     }
 
     /// The transaction with this ticket is durable in place and has left the log.
@@ -63,7 +87,10 @@ impl Writer {
         ticket: u64,
         place: RecordPlace,
     ) {
-        place.extra.into_iter().for_each(|segment| core.segments.put_back(segment));
+        for segment in place.extra {
+            core.touch_segments();
+            core.segments.put_back(segment);
+        }
         core.set_committed(ticket);
         core.set_durable(ticket);
     }
@@ -82,8 +109,7 @@ impl Writer {
     }
 }
 
-/// A checkpoint for when nothing is pending in place: it carries the tickets over a restart, and frees the segments of
-/// sessions that have ended. The caller is the writer.
+/// A checkpoint for when nothing is pending in place: it carries the tickets over a restart. The caller is the writer.
 pub(crate) fn checkpoint<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
     let ticket = core.committed();
     core.alone(|| core.move_checkpoint(ticket, counters))

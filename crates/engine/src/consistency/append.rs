@@ -1,8 +1,14 @@
 //! A session's sequential log: records one after the other, in one segment after the other.
+//!
+//! A session that keeps no segment hands it over after each transaction: with room
+//! [reserved](Writer::reserve) before, when that is given back, and the commit over; otherwise right after its record,
+//! where the lock is held until the commit is over.
 
 use super::core::Core;
 use super::writer::{Stores, Writer, split};
 use crate::log::record::{self, Part};
+use crate::log::segments::OpenSegment;
+use crate::planted::{self, Bug};
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Result};
 use perdura_memory::{LINE, Memory};
@@ -26,16 +32,44 @@ impl Writer {
                 return self.append_large(core, (ticket, bytes), word_of, make_room);
             }
             self.next_segment(core, bytes, &mut make_room)?;
+            if !self.keeps && !self.owes {
+                self.append_and_hand_over(core, ticket, bytes, word_of);
+                return Ok(());
+            }
         }
+        self.append_here(core, ticket, bytes, &mut word_of);
+        Ok(())
+    }
+
+    /// Appends a record of at most `bytes` bytes to the current segment.
+    #[inline]
+    fn append_here<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        bytes: u64,
+        word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
+    ) {
         let at = self.tail.start;
         let entries = 0..self.writes.entries().len();
         let part = self.part(core, ticket, 0, 1);
-        let stored = self.encode(core, at, part, entries, &mut word_of);
+        let stored = self.encode(core, at, part, entries, word_of);
         debug_assert!(stored <= bytes, "room was made for the record");
         self.store_record(core, at, stored, Stores::PastCaches);
         self.tail.start += stored;
         self.highest = ticket;
-        Ok(())
+    }
+
+    #[cold]
+    fn append_and_hand_over<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        bytes: u64,
+        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+    ) {
+        self.append_here(core, ticket, bytes, &mut word_of);
+        self.hand_over(core);
     }
 
     /// Reserves room for the transaction's record and `more` bytes, so that [`append`](Self::append) will not need to
@@ -55,19 +89,33 @@ impl Writer {
             return Ok(());
         }
         if bytes <= core.geometry.segment_bytes {
-            return self.next_segment(core, bytes, &mut make_room);
+            self.next_segment(core, bytes, &mut make_room)?;
+            self.owes = !self.keeps;
+            return Ok(());
         }
         let runs = split(core, self.writes.entries()).len();
         let count = runs + more.div_ceil(core.geometry.segment_bytes / 2) as usize;
-        self.reserved = self.take_segments(core, count, bytes, &mut make_room)?;
+        // In whole segments: it fits for sure if the error says so.
+        let needed = count as u64 * core.geometry.segment_bytes;
+        self.reserved = self.take_segments(core, count, needed, &mut make_room)?;
+        self.owes = true;
         Ok(())
     }
 
-    /// Returns unused reserved room.
+    /// Returns unused reserved room. The commit is over, or has not begun.
     #[inline(always)]
     pub(crate) fn give_back_room<M: Memory>(&mut self, core: &Core<M>) {
-        if !self.reserved.is_empty() {
-            self.reserved.drain(..).for_each(|segment| core.segments.put_back(segment));
+        if self.owes {
+            self.give_back_reserved(core);
+        }
+    }
+
+    #[cold]
+    fn give_back_reserved<M: Memory>(&mut self, core: &Core<M>) {
+        self.owes = false;
+        self.reserved.drain(..).for_each(|segment| core.segments.put_back(segment));
+        if !self.keeps {
+            self.hand_over(core);
         }
     }
 
@@ -102,22 +150,62 @@ impl Writer {
     ) -> Result<()> {
         self.leave_segment(core);
         // Room for sums that turned out not to change may have been reserved in segments of its own.
-        let segment = match self.reserved.pop() {
-            Some(reserved) => reserved,
-            None => self.take_segment(core, needed, make_room)?,
+        let taken = match self.reserved.pop() {
+            Some(segment) => {
+                OpenSegment { segment, rest: core.geometry.segment(segment), highest: 0 }
+            }
+            None => self.take_own(core, needed, make_room)?,
         };
-        self.segment = Some(segment);
-        self.tail = core.geometry.segment(segment);
+        self.segment = Some(taken.segment);
+        self.tail = taken.rest;
+        (self.highest, self.found) = (taken.highest, taken.highest);
         Ok(())
+    }
+
+    /// Takes a segment with room for a record of `needed` bytes; if there is none, after `make_room`.
+    fn take_own<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        needed: u64,
+        make_room: &mut impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<OpenSegment> {
+        self.ask_to_keep(core);
+        core.touch_segments();
+        if let Some(taken) = core.segments.take_for(needed) {
+            return Ok(taken);
+        }
+        make_room(&mut self.counters)?;
+        core.segments.take_for(needed).ok_or_else(|| self.too_large(core, needed))
     }
 
     /// Retires the current segment: it is freed once its records are dead.
     pub(crate) fn leave_segment<M: Memory>(&mut self, core: &Core<M>) {
         if let Some(full) = self.segment.take() {
             core.touch_segments();
-            core.segments.filled(full, self.highest);
+            core.segments.filled(full, self.highest.max(self.found));
             self.filled = true;
             self.tail = 0..0;
+        }
+    }
+
+    /// Hands the current segment over: the next session continues behind its records.
+    fn hand_over<M: Memory>(&mut self, core: &Core<M>) {
+        if let Some(segment) = self.segment.take() {
+            core.touch_segments();
+            let mut rest = std::mem::replace(&mut self.tail, 0..0);
+            if planted::has(Bug::HandedOverFromStart) {
+                rest = core.geometry.segment(segment);
+            }
+            let open = OpenSegment { segment, rest, highest: self.highest.max(self.found) };
+            self.filled |= core.segments.hand_over(open, core.checkpointed());
+        }
+    }
+
+    /// Gives up the segment, and the right to keep one: the session ends.
+    pub(crate) fn end<M: Memory>(&mut self, core: &Core<M>) {
+        self.hand_over(core);
+        if std::mem::take(&mut self.keeps) {
+            core.segments.keep_no_more();
         }
     }
 

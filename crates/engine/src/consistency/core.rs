@@ -77,8 +77,6 @@ pub struct Core<M: Memory> {
     ticket_bits: u32,
     /// The last number possible for a commit or a group of commits.
     pub(crate) last_number: u64,
-    /// How many sessions there can be.
-    pub(crate) sessions: usize,
     /// Work that belongs to no session, in engines whose transactions share records. The mutex is held during no access
     /// to the memory.
     counters: Mutex<Counters>,
@@ -122,7 +120,6 @@ impl<M: Memory> Core<M> {
             sums,
             ticket_bits: bits,
             last_number: last_number(bits),
-            sessions: (geometry.segments as usize / 4).clamp(1, 128),
             counters: Mutex::default(),
             geometry,
             memory,

@@ -217,7 +217,7 @@ impl Groups for Windows {
         if now.saturating_sub(right.own.seen) < right.own.within_ns {
             return Ok(());
         }
-        let new = || Box::new(Writer::new(&*core.memory, core.geometry.segment_bytes));
+        let new = || Box::new(Writer::new_passing(&*core.memory, core.geometry.segment_bytes));
         let mut writer = right.own.flush_writer.take().unwrap_or_else(new);
         let ended = Self::close(core, right.again(), &mut writer, u64::MAX);
         *core.counters() += std::mem::take(&mut *writer.counters);

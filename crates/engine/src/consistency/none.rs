@@ -5,7 +5,7 @@
 
 use super::core::{Attempt, cut_short};
 use crate::access::put_bytes;
-use crate::engine::Named;
+use crate::engine::{Named, SESSIONS};
 use crate::sums::{self, Sums};
 use crate::sync::Synchronisation;
 use crate::{Access, Counters, Engine, Error, Mark, Mode, Recovery, Result, Session, Ticket};
@@ -65,8 +65,6 @@ pub struct UnloggedSession<M: Memory, C: Unlogging, S: Synchronisation> {
     /// Why the memory's hardware has refused to begin the transaction.
     refused: Option<HardwareAbort>,
 }
-
-const SESSIONS: usize = 128;
 
 /// Offsets of a session's counters and old words in its object, and how many of the latter have distinct addresses.
 const COUNTERS: u64 = LINE;

@@ -3,6 +3,7 @@
 use super::core::Core;
 use crate::log::area::Geometry;
 use crate::log::record;
+use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
 use crate::sync::in_place::InPlace;
 use crate::writes::{ALL, LineWrite, WriteSet};
@@ -42,12 +43,19 @@ pub struct Writer {
     /// The segment being filled, and the free part of it.
     pub(crate) segment: Option<u32>,
     pub(crate) tail: Range<u64>,
-    /// Highest ticket in the segment.
+    /// The ticket of its last record in the segment, and the highest one of the records that it found there.
     pub(crate) highest: u64,
+    pub(crate) found: u64,
+    /// Whether it keeps its segment between transactions; otherwise it hands the segment over.
+    pub(crate) keeps: bool,
+    /// Whether it asks for the right to.
+    may_keep: bool,
     /// Whether a segment was filled since this was last checked.
     pub(crate) filled: bool,
     /// Segments for a large transaction, taken before its record is written.
     pub(crate) reserved: Vec<u32>,
+    /// Whether [reserved](Self::reserve) room is to be given back after the transaction.
+    pub(crate) owes: bool,
     scratch: Vec<u64>,
     /// Parts of the transaction that are stored elsewhere than in the log, and come before the others.
     pub(crate) parts_before: u16,
@@ -66,12 +74,26 @@ impl Writer {
             segment: None,
             tail: 0..0,
             highest: 0,
+            found: 0,
+            keeps: false,
+            may_keep: true,
             filled: false,
             reserved: Vec::new(),
+            owes: false,
             scratch: Vec::new(),
             parts_before: 0,
             old: Box::new(WriteSet::new(memory)),
         }
+    }
+
+    /// The same, for the only one that writes to the log: it keeps its segment.
+    pub(crate) fn new_keeping<M: Memory>(memory: &M, segment_bytes: u64) -> Self {
+        Writer { keeps: true, ..Writer::new(memory, segment_bytes) }
+    }
+
+    /// The same, for one that writes now and then: it keeps no segment.
+    pub(crate) fn new_passing<M: Memory>(memory: &M, segment_bytes: u64) -> Self {
+        Writer { may_keep: false, ..Writer::new(memory, segment_bytes) }
     }
 
     #[inline(always)]
@@ -287,6 +309,13 @@ impl Writer {
         core.segments.take().ok_or_else(|| self.too_large(core, needed))
     }
 
+    /// Asks for the right to keep a segment, unless that is not wanted or was granted.
+    pub(crate) fn ask_to_keep<M: Memory>(&mut self, core: &Core<M>) {
+        if !self.keeps && self.may_keep {
+            self.keeps = core.segments.keep();
+        }
+    }
+
     /// Takes as many segments as asked for, or none.
     pub(crate) fn take_segments<M: Memory>(
         &mut self,
@@ -311,7 +340,7 @@ impl Writer {
     /// The error of a transaction that needs more log than there is.
     pub(crate) fn too_large<M: Memory>(&mut self, core: &Core<M>, needed: u64) -> Error {
         let Geometry { segments, segment_bytes, .. } = core.geometry;
-        let others = core.sessions as u64;
+        let others = Segments::most_kept(&core.geometry) as u64;
         self.counters.aborts_capacity += 1;
         Error::TooLarge {
             needed,

@@ -69,7 +69,7 @@ impl Group {
     ) -> Self {
         let len = memory.limit();
         Group {
-            writer: Writer::new(memory, segment_bytes),
+            writer: Writer::new_keeping(memory, segment_bytes),
             old_words_known: true,
             history: History::new(memory, len, queue_lines as usize, by_records),
             old_up_to: 0,

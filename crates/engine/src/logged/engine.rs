@@ -5,7 +5,7 @@ use super::state::Logged;
 use crate::consistency::core::{Core, last_number, ticket};
 use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::writer::Writer;
-use crate::engine::Named;
+use crate::engine::{Named, SESSIONS};
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
@@ -88,7 +88,7 @@ where
         let checkpoint = geometry.checkpoint(&*memory)?;
         let (open, own) = C::Groups::new(&*memory, &geometry, checkpoint.salt);
         let core = Core::new(memory, (geometry, checkpoint), C::Groups::TICKET_BITS, sums)?;
-        let lock = Arc::new(Lock::new(&*core.memory, core.sessions, open, own));
+        let lock = Arc::new(Lock::new(&*core.memory, SESSIONS, open, own));
         Ok(Arc::new(Logged { core, lock }))
     }
 
@@ -129,6 +129,7 @@ where
     fn tune(&self, tuning: &Tuning) {
         self.core.snapshots.tune(tuning);
         self.lock.tune_bias(tuning.bias_after);
+        self.core.segments.tune(tuning.kept_segments);
         if C::Groups::ANY {
             self.lock.writing(&*self.core.memory, |right| C::Groups::tune(right.own, tuning));
         }
@@ -142,10 +143,9 @@ where
         let (Logged { core, lock }, mut counters) = (self, Counters::default());
         core.check_usable()?;
         let mut result = self.write_down_joined(|right| {
-            let mut writer = Writer::new(&*core.memory, core.geometry.segment_bytes);
+            let mut writer = Writer::new_passing(&*core.memory, core.geometry.segment_bytes);
             let closed = C::Groups::close(core, right, &mut writer, u64::MAX);
             counters += std::mem::take(&mut *writer.counters);
-            writer.leave_segment(core);
             closed
         });
         if result.is_ok() {

@@ -515,6 +515,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Buffered<M, C, S> {
             return;
         }
         self.finish();
-        self.writer.leave_segment(&self.engine.core);
+        self.writer.end(&self.engine.core);
     }
 }

@@ -11,8 +11,8 @@ use perdura_memory::{Memory, WORD, line_of};
 /// The most bytes of log that a line's change of its page's sum takes.
 const SUM_BYTES: u64 = 2 * WORD;
 
-/// The most checkpoints for the room of one record.
-const MOST_TRIES: u32 = 1000;
+/// How often a transaction that needs several segments looks for them before it gives up.
+const MOST_TRIES: u32 = 100;
 
 /// Ends a commit in any case: others must not wait for it for ever, nor continue from where a panic left it.
 struct Committing<'a, M: Memory, C: Durability, S> {
@@ -108,23 +108,52 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Makes room in the log for the record.
     ///
     /// # Errors
-    /// `TooLarge`.
+    /// `TooLarge`; `Conflict` if others keep taking the room.
     #[inline]
     fn reserve(&mut self, changes_sums: bool) -> Result<()> {
+        let sums = if changes_sums { self.writer.writes.stored_lines() as u64 } else { 0 };
+        match self.try_to_reserve(sums) {
+            Err(Error::TooLarge { needed, available }) if needed <= available => {
+                self.wait_for_room(sums)
+            }
+            result => result,
+        }
+    }
+
+    /// The same, where there may be room later if `TooLarge` says that the record fits.
+    #[inline]
+    fn try_to_reserve(&mut self, sums: u64) -> Result<()> {
         let OptimisticSession { engine, writer, .. } = self;
         let core = &engine.core;
-        let sums = if changes_sums { writer.writes.stored_lines() as u64 } else { 0 };
-        let mut reserve =
-            || writer.reserve(core, sums * SUM_BYTES, |counters| engine.empty(counters).map(drop));
+        writer.reserve(core, sums * SUM_BYTES, |counters| match core.segments.may_release() {
+            true => engine.empty(counters).map(drop),
+            // Others hold what is not kept.
+            false => core.check_usable(),
+        })
+    }
+
+    /// Other sessions commit at the same time, and hold all segments that are not kept, or have taken what a checkpoint
+    /// has freed. They hold them only while they commit, and then wait for none. For one segment this waits as long as
+    /// it takes. Others may take single segments again and again, so that a large transaction never finds enough: it
+    /// gives up as if it had met a conflict, and finds them all once it runs alone.
+    #[cold]
+    fn wait_for_room(&mut self, sums: u64) -> Result<()> {
         let mut tries = 0;
         loop {
-            match reserve() {
-                // Other sessions commit at the same time, and may have taken what a checkpoint has freed.
-                Err(Error::TooLarge { needed, available })
-                    if needed <= available && tries < MOST_TRIES =>
-                {
-                    core.memory.pause(tries);
-                    tries += 1;
+            // That try was not the last one.
+            self.writer.counters.aborts_capacity -= 1;
+            let core = &self.engine.core;
+            core.memory.pause(tries);
+            tries = tries.saturating_add(1);
+            if core.is_broken() {
+                return Err(cut_short());
+            }
+            let segment_bytes = core.geometry.segment_bytes;
+            match self.try_to_reserve(sums) {
+                Err(Error::TooLarge { needed, available }) if needed <= available => {
+                    if needed > segment_bytes && tries > MOST_TRIES && self.way == Way::Concurrent {
+                        return Err(self.fail());
+                    }
                 }
                 result => return result,
             }
@@ -163,6 +192,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if C::LOGS {
             let OptimisticSession { engine, writer, .. } = &mut *self;
             writer.append(&engine.core, stamp.0, |entry, word| entry.words[word], |_| Ok(()))?;
+            if planted::has(Bug::HandedOverUnfenced) {
+                writer.give_back_room(&engine.core);
+            }
             writer.fence(&engine.core)?;
         }
         if !early {
@@ -299,15 +331,22 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Stores the transaction's words in place, and unlocks their lines.
     #[inline]
     fn store_in_place(&mut self, stamp: Stamp) {
-        let OptimisticSession { engine, lane, writer, locks, .. } = self;
+        let OptimisticSession { engine, dirty, writer, locks, .. } = self;
+        let memory = &*engine.core.memory;
+        if dirty.is_none() {
+            *dirty = engine.dirty.as_ref().map(|sets| sets.take(memory));
+        }
         engine.records.before_stores();
-        let dirty = engine.dirty_of(lane.number());
-        writer.apply(&engine.core, |entry, _| {
-            if let Some(dirty) = dirty {
-                engine.mark_dirty(dirty, entry.line);
+        match dirty {
+            Some(dirty) if dirty.is_shared() => {
+                writer.apply(&engine.core, |entry, _| dirty.mark(memory, entry.line));
             }
-        });
-        locks.unlock(&*engine.core.memory, &engine.records, stamp);
+            Some(dirty) => {
+                writer.apply(&engine.core, |entry, _| dirty.mark_alone(memory, entry.line));
+            }
+            None => writer.apply(&engine.core, |_, _| {}),
+        }
+        locks.unlock(memory, &engine.records, stamp);
     }
 
     /// Unlocks, with nothing stored in place.

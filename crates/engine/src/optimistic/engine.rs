@@ -1,12 +1,13 @@
 //! An engine on software transactional memory: opening, recovery, checkpoints, snapshots.
 
+use super::dirty::DirtySets;
 use super::group::{self, Group};
 use super::session::OptimisticSession;
-use super::state::{Dirty, Durability, Optimistic};
+use super::state::{Durability, Optimistic};
 use crate::consistency::core::Core;
 use crate::consistency::protocol::Consistency;
 use crate::consistency::redo::Redo;
-use crate::engine::Named;
+use crate::engine::{Named, SESSIONS};
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
@@ -15,10 +16,10 @@ use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp};
 use crate::tuning::Tuning;
 use crate::writes::Versions;
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
-use perdura_memory::{DirtyLines, Domain, Memory, Traced, WORD, lines_in};
+use perdura_memory::{Domain, Memory};
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 impl<M, C, S> Engine<M> for Optimistic<M, C, S>
 where
@@ -74,14 +75,16 @@ where
         let core = Core::new(memory, (geometry, checkpoint), 0, sums)?;
         let memory = &*core.memory;
         let group = numbers::<C>(memory.domain()).then(|| Group::new(memory));
+        let domain = memory.domain();
+        let tracks = if C::LOGS { domain.needs_write_back() } else { !domain.evicts() };
         let number = if group.is_some() { 0 } else { Stamp(checkpoint.ticket).number() };
-        let lanes = Arc::new(Lanes::new(memory, core.sessions, Ticket(checkpoint.ticket)));
+        let lanes = Arc::new(Lanes::new(memory, SESSIONS, Ticket(checkpoint.ticket)));
         Ok(Arc::new(Optimistic {
             group,
             clock: Clock::new(memory, number),
             records: Records::new(memory),
             versions: Versions::new(memory),
-            dirty: (0..lanes.limit()).map(|_| OnceLock::new()).collect(),
+            dirty: tracks.then(DirtySets::new),
             lanes,
             core,
             pair: PhantomData,
@@ -111,6 +114,7 @@ where
     fn tune(&self, tuning: &Tuning) {
         self.core.snapshots.tune(tuning);
         self.lanes.tune_bias(tuning.bias_after);
+        self.core.segments.tune(tuning.kept_segments);
     }
 
     fn checkpoint(&self) -> Result<()> {
@@ -204,52 +208,9 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
 
     /// Writes back the lines that sessions have stored to.
     fn write_back_dirty(&self, counters: &mut Counters) {
-        let memory = &*self.core.memory;
-        for dirty in self.dirty.iter().filter_map(OnceLock::get) {
-            let [bits, flags] = dirty.own.map(|own| Traced::new(memory, own));
-            flags.read(0, DirtyLines::places(memory.len()).1 + 1);
-            dirty.lines.drain(|run| {
-                let (first, last) =
-                    (DirtyLines::places(run.start).0, DirtyLines::places(run.end - 1).0);
-                bits.exchange(first, last + WORD - first);
-                let len = run.end - run.start;
-                memory.write_back(run.start, len);
-                counters.write_backs_data += lines_in(run.start, len);
-            });
+        if let Some(dirty) = &self.dirty {
+            counters.write_backs_data += dirty.write_back(&*self.core.memory);
         }
-    }
-
-    /// Records that a session has taken a lane.
-    pub(super) fn take_lane(&self, lane: usize) {
-        let memory = &*self.core.memory;
-        let domain = memory.domain();
-        let tracks = if C::LOGS { domain.needs_write_back() } else { !domain.evicts() };
-        if tracks {
-            self.dirty[lane].get_or_init(|| {
-                let (bits, flags) = DirtyLines::places(memory.limit());
-                Dirty {
-                    lines: DirtyLines::new(memory.limit()),
-                    own: [bits, flags].map(|end| memory.object(end + WORD)),
-                }
-            });
-        }
-    }
-
-    /// The lines that the session in this lane has stored to; `None` if stored lines need no write-back.
-    #[inline(always)]
-    pub(super) fn dirty_of(&self, lane: usize) -> Option<&Dirty> {
-        self.dirty[lane].get()
-    }
-
-    /// Records that a session has stored to a line.
-    #[inline(always)]
-    pub(super) fn mark_dirty(&self, dirty: &Dirty, line: u64) {
-        let (bit, flag) = DirtyLines::places(line);
-        let [bits, flags] = dirty.own.map(|own| Traced::new(&*self.core.memory, own));
-        bits.read(bit, WORD);
-        dirty.lines.mark_alone(line);
-        bits.wrote(bit, WORD);
-        flags.wrote(flag, 1);
     }
 
     /// Whether fresh memory of this many bytes goes through the log.

@@ -18,11 +18,12 @@
 //! checks its reads in the same way, and records them as long as they are few; from then on, or when it has met a
 //! conflict, it reads a [snapshot](crate::sync::stm), and waits for nothing.
 //!
-//! Reading order: `reads`, `locks`, `state` (what sessions share), `session` (what a body may do), `load` (a word that
+//! Reading order: `reads`, `locks`, `dirty`, `state` (what sessions share), `session` (what a body may do), `load` (a word that
 //! is consistent with all earlier reads), `commit`, `group` (commits on a block device), `engine` (opening, recovery,
 //! checkpoints).
 
 mod commit;
+mod dirty;
 mod engine;
 mod group;
 mod load;

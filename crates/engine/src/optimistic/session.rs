@@ -1,5 +1,6 @@
 //! A session: a transaction from its begin to its end, and what its body may do.
 
+use super::dirty::DirtySet;
 use super::locks::Locks;
 use super::reads::ReadSet;
 use super::state::{Durability, Optimistic};
@@ -46,6 +47,8 @@ pub struct OptimisticSession<M: Memory, C: Durability, S> {
     pub(super) writer: Writer,
     pub(super) reads: ReadSet,
     pub(super) locks: Locks,
+    /// The lines that it has stored to and that are not written back yet, once there are any.
+    pub(super) dirty: Option<DirtySet>,
     mode: Option<Mode>,
     pub(super) way: Way,
     /// A moment at which everything it has read holds.
@@ -64,11 +67,11 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     pub(super) fn new(engine: Arc<Optimistic<M, C, S>>) -> Option<Self> {
         let memory = &*engine.core.memory;
         let lane = Lane::new(&engine.lanes)?;
-        engine.take_lane(lane.number());
         Some(OptimisticSession {
             writer: Writer::new(memory, engine.core.geometry.segment_bytes),
             reads: ReadSet::new(memory),
             locks: Locks::new(memory, lane.number()),
+            dirty: None,
             mode: None,
             way: Way::Outside,
             moment: Moment::default(),
@@ -381,6 +384,9 @@ impl<M: Memory, C: Durability, S> Drop for OptimisticSession<M, C, S> {
             return;
         }
         self.finish();
-        self.writer.leave_segment(&self.engine.core);
+        self.writer.end(&self.engine.core);
+        if let (Some(sets), Some(set)) = (&self.engine.dirty, self.dirty.take()) {
+            sets.give_back(set);
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! The shared state of the sessions of an engine on software transactional memory.
 
+use super::dirty::DirtySets;
 use super::group::Group;
 use crate::consistency::core::Core;
 use crate::consistency::none::Nothing;
 use crate::consistency::redo::Redo;
 use crate::sync::stm::{Clock, Lanes, Records};
 use crate::writes::Versions;
-use perdura_memory::{DirtyLines, Memory, Object};
+use perdura_memory::Memory;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// How commits become durable.
 pub trait Durability: Send + Sync + 'static {
@@ -24,13 +25,6 @@ impl Durability for Redo {
     const LOGS: bool = true;
 }
 
-/// Lines that a session has stored to in place and not written back yet.
-pub(super) struct Dirty {
-    pub(super) lines: DirtyLines,
-    /// Handles for their bits and their flags.
-    pub(super) own: [Object; 2],
-}
-
 /// An engine of consistency `C` on software transactional memory.
 pub struct Optimistic<M: Memory, C, S> {
     pub(super) core: Core<M>,
@@ -40,7 +34,7 @@ pub struct Optimistic<M: Memory, C, S> {
     pub(super) versions: Versions,
     /// For commits that are not durable when they return: on a block device.
     pub(super) group: Option<Group>,
-    /// By lane. One set for each session, so that none waits for another's locked instruction.
-    pub(super) dirty: Box<[OnceLock<Dirty>]>,
+    /// Lines stored to, if they need a write-back that nothing else asks for.
+    pub(super) dirty: Option<DirtySets>,
     pub(super) pair: PhantomData<fn() -> (C, S)>,
 }

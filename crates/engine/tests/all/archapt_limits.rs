@@ -46,6 +46,7 @@ const NEVER: Tuning = Tuning {
     window: None,
     snapshot_after: None,
     bias_after: None,
+    kept_segments: None,
     batches: None,
     wait_for_readers_ns: None,
 };
@@ -66,6 +67,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 window: None,
                 snapshot_after: Some(1),
                 bias_after: None,
+                kept_segments: None,
                 batches: None,
                 wait_for_readers_ns: Some(0),
             })

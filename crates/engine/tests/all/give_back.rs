@@ -49,41 +49,54 @@ fn differing(session: &mut impl Session, byte: u8) -> Option<usize> {
     }
 }
 
-/// A transaction's body stores between the comparison of a page with the file and the drop of its copy, if the engine
-/// lets it.
+/// Stores a block of fresh memory in a transaction's body between the comparison of its pages with the file and the
+/// drop of their copies, if the engine lets it. The first byte that is lost.
+fn lost_byte<E: Engine<AnyMemory>>() -> Option<usize> {
+    let (file, step) =
+        (Arc::new(Reference::new(BYTES, Domain::Media)), Arc::new(AtomicU32::new(0)));
+    let its_step = step.clone();
+    file.while_giving_back(move |pages| {
+        if pages.contains(&(BLOCK / PAGE)) && its_step.load(Ordering::SeqCst) == 0 {
+            its_step.store(COMPARED, Ordering::SeqCst);
+            wait_for(&its_step, STORED);
+        }
+    });
+    let memory = Arc::new(AnyMemory::new(file));
+    let log = SMALLEST + E::beside_log(BYTES);
+    E::format(&memory, 0..log);
+    let engine = E::start(memory, 0..log).expect("an empty log");
+    let mut session = engine.session().expect("a session");
+    store_block(&mut session, 1, || {});
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            engine.give_back().expect("no failure");
+            step.fetch_max(DROPPED, Ordering::SeqCst);
+        });
+        while step.load(Ordering::SeqCst) < COMPARED {
+            std::thread::yield_now();
+        }
+        store_block(&mut session, 2, || {
+            step.fetch_max(STORED, Ordering::SeqCst);
+            wait_for(&step, DROPPED);
+        });
+    });
+    differing(&mut session, 2)
+}
+
 #[test]
 fn no_store_of_fresh_memory_is_lost() {
     fn run<E: Engine<AnyMemory>>() {
-        let (file, step) =
-            (Arc::new(Reference::new(BYTES, Domain::Media)), Arc::new(AtomicU32::new(0)));
-        let its_step = step.clone();
-        file.while_giving_back(move |pages| {
-            if pages.contains(&(BLOCK / PAGE)) && its_step.load(Ordering::SeqCst) == 0 {
-                its_step.store(COMPARED, Ordering::SeqCst);
-                wait_for(&its_step, STORED);
-            }
-        });
-        let memory = Arc::new(AnyMemory::new(file));
-        let log = SMALLEST + E::beside_log(BYTES);
-        E::format(&memory, 0..log);
-        let engine = E::start(memory, 0..log).expect("an empty log");
-        let mut session = engine.session().expect("a session");
-        store_block(&mut session, 1, || {});
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                engine.give_back().expect("no failure");
-                step.fetch_max(DROPPED, Ordering::SeqCst);
-            });
-            while step.load(Ordering::SeqCst) < COMPARED {
-                std::thread::yield_now();
-            }
-            store_block(&mut session, 2, || {
-                step.fetch_max(STORED, Ordering::SeqCst);
-                wait_for(&step, DROPPED);
-            });
-        });
-        let lost = differing(&mut session, 2);
+        let lost = lost_byte::<E>();
         assert!(lost.is_none(), "{} has lost the store of byte {lost:?}", E::NAME);
     }
     on_each_engine!(crash_consistent run::<AnyMemory>());
+}
+
+/// A body that stores in place without a word loses its store.
+#[cfg(feature = "planted")]
+#[test]
+fn unannounced_stores_are_lost() {
+    use perdura_engine::CcStmEngine;
+    use perdura_engine::planted::{Bug, with};
+    assert!(with(Bug::FreshUnannounced, lost_byte::<CcStmEngine<AnyMemory>>).is_some());
 }

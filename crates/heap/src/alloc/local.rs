@@ -47,6 +47,8 @@ pub struct Local {
     pub(crate) savepoints: Savepoints,
     /// Whether the session owns a page for logs.
     has_log_page: bool,
+    /// Bytes of the last allocation for which there was no room; 0 if there was none since the last commit.
+    lacking: u64,
 }
 
 impl Local {
@@ -61,7 +63,30 @@ impl Local {
             exhausted: Vec::new(),
             savepoints: Savepoints::new(),
             has_log_page: false,
+            lacking: 0,
         }
+    }
+
+    /// Takes note that there was no room for `len` bytes.
+    #[cold]
+    pub fn lacks(&mut self, len: u64) {
+        self.lacking = len;
+    }
+
+    /// Whether the last transaction has failed and lacked room.
+    #[inline]
+    pub fn is_lacking(&self) -> bool {
+        self.lacking > 0
+    }
+
+    /// The bytes for which there was no room in the last transaction, which has failed; 0 if it did not lack any.
+    pub fn take_lacking(&mut self) -> u64 {
+        std::mem::take(&mut self.lacking)
+    }
+
+    /// Gives back every owned page, between transactions, so that other sessions can use or empty them.
+    pub fn give_up_pages(&mut self, space: &Space) {
+        self.caches.iter_mut().for_each(|caches| disown(space, caches));
     }
 
     /// A new savepoint; the caller has made that of the accesses.
@@ -273,6 +298,7 @@ impl Local {
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
         self.savepoints.end();
+        self.lacking = 0;
         let nothing = self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty();
         if nothing && !self.has_log_page {
             return 0;

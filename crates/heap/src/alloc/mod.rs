@@ -5,7 +5,7 @@
 //! is derived from it when the pool is opened, and kept in ordinary memory.
 //!
 //! Reading order: [`layout`], [`space`] (what is free, shared), `release` (free pages without space in the file),
-//! `sparse` (pages to be emptied), [`stock`] and [`local`] (one session's part), [`walk`] and [`extent`] (checking).
+//! `sparse` and `window` (pages to be emptied), [`stock`] and [`local`] (one session's part), [`walk`] and [`extent`] (checking).
 
 pub mod extent;
 pub mod layout;
@@ -16,6 +16,7 @@ pub mod space;
 mod sparse;
 pub mod stock;
 pub mod walk;
+mod window;
 
 pub use layout::{Class, Layout};
 pub use local::Local;

@@ -147,7 +147,7 @@ impl Space {
         state.releasing -= count;
         match released {
             Ok(false) => {
-                state.runs.add(first, count);
+                state.add_run(first, count);
                 Ok(0)
             }
             Ok(true) => {

@@ -12,6 +12,7 @@
 
 use super::layout::{Class, ENTRY, Layout, Use, taken};
 use super::runs::Runs;
+use super::sparse::Emptying;
 use super::stock::{Freed, Retired, Stock, StockContents, Stocks};
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result, Ticket};
@@ -46,6 +47,8 @@ pub(super) struct PageState {
     listed: bool,
     /// Whether the page is being emptied, so that no slot is taken from it.
     pub(super) sparse: bool,
+    /// If an emptying has left objects here, the number of slots that were free then, and one; else 0.
+    pub(super) left: u8,
 }
 
 impl PageState {
@@ -74,10 +77,7 @@ pub(super) struct FreeSpace {
     /// Bytes of all free slots in `states`.
     pub(super) free_slots: u64,
     /// Pages that are being emptied.
-    pub(super) sparse: Vec<u64>,
-    /// Bytes of free slots at the last attempt to find pages worth emptying that failed, or at the end of the last
-    /// emptying.
-    pub(super) scattered: u64,
+    pub(super) emptying: Emptying,
     /// Why the memory could not grow at the last attempt, though its limit was not reached.
     pub(super) refusal: Option<(io::ErrorKind, String)>,
 }
@@ -92,6 +92,8 @@ pub struct Space {
     large: AtomicBool,
     /// Pages from which on it is large.
     large_from: AtomicU64,
+    /// See [`moves`](Space::moves).
+    pub(super) moves: AtomicU64,
 }
 
 /// How full a pool is.
@@ -142,7 +144,8 @@ impl Space {
         }
         let (stocks, large) = (Stocks::default(), AtomicBool::new(pages >= LARGE));
         let large_from = AtomicU64::new(LARGE);
-        Ok(Space { layout, stocks, state: Apart(Mutex::new(state)), large, large_from })
+        let (state, moves) = (Apart(Mutex::new(state)), AtomicU64::new(0));
+        Ok(Space { layout, stocks, state, large, large_from, moves })
     }
 
     /// Where pages are.
@@ -273,7 +276,7 @@ impl Space {
                 .and_then(|()| memory.grow(self.layout.page(pages)));
             match grown {
                 Ok(()) => {
-                    state.runs.add(state.pages, wanted);
+                    state.add_run(state.pages, wanted);
                     state.pages += wanted;
                     let from = self.large_from.load(Ordering::Relaxed);
                     self.large.store(state.pages >= from, Ordering::Relaxed);
@@ -348,7 +351,7 @@ impl Space {
         state.take_slots(page);
         if let Some(found @ Some(_)) = state.states.get_mut(page as usize) {
             *found = None;
-            state.runs.add(page, 1);
+            state.add_run(page, 1);
         }
     }
 
@@ -388,7 +391,10 @@ impl Space {
             state.free_slots,
             state.states.iter().flatten().map(PageState::free_bytes).sum::<u64>()
         );
-        let free = state.runs.pages() + state.released.pages() + state.releasing;
+        let free = state.runs.pages()
+            + state.released.pages()
+            + state.releasing
+            + state.emptying.kept_pages();
         Usage {
             free_page_bytes: free * PAGE + stocked_pages,
             free_slot_bytes: state.free_slots,
@@ -448,7 +454,7 @@ impl FreeSpace {
     /// Adds pages to the free ones.
     pub(super) fn add_pages(&mut self, pages: Range<u64>) {
         if !pages.is_empty() {
-            self.runs.add(pages.start, pages.end - pages.start);
+            self.add_run(pages.start, pages.end - pages.start);
         }
     }
 
@@ -463,8 +469,15 @@ impl FreeSpace {
         if self.states.len() <= index {
             self.states.resize(index + 1, None);
         }
-        self.states[index] =
-            Some(PageState { free: 0, class, purpose, owned, listed: false, sparse: false });
+        self.states[index] = Some(PageState {
+            free: 0,
+            class,
+            purpose,
+            owned,
+            listed: false,
+            sparse: false,
+            left: 0,
+        });
         self.free_slots(page, free);
         self.settle(page);
     }
@@ -494,7 +507,7 @@ impl FreeSpace {
         if found.free == found.class.all_slots() {
             self.take_slots(page);
             self.states[page as usize] = None;
-            self.runs.add(page, 1);
+            self.add_run(page, 1);
         } else if !found.listed && !found.sparse {
             found.listed = true;
             let key = (found.purpose as u8, found.class.number());
@@ -508,7 +521,7 @@ impl FreeSpace {
                 self.free_slots(page, 1 << slot);
                 self.settle(page);
             }
-            Freed::Run { page, pages } => self.runs.add(page, pages),
+            Freed::Run { page, pages } => self.add_run(page, pages),
         }
     }
 

@@ -8,6 +8,7 @@
 //! pieces before any one.
 
 use super::compact;
+use super::tag::BlobHead;
 use crate::{Error, Fresh, Purpose, Result, Tx};
 use std::ops::Range;
 
@@ -222,6 +223,22 @@ pub(super) fn free<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
 /// Moves the pieces that lie in pages that are to be emptied. Returns where the string is now.
 pub(super) fn compact<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<u64> {
     let at = compact::move_block(tx, at)?;
+    compact_rest(tx, at)?;
+    Ok(at)
+}
+
+/// As [`compact`], but the first block stays; the string may have no others.
+pub(super) fn compact_string<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
+    let word = tx.read_word(at).map_err(Error::in_pool)?;
+    match BlobHead::from_word(word) {
+        Some(head) if head.in_pieces => compact_rest(tx, at).map_err(Error::in_pool),
+        Some(_) => Ok(()),
+        None => Err(Error::corrupt("a byte string's head", at)),
+    }
+}
+
+/// Moves all pieces but the first.
+fn compact_rest<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
     let (mut piece, mut seen) = (Piece::first(tx, at)?, at);
     let (mut steps, mut most) = (0u64, 1u64);
     while let Some(next) = piece.next(tx)? {
@@ -238,5 +255,5 @@ pub(super) fn compact<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<u64> {
         }
         piece = Piece::open(tx, moved, moved)?;
     }
-    Ok(at)
+    Ok(())
 }

@@ -62,7 +62,7 @@ pub(crate) fn tagged_kind<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Option<
     Ok(tag.map(|tag| tag.kind).or(BlobHead::from_word(word).map(|_| kind::BLOB)))
 }
 
-fn tagged<T: Tx + ?Sized>(tx: &mut T, root: Root) -> Result<Tag> {
+pub(super) fn tagged<T: Tx + ?Sized>(tx: &mut T, root: Root) -> Result<Tag> {
     let tag = Tag::read(tx, root.at)?;
     if tag.kind == root.kind {
         Ok(tag)

@@ -11,6 +11,10 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         if self.memory.is_forked() {
             return Err(Error::Forked);
         }
+        if self.local.is_lacking() {
+            // For the one before, which could not be run again.
+            self.make_room(0);
+        }
         self.place.begin(self.watched)?;
         // The caller cannot be re-run.
         self.session.begin_unfailing(mode);

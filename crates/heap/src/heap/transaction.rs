@@ -176,6 +176,8 @@ impl<S: Session> HeapTx<'_, S> {
                 space.reclaim((self.reclaimable)());
             }
         }
+        // A part of the object does as well.
+        self.local.lacks(if whole { len } else { 1 });
         let Some(source) = self.shared.space.refusal() else {
             return Err(Error::Full { requested: len });
         };
@@ -253,7 +255,8 @@ impl<S: Session> Tx for HeapTx<'_, S> {
     }
 
     fn moment(&self) -> Moment {
-        self.local.savepoints.moment(self.shared.id)
+        let moment = self.local.savepoints.moment(self.shared.id);
+        Moment { moves: self.shared.space.moves(), ..moment }
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {

@@ -1,7 +1,7 @@
 //! Byte strings in pieces, and blocks moved out of pages.
 
 use perdura::collections::model::{self, Rng, Run};
-use perdura::collections::{Blob, Bytes, HashMap};
+use perdura::collections::{Blob, Bytes, HashMap, OrderedMap};
 use perdura::testing::TestHeap;
 use perdura::{
     Access, Domain, EngineKind, Error, Format, Heap, Options, Purpose, RedoEngine, Root, Tx, TxExt,
@@ -133,6 +133,52 @@ fn a_map_stays_the_same_while_its_blocks_move() {
     map.destroy(&mut heap).unwrap();
     heap.commit();
     assert_eq!(heap.live(), 0);
+}
+
+/// The same of an ordered map, at every height.
+#[test]
+fn an_ordered_map_stays_the_same_while_its_nodes_move() {
+    for entries in [0, 1, 7, 300, 3_000] {
+        let mut heap = TestHeap::new();
+        heap.largest = PAGE;
+        let map = OrderedMap::<Bytes, Bytes, true>::create(&mut heap).unwrap();
+        let key = |index: u64| format!("{:05}{}", index, " more".repeat(index as usize % 5));
+        let value = |index: u64| vec![index as u8; [3, 100, 700, 3_000, 9_000][index as usize % 5]];
+        for index in 0..entries {
+            map.insert(&mut heap, key(index).as_bytes(), &value(index)).unwrap();
+        }
+        heap.commit();
+        let blocks = |heap: &mut TestHeap| {
+            let mut blocks = BTreeSet::new();
+            map.check(heap, &mut |at| {
+                assert!(blocks.insert(at));
+                Ok(())
+            })
+            .unwrap();
+            blocks
+        };
+        let (before, pages) = (blocks(&mut heap), heap.end() / PAGE);
+        heap.sparse = (0..=pages).collect();
+        let mut cursor = 0;
+        loop {
+            cursor = map.compact_some(&mut heap, cursor, 7).unwrap();
+            if cursor == 0 {
+                break;
+            }
+        }
+        // Only now, so that freed blocks are not reused before.
+        heap.commit();
+        let after = blocks(&mut heap);
+        assert_eq!(after.len(), before.len());
+        assert_eq!(before.intersection(&after).count(), 1, "only the header stays");
+        assert_eq!(map.len(&mut heap).unwrap(), entries);
+        for index in 0..entries {
+            assert_eq!(map.get(&mut heap, key(index).as_bytes()).unwrap(), Some(value(index)));
+        }
+        map.destroy(&mut heap).unwrap();
+        heap.commit();
+        assert_eq!(heap.live(), 0);
+    }
 }
 
 /// Pages with every second slot free become free pages.

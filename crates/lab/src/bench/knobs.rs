@@ -106,6 +106,7 @@ impl Knobs {
             window: self.together,
             snapshot_after: None,
             bias_after: None,
+            kept_segments: None,
             batches: None,
             wait_for_readers_ns: None,
             skip: self.skip,

@@ -4,7 +4,8 @@
 //! Engines are interleaved: each repetition measures the baseline first, then runs all engines one after the other,
 //! each on a pool of its own. Figures are medians over repetitions.
 //!
-//! Reading order: [`options`], [`window`], [`knobs`], [`stage`], [`site`], [`engine`], [`series`], [`report`].
+//! Reading order: [`options`], [`window`], [`knobs`], [`stage`], [`site`], [`engine`], [`series`], [`report`]; [`readme`],
+//! which runs the commands made of these.
 
 pub(crate) mod clients;
 pub(crate) mod embedded;
@@ -12,6 +13,7 @@ pub(crate) mod engine;
 pub(crate) mod keyspace;
 pub(crate) mod knobs;
 pub(crate) mod options;
+pub(crate) mod readme;
 pub(crate) mod report;
 pub(crate) mod series;
 pub(crate) mod servers;

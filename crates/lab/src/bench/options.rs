@@ -214,6 +214,12 @@ pub(crate) fn plenty(data: u64, knobs: &Knobs) -> u64 {
     bytes.checked_next_multiple_of(1 << 20).unwrap_or(bytes)
 }
 
+/// Operations before the measured ones, unless the user says how many: the same share in every benchmark, so that their
+/// figures can be compared.
+pub(crate) fn usual_warm_up(operations: u64) -> u64 {
+    operations / 10
+}
+
 /// Fails with `what` unless `holds`.
 pub(crate) fn require(holds: bool, what: &str) -> Outcome {
     if holds { Ok(()) } else { Err(Failure::new(what)) }

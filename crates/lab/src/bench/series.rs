@@ -2,7 +2,7 @@
 
 use super::engine::{self, PoolPlan, Run};
 use super::knobs::Knobs;
-use super::options::{Common, Setting, Threads, require};
+use super::options::{Common, Setting, Threads, require, usual_warm_up};
 use super::report::{Count, EngineReport, Report, RunRecord};
 use super::site::Site;
 use super::spread::Spread;
@@ -80,7 +80,8 @@ fn run_some<W: Workload>(
     let (domain, knobs) = (common.domain.0, *knobs);
     let pool = PoolPlan { limit, domain, knobs, emptied: false, unflushed: false };
     let seed = common.seed();
-    let warm_up = if W::ENDS { 0 } else { threads.warm_up.unwrap_or(case.operations / 10) };
+    let warm_up =
+        if W::ENDS { 0 } else { threads.warm_up.unwrap_or(usual_warm_up(case.operations)) };
     let mut baseline = Vec::new();
     let mut runs: Vec<(EngineKind, Vec<RunRecord>)> =
         common.engines_for::<W>()?.into_iter().map(|engine| (engine, Vec::new())).collect();

@@ -1,9 +1,9 @@
 //! The median of several runs, and their range.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Of one figure, over all repetitions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) least: f64,

@@ -87,7 +87,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn shells_and_man_are_told_of_every_command() {
     let bash = succeed(&["completions", "bash"]);
-    assert!(bash.contains("crash-disk") && bash.contains("_perdura-lab"), "{bash}");
+    assert!(bash.contains("crash-disk") && bash.contains("_perdura__lab"), "{bash}");
     let folder = tempdir().expect("a folder");
     succeed(&["man", arg(folder.path())]);
     for page in ["perdura-lab.1", "perdura-lab-bench-sps.1"] {

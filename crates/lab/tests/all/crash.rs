@@ -122,7 +122,7 @@ fn a_failure_is_replayed_by_its_command() {
     let found: Value = serde_json::from_slice(&found.stdout).expect("JSON");
     let again = found["again"].as_str().expect("a command");
     let shown = Command::new("sh")
-        .args(["-c", &again.replacen("perdura", "exec \"$PERDURA\"", 1)])
+        .args(["-c", &again.replacen("perdura-lab", "exec \"$PERDURA\"", 1)])
         .env("PERDURA", env!("CARGO_BIN_EXE_perdura-lab"))
         .output()
         .expect("a shell");

@@ -54,7 +54,7 @@ fn mutants_are_found_and_replayed() {
         let (again, found) = (row["again"].as_str().expect("a command"), row["found"].as_str());
         let shown = |command: &str| {
             Command::new("sh")
-                .args(["-c", &command.replacen("perdura", "exec \"$PERDURA\"", 1)])
+                .args(["-c", &command.replacen("perdura-lab", "exec \"$PERDURA\"", 1)])
                 .env("PERDURA", env!("CARGO_BIN_EXE_perdura-lab"))
                 .output()
                 .expect("a shell")

@@ -8,6 +8,7 @@ mod common;
 mod crash;
 mod crash_disk;
 mod crash_mechanisms;
+mod figures;
 mod over_store;
 mod plain;
 mod planted;

@@ -4,7 +4,7 @@
 //! nothing on a hit. As long as there is no version and no rule, the caches hold the same lines as without it.
 
 use super::set_cache::Line;
-use crate::controller::ByNumber;
+use crate::by_number::ByNumber;
 use std::collections::BTreeMap;
 
 #[derive(Default)]

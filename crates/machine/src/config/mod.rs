@@ -3,7 +3,6 @@
 //! Every table of a file names the source of its figures (`source`); unknown keys are
 //! refused, and so is a machine that cannot be built.
 
-mod change;
 mod memory;
 
 pub use memory::{
@@ -167,22 +166,8 @@ pub enum Holds {
 }
 
 impl MachineConfig {
-    /// Reads a machine; `name` is for messages.
-    ///
-    /// # Errors
-    /// `Parse`, `Invalid`.
-    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text)
-            .map_err(|error| ConfigError::Parse { name: name.to_owned(), error: error.into() })?;
-        config.validate()?;
-        Ok(config)
-    }
-
-    /// Fails if it cannot be built.
-    ///
-    /// # Errors
-    /// `Invalid`.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    /// Fails if its cores, caches or memory cannot be built.
+    pub(crate) fn validate_parts(&self) -> Result<(), ConfigError> {
         let invalid = |what: String| ConfigError::Invalid { name: self.name.clone(), what };
         let Cores { count, ghz, .. } = self.cores;
         if !(1..=MOST_CORES).contains(&count) || !(0.01..=100.0).contains(&ghz) {
@@ -220,8 +205,7 @@ impl MachineConfig {
         if self.caches.is_empty() || self.caches[0].holds == Holds::Victims {
             return Err(invalid("it needs a first cache, which does not hold victims".to_owned()));
         }
-        self.memory.validate().map_err(invalid)?;
-        crate::mechanism::list::validate(self).map_err(invalid)
+        self.memory.validate().map_err(invalid)
     }
 
     /// A hash of all figures.

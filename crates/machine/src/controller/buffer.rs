@@ -4,8 +4,8 @@
 //! The block to leave is the longest unused of a few drawn at random. Measured write amplification
 //! rises gradually with the region that is written, which neither LRU nor random replacement gives.
 
-use super::wear::ByNumber;
 use crate::Ps;
+use crate::by_number::ByNumber;
 
 /// A block in the buffer.
 #[derive(Clone, Copy)]

@@ -6,10 +6,11 @@
 
 use super::bank::{Activates, Bank, DeviceTiming, RowState};
 use super::bus::{Bus, Direction};
-use super::queue::{Finishes, WriteQueue};
+use super::queue::WriteQueue;
 use super::stats::DeviceCounts;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device, DurableAt};
+use crate::finishes::Finishes;
 
 /// Where in a channel a line is.
 #[derive(Clone, Copy, Debug)]

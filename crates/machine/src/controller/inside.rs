@@ -8,11 +8,11 @@
 use super::buffer::{Block, Buffer};
 use super::bus::{Bus, Direction};
 use super::lru::Lru;
-use super::queue::Finishes;
 use super::stats::DeviceCounts;
 use super::wear::Wear;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device, InsideConfig};
+use crate::finishes::Finishes;
 use std::collections::VecDeque;
 
 /// Times of an [`InsideConfig`].

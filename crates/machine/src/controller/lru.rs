@@ -1,6 +1,6 @@
 //! Keys in sets, the least recently used of a full set replaced. Any size, constant time.
 
-use super::wear::ByNumber;
+use crate::by_number::ByNumber;
 
 const NONE: u32 = u32::MAX;
 

@@ -20,9 +20,7 @@ mod wear;
 
 pub use dram_cache::Fetch;
 pub(crate) use dram_cache::{DramRoom, Replaced};
-pub(crate) use queue::Finishes;
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
-pub(crate) use wear::ByNumber;
 
 use crate::Ps;
 use crate::config::{DurableAt, MemoryConfig};

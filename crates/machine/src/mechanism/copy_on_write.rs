@@ -11,7 +11,7 @@
 //! the entries that say where that is. A page's place is its own home or a page of the pool, so that recovery copies
 //! from the pool to homes, and reads nothing that it has written.
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use super::{Design, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
 use crate::Ps;
 use crate::hardware::Hardware;

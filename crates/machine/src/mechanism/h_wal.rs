@@ -5,7 +5,7 @@
 //! durable, the lines are written in place; when these are home, the log is dead. The core waits for each step, as
 //! software does.
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use super::transactions::{
     APPLY, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, PersistOrder, RECORD, Tracked,
     Tracking, recover,

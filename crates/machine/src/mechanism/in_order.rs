@@ -4,7 +4,7 @@
 //! "Memory Persistency", ISCA 2014, 4.1). So programs need no write-backs and no fences for the order of what they
 //! store, only to know when it is durable. Lines that leave the caches are home already.
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use super::{Accessed, Design, Effect, Leaving, Mechanism, Moments, Promise, Verdict};
 use crate::Ps;
 use crate::hardware::Hardware;

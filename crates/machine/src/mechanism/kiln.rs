@@ -10,7 +10,7 @@
 //! windows: the newest contents of several transactions' lines are written together, and the first transaction of the
 //! next window waits.
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use super::transactions::{
     APPLY, Caching, CachingSettings, EVICTED, HEAD, HOME, LogConfig, OLDER, RECORD,
     TX_STATE_ENTRIES, UNDONE, VERSION, recover_cache,

@@ -7,7 +7,7 @@ use super::kiln::{self, Kiln, KilnConfig, LocKilnConfig};
 use super::loc_wal::{self, LocConfig, LooseOrdering};
 use super::transactions::LogConfig;
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
-use super::{Design, Plain, Promise};
+use super::{Design, Mutant, Plain, Promise};
 use crate::MachineConfig;
 use serde::de::DeserializeOwned;
 use toml::Table;
@@ -26,15 +26,6 @@ pub struct Kind {
 
 /// Makes a mechanism with a machine's figures for it, or else its own, and perhaps as a mutant.
 type Make = fn(Option<&Table>, Option<&Mutant>) -> Result<Box<dyn Design>, String>;
-
-/// A step of a mechanism left out on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mutant {
-    /// Its name.
-    pub name: &'static str,
-    /// What is left out.
-    pub what: &'static str,
-}
 
 /// There is no such mechanism, or it cannot be built as the machine's file has it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@
 //! only the first transaction of the next window waits for the end of the window before. A window of one transaction
 //! is eager commit alone.
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use super::transactions::{
     APPLY, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, METADATA,
     ONE_LESS, PAIR, PersistOrder, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,

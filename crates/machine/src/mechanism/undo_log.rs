@@ -7,7 +7,7 @@
 //! every dirty line is home: then the epoch's number is stored, which makes all its records dead. Recovery puts the old
 //! lines of the unfinished epoch back.
 
-use super::list::Mutant;
+use super::mutant::Mutant;
 use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
 use crate::Ps;
 use crate::hardware::Hardware;

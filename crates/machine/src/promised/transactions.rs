@@ -1,6 +1,6 @@
 //! All transactions in the order of their commits, to check a mechanism that makes them atomic and durable.
 
-use super::difference;
+use super::difference::difference;
 use crate::Ps;
 use perdura_memory::HardwareTicket;
 use perdura_memory::image::{Piece, patch};

@@ -8,11 +8,12 @@
 //!
 //! What always holds: `owner` changes only while the changing thread holds the lock's flag; a session is the writer
 //! either by the flag or by the bias; while one is the writer by the bias, `owner` names it, or the holder of the flag
-//! waits for it. Each session has its own `inside` flag: a session that was too late, and takes its announcement back,
-//! must not take back that of the session that owns the bias by now.
+//! waits for it. Each session has its own `inside` flag, in its slot: a session that was too late, and takes its
+//! announcement back, must not take back that of the session that owns the bias by now.
 
-use super::{Apart, BIAS, barrier, inside_of};
-use crate::atomics::{AtomicBool, AtomicUsize, Ordering, pause};
+use super::readers::Slot;
+use super::{Apart, BIAS, Slots, barrier, inside_of};
+use crate::atomics::{AtomicUsize, Ordering, pause};
 use crate::planted::{self, Bug};
 use crate::{Memory, Object, Touch};
 
@@ -26,8 +27,6 @@ const NONE: usize = usize::MAX;
 /// Which session the lock is biased to.
 pub(super) struct Bias {
     words: Apart<Words>,
-    /// For each slot, whether its session is in by the bias, or is checking whether it may be.
-    inside: Box<[Apart<AtomicBool>]>,
 }
 
 /// While the lock is biased, only one session uses these.
@@ -43,15 +42,15 @@ struct Words {
 }
 
 impl Bias {
-    /// Biased to no session, of which there are at most `slots`.
-    pub(super) fn new(slots: usize) -> Self {
+    /// Biased to no session.
+    pub(super) fn new() -> Self {
         let words = Apart(Words {
             owner: AtomicUsize::new(NONE),
             last: AtomicUsize::new(NONE),
             streak: AtomicUsize::new(0),
             after: AtomicUsize::new(STREAK),
         });
-        Bias { words, inside: (0..slots).map(|_| Apart::default()).collect() }
+        Bias { words }
     }
 
     /// Sets after how many transactions in a row a session gets the bias; `None` for the default.
@@ -60,10 +59,10 @@ impl Bias {
         self.words.0.after.store(after, Ordering::Relaxed);
     }
 
-    /// Enters as the writer, if the lock is biased to this session.
+    /// Enters as the writer, if the lock is biased to the session in this slot.
     #[inline(always)]
-    pub(super) fn enter(&self, slot: usize) -> bool {
-        self.is_owned_by(slot) && self.enter_still_owned(slot)
+    pub(super) fn enter(&self, slot: usize, content: &Slot) -> bool {
+        self.is_owned_by(slot) && self.enter_still_owned(slot, content)
     }
 
     /// Whether the lock is biased to the session in `slot`.
@@ -75,8 +74,8 @@ impl Bias {
     /// Enters, if the lock is still biased to the session after it has announced that it is inside. Little code may run
     /// between the two checks of the owner.
     #[inline(always)]
-    fn enter_still_owned(&self, slot: usize) -> bool {
-        let inside = &self.inside[slot].0;
+    fn enter_still_owned(&self, slot: usize, content: &Slot) -> bool {
+        let inside = &content.inside.0;
         inside.store(true, Ordering::Relaxed);
         barrier::light();
         let enters = self.is_owned_by(slot);
@@ -93,12 +92,6 @@ impl Bias {
         owner != NONE && Some(owner) != slot
     }
 
-    /// The session in `slot` leaves.
-    #[inline(always)]
-    pub(super) fn leave(&self, slot: usize) {
-        self.inside[slot].0.store(false, Ordering::Release);
-    }
-
     /// Called by the holder of the flag, in `slot` if it is a session: when this returns, no session is the writer by
     /// the bias. If this session has entered often enough in a row and no other writer is waiting (`wanted`), the lock
     /// is biased to it from its next entry on.
@@ -107,12 +100,13 @@ impl Bias {
         &self,
         slot: Option<usize>,
         wanted: bool,
+        slots: &Slots<Slot>,
         (memory, own): (&M, Object),
     ) {
         let Words { owner, last, streak, after } = &self.words.0;
         let biased_to = owner.load(Ordering::Relaxed);
         if biased_to != NONE {
-            self.revoke(biased_to, (memory, own));
+            self.revoke(biased_to, slots, (memory, own));
         }
         let Some(slot) = slot.filter(|_| !wanted) else { return };
         if last.load(Ordering::Relaxed) != slot {
@@ -129,14 +123,15 @@ impl Bias {
 
     /// Takes the bias from the session in `slot`, and waits until that session is not inside.
     #[cold]
-    fn revoke<M: Memory>(&self, slot: usize, (memory, own): (&M, Object)) {
+    fn revoke<M: Memory>(&self, slot: usize, slots: &Slots<Slot>, (memory, own): (&M, Object)) {
         let Words { owner, streak, .. } = &self.words.0;
         owner.store(NONE, Ordering::Relaxed);
         barrier::heavy();
         memory.touch(own, BIAS, 8, Touch::Exchange);
         let mut turn = 0;
         memory.touch(own, inside_of(slot), 1, Touch::Read);
-        while self.inside[slot].0.load(Ordering::Acquire) && !planted::has(Bug::BiasNotAwaited) {
+        let is_inside = || slots.get(slot).is_some_and(|it| it.inside.0.load(Ordering::Acquire));
+        while is_inside() && !planted::has(Bug::BiasNotAwaited) {
             pause(memory, turn);
             turn += 1;
             memory.touch(own, inside_of(slot), 1, Touch::Read);
@@ -159,16 +154,18 @@ mod tests {
         }
         let ram = Ram::new(64);
         let context = (&ram, Object::NONE);
-        let bias = Bias::new(2);
-        let gets_it = |slot| (0..=STREAK).for_each(|_| bias.came_in(Some(slot), false, context));
+        let (bias, slots) = (Bias::new(), Slots::new(2));
+        let [first, second] = [0, 1].map(|_| slots.take(Slot::new).expect("a slot").1);
+        let gets_it =
+            |slot| (0..=STREAK).for_each(|_| bias.came_in(Some(slot), false, &slots, context));
         gets_it(0);
         assert!(bias.is_owned_by(0), "the first look of the one that comes too late");
         gets_it(1);
-        assert!(bias.enter(1));
-        assert!(!bias.enter_still_owned(0));
-        assert!(bias.inside[1].0.load(Ordering::Relaxed), "it is inside, and is waited for");
-        bias.leave(1);
-        bias.came_in(Some(0), true, context);
-        assert!(!bias.enter(1) && !bias.enter(0));
+        assert!(bias.enter(1, &second));
+        assert!(!bias.enter_still_owned(0, &first));
+        assert!(second.inside.0.load(Ordering::Relaxed), "it is inside, and is waited for");
+        second.inside.0.store(false, Ordering::Release);
+        bias.came_in(Some(0), true, &slots, context);
+        assert!(!bias.enter(1, &second) && !bias.enter(0, &first));
     }
 }

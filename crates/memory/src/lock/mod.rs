@@ -20,7 +20,8 @@
 //! core to core.
 //!
 //! Reading order: this file (entering and leaving as a writer), `readers` (readers, and how a writer becomes alone), `right`
-//! (access to the data), `bias` (a single session enters at no cost), `barrier` (fences that cost one side nothing).
+//! (access to the data), `slots` (the sessions there are), `bias` (a single session enters at no cost), `barrier` (fences
+//! that cost one side nothing).
 
 mod barrier;
 mod bias;
@@ -28,18 +29,21 @@ mod bias;
 mod models;
 mod readers;
 mod right;
+mod slots;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use barrier::Fences;
 pub use readers::{Moves, Stays, Turn};
 pub use right::{Seat, Shared, SharedRight, Writing};
+pub use slots::Slots;
 
 use self::bias::Bias;
-use self::readers::Readers;
+use self::readers::{Readers, Slot};
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering, UnsafeCell, pause};
 use crate::planted::{self, Bug};
 use crate::{Memory, Object, Touch};
+use std::sync::Arc;
 
 /// How many turns in a row a thread that could enter lets waiting writers go first: a descheduled writer may never
 /// come.
@@ -105,16 +109,17 @@ const BIAS: u64 = 4 * APART;
 const READING: u64 = 5 * APART;
 const SLOTS: u64 = 6 * APART;
 const APART: u64 = size_of::<Apart<u8>>() as u64;
+/// Slots with distinct addresses in a simulator.
+const TOLD: usize = 128;
 
-/// The lock, with a fixed number of slots for sessions; writers enter in the order of `O`. It guards the data shared by
-/// transactions, `S`, and the writer's own data, `W`.
+/// The lock, with slots for sessions; writers enter in the order of `O`. It guards the data shared by transactions, `S`,
+/// and the writer's own data, `W`.
 pub struct Lock<O, S, W> {
     order: O,
     writer: Apart<AtomicBool>,
     bias: Bias,
     wanting: Wanting,
     readers: Readers,
-    taken: Box<[AtomicBool]>,
     shared: UnsafeCell<S>,
     own: UnsafeCell<W>,
     /// The memory's handle for the order's words.
@@ -127,8 +132,8 @@ enum Way {
     /// It holds the flag.
     #[default]
     Flag,
-    /// The lock is biased to its session, in this slot.
-    Bias(usize),
+    /// The lock is biased to its session.
+    Bias,
 }
 
 /// How many writing transactions wait to enter.
@@ -141,14 +146,14 @@ struct Counted<'a, M: Memory>(&'a Wanting, &'a M, Object);
 impl<O: Order, S, W> Lock<O, S, W> {
     /// A lock for at most `slots` sessions, which enter by way of `memory`.
     pub fn new<M: Memory>(memory: &M, slots: usize, shared: S, own: W) -> Self {
-        let readers = Readers::new(slots, memory.object(SLOTS + 2 * slots as u64 * APART));
+        let told = slots.min(TOLD) as u64;
+        let readers = Readers::new(slots, memory.object(SLOTS + 2 * told * APART));
         Lock {
             order: O::default(),
             writer: Apart::default(),
-            bias: Bias::new(slots),
+            bias: Bias::new(),
             wanting: Wanting::default(),
             readers,
-            taken: (0..slots).map(|_| AtomicBool::new(false)).collect(),
             shared: UnsafeCell::new(shared),
             own: UnsafeCell::new(own),
             order_object: memory.object(O::BYTES),
@@ -170,35 +175,28 @@ impl<O: Order, S, W> Lock<O, S, W> {
 
     /// How many sessions there can be.
     pub fn slots(&self) -> usize {
-        self.taken.len()
+        self.readers.slots.limit()
     }
 
     /// Takes a slot for a session, if one is free.
-    fn register(&self) -> Option<usize> {
-        let slot = self.taken.iter().position(|taken| {
-            taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        })?;
-        self.readers.use_slot(slot);
-        Some(slot)
+    fn register(&self) -> Option<(usize, Arc<Slot>)> {
+        self.readers.slots.take(Slot::new)
     }
 
     /// Gives a slot back.
     fn unregister(&self, slot: usize) {
-        self.taken[slot].store(false, Ordering::Release);
+        self.readers.slots.give_back(slot);
     }
 
-    /// Enters as the only writer, alongside readers; `slot` is the session's, if a session writes a transaction of its
-    /// own.
+    /// Enters as the only writer, alongside readers, for a session that writes a transaction of its own.
     #[inline(always)]
-    fn write<M: Memory>(&self, memory: &M, slot: Option<usize>) -> Way {
+    fn write<M: Memory>(&self, memory: &M, slot: usize, content: &Slot) -> Way {
         memory.touch(self.readers.object, BIAS, 8, Touch::Read);
-        if let Some(slot) = slot
-            && self.bias.enter(slot)
-        {
+        if self.bias.enter(slot, content) {
             memory.touch(self.readers.object, inside_of(slot), 1, Touch::Write);
-            return Way::Bias(slot);
+            return Way::Bias;
         }
-        self.write_by_flag(memory, slot);
+        self.write_by_flag(memory, Some(slot));
         Way::Flag
     }
 
@@ -214,7 +212,8 @@ impl<O: Order, S, W> Lock<O, S, W> {
         let own = self.readers.object;
         let others = slot.filter(|_| self.bias.is_anothers(slot));
         let _counted = others.map(|_| self.wanting.count(memory, own));
-        self.bias.came_in(slot, self.wanting.any(memory, own), (memory, own));
+        let wanted = self.wanting.any(memory, own);
+        self.bias.came_in(slot, wanted, &self.readers.slots, (memory, own));
     }
 
     #[cold]
@@ -254,32 +253,20 @@ impl<O: Order, S, W> Lock<O, S, W> {
         writer.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Leaves as the writer. A plain store: a locked instruction would wait for write-backs.
+    /// Leaves as the writer that holds the flag. A plain store: a locked instruction would wait for write-backs.
     #[inline(always)]
-    fn done_writing(&self, way: Way) {
+    fn done_writing(&self) {
         self.readers.let_in();
-        match way {
-            Way::Bias(slot) => self.bias.leave(slot),
-            Way::Flag => {
-                self.order.leave();
-                self.writer.0.store(false, Ordering::Release);
-            }
-        }
+        self.order.leave();
+        self.writer.0.store(false, Ordering::Release);
     }
 
     /// Reports the accesses of [`done_writing`](Self::done_writing).
     #[inline(always)]
-    fn touch_done_writing<M: Memory>(&self, memory: &M, way: Way) {
+    fn touch_done_writing<M: Memory>(&self, memory: &M) {
         memory.touch(self.readers.object, ALONE, 1, Touch::Write);
-        match way {
-            Way::Bias(slot) => {
-                memory.touch(self.readers.object, inside_of(slot), 1, Touch::Write);
-            }
-            Way::Flag => {
-                O::touch(memory, self.order_object, Step::Leave);
-                memory.touch(self.readers.object, WRITER, 1, Touch::Write);
-            }
-        }
+        O::touch(memory, self.order_object, Step::Leave);
+        memory.touch(self.readers.object, WRITER, 1, Touch::Write);
     }
 
     /// Runs `body` as the only writer, alongside readers, and leaves even if it panics.
@@ -288,14 +275,16 @@ impl<O: Order, S, W> Lock<O, S, W> {
         memory: &M,
         body: impl FnOnce(Writing<'_, S, W>) -> R,
     ) -> R {
-        struct Leave<'a, M: Memory, O: Order, S, W>(&'a Lock<O, S, W>, &'a M, Way);
+        struct Leave<'a, M: Memory, O: Order, S, W>(&'a Lock<O, S, W>, &'a M);
         impl<M: Memory, O: Order, S, W> Drop for Leave<'_, M, O, S, W> {
             fn drop(&mut self) {
-                self.0.done_writing(self.2);
-                self.0.touch_done_writing(self.1, self.2);
+                self.0.done_writing();
+                self.0.touch_done_writing(self.1);
             }
         }
-        let leave = Leave(self, memory, self.write(memory, None));
+        memory.touch(self.readers.object, BIAS, 8, Touch::Read);
+        self.write_by_flag(memory, None);
+        let leave = Leave(self, memory);
         // SAFETY: this thread is the writer until `leave` is dropped, and the right cannot outlive `body`.
         body(unsafe { leave.0.right(false) })
     }

@@ -16,7 +16,7 @@
 //! writer is alone and has stored nothing.
 
 use super::barrier::Fences;
-use super::{ALONE, Apart, FIELDS, READING, place_of};
+use super::{ALONE, Apart, FIELDS, READING, Slots, place_of};
 use crate::atomics::{
     AtomicBool, AtomicU64, AtomicUsize, Ordering, fence, pause, raise, sequential,
 };
@@ -62,6 +62,13 @@ impl Line {
         self.turn.load(Ordering::Relaxed)
     }
 
+    /// Leaves the transaction with the number `turn`; returns the turn outside.
+    #[inline]
+    pub(super) fn done_reading(&self, turn: u64) -> u64 {
+        self.turn.store(turn + 1, Ordering::Release);
+        turn + 1
+    }
+
     /// Whether the transaction with this number has been moved. If not, everything it has loaded before is of the state
     /// in which it entered.
     #[inline(always)]
@@ -99,27 +106,40 @@ impl Line {
     }
 }
 
+/// What is in a session's slot.
+pub(super) struct Slot {
+    pub(super) line: Apart<Line>,
+    /// Whether its session is in by the [bias](super::bias), or is checking whether it may be.
+    pub(super) inside: Apart<AtomicBool>,
+}
+
+impl Slot {
+    pub(super) fn new() -> Self {
+        Slot { line: Apart(Line::new()), inside: Apart::default() }
+    }
+}
+
 /// A reading transaction of a seat.
 #[derive(Clone)]
 pub struct Turn {
-    line: Arc<Apart<Line>>,
+    content: Arc<Slot>,
     number: u64,
 }
 
 impl Turn {
-    pub(super) fn new(line: &Arc<Apart<Line>>, number: u64) -> Self {
-        Turn { line: line.clone(), number }
+    pub(super) fn new(content: &Arc<Slot>, number: u64) -> Self {
+        Turn { content: content.clone(), number }
     }
 
-    /// Whether it is the transaction with this number of this line.
-    pub(super) fn is(&self, line: &Arc<Apart<Line>>, number: u64) -> bool {
-        self.number == number && Arc::ptr_eq(&self.line, line)
+    /// Whether it is the transaction with this number in this slot.
+    pub(super) fn is(&self, content: &Arc<Slot>, number: u64) -> bool {
+        self.number == number && Arc::ptr_eq(&self.content, content)
     }
 
     /// Whether it has ended: it reads nothing any more.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.line.0.turn.load(Ordering::Acquire) != self.number
+        self.content.line.0.turn.load(Ordering::Acquire) != self.number
     }
 }
 
@@ -155,9 +175,7 @@ impl<S> Moves<S> for Stays {
 pub(super) struct Readers {
     /// The writer is alone. Only the writer changes this.
     alone: Apart<AtomicBool>,
-    lines: Box<[Arc<Apart<Line>>]>,
-    /// Slots from here on have never been taken.
-    used: AtomicUsize,
+    pub(super) slots: Slots<Slot>,
     /// Sessions that have read.
     reading: Apart<AtomicUsize>,
     /// If they are asymmetric, a session that begins to read makes all other threads see that.
@@ -191,22 +209,11 @@ impl Readers {
     pub(super) fn new(slots: usize, object: Object) -> Self {
         Readers {
             alone: Apart::default(),
-            lines: (0..slots).map(|_| Arc::new(Apart(Line::new()))).collect(),
-            used: AtomicUsize::new(0),
+            slots: Slots::new(slots),
             reading: Apart::default(),
             fences: Fences::new(),
             object,
         }
-    }
-
-    /// A slot is in use: writers check it from here on.
-    pub(super) fn use_slot(&self, slot: usize) {
-        self.used.fetch_max(slot + 1, Ordering::SeqCst);
-    }
-
-    /// The line of a slot.
-    pub(super) fn line(&self, slot: usize) -> &Arc<Apart<Line>> {
-        &self.lines[slot]
     }
 
     /// A session is about to read for the first time: from here on writers check for readers.
@@ -224,11 +231,16 @@ impl Readers {
         self.reading.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Enters as the reader of `slot`, which is outside at `turn`; returns the number of its transaction.
+    /// Enters as the reader of `slot`, with the line `mine`, which is outside at `turn`; returns the number of its
+    /// transaction.
     #[inline]
-    pub(super) fn read<M: Memory>(&self, slot: usize, mut turn: u64, memory: &M) -> u64 {
+    pub(super) fn read<M: Memory>(
+        &self,
+        (slot, mine): (usize, &Line),
+        mut turn: u64,
+        memory: &M,
+    ) -> u64 {
         let own = self.object;
-        let mine = &self.lines[slot].0;
         let mut waited = 0;
         mine.note.store(NOTHING, Ordering::Relaxed);
         loop {
@@ -256,22 +268,15 @@ impl Readers {
         }
     }
 
-    /// Leaves as a reader, from the transaction with the number `turn`; returns the turn outside.
-    #[inline]
-    pub(super) fn done_reading(&self, slot: usize, turn: u64) -> u64 {
-        self.lines[slot].0.turn.store(turn + 1, Ordering::Release);
-        turn + 1
-    }
-
     /// Whether a reader is inside that [`be_alone`](Self::be_alone) would wait for.
     #[inline]
     pub(super) fn are_in<M: Memory>(&self, memory: &M) -> bool {
         let own = self.object;
         memory.touch(own, FIELDS, 8, Touch::Read);
-        let lines = &self.lines[..self.used.load(Ordering::Relaxed)];
-        lines.iter().enumerate().any(|(slot, line)| {
+        self.slots.in_use().any(|(slot, content)| {
             memory.touch(own, place_of(slot), WORD, Touch::Read);
-            line.0.keeps_writer(line.0.turn.load(Ordering::Relaxed))
+            let Apart(line) = &content.line;
+            line.keeps_writer(line.turn.load(Ordering::Relaxed))
         })
     }
 
@@ -307,24 +312,30 @@ impl Readers {
         raise(&self.alone.0);
         memory.touch(own, ALONE, 1, Touch::Exchange);
         memory.touch(own, FIELDS, 8, Touch::Read);
-        let lines = &self.lines[..self.used.load(Ordering::SeqCst)];
         let mut wait = Wait { patience_ns: moves.patience_ns(), since: None };
-        for (slot, line) in lines.iter().enumerate() {
+        for (slot, content) in self.slots.in_use() {
             if slot == 0 && planted::has(Bug::SlotSkipped) {
                 continue;
             }
             memory.touch(own, place_of(slot), WORD, Touch::Read);
-            let turn = line.0.turn.load(Ordering::SeqCst);
-            if line.0.keeps_writer(turn) && !self.wait_for(memory, slot, turn, &mut wait) {
-                return self.move_from(memory, slot, lines, moves, shared);
+            let Apart(line) = &content.line;
+            let turn = line.turn.load(Ordering::SeqCst);
+            if line.keeps_writer(turn) && !self.wait_for(memory, (slot, line), turn, &mut wait) {
+                return self.move_from(memory, slot, moves, shared);
             }
         }
     }
 
     /// Waits until the transaction in `slot` has ended; returns whether it has, or has outlasted the writer's patience.
-    fn wait_for<M: Memory>(&self, memory: &M, slot: usize, turn: u64, wait: &mut Wait) -> bool {
+    fn wait_for<M: Memory>(
+        &self,
+        memory: &M,
+        (slot, line): (usize, &Line),
+        turn: u64,
+        wait: &mut Wait,
+    ) -> bool {
         let mut waited = 0;
-        while self.lines[slot].0.turn.load(Ordering::SeqCst) == turn {
+        while line.turn.load(Ordering::SeqCst) == turn {
             if wait.is_over(memory) {
                 return false;
             }
@@ -337,38 +348,33 @@ impl Readers {
 
     /// Moves all readers that are still inside; there are none in slots before `first`.
     #[cold]
-    fn move_from<M: Memory, S>(
-        &self,
-        memory: &M,
-        first: usize,
-        lines: &[Arc<Apart<Line>>],
-        moves: &impl Moves<S>,
-        shared: &S,
-    ) {
+    fn move_from<M: Memory, S>(&self, memory: &M, first: usize, moves: &impl Moves<S>, shared: &S) {
         let own = self.object;
         let mut moved = Vec::new();
-        for (slot, line) in lines.iter().enumerate().skip(first) {
+        for (slot, content) in self.slots.in_use().skip_while(|(slot, _)| *slot < first) {
             memory.touch(own, place_of(slot), WORD, Touch::Read);
-            let turn = line.0.turn.load(Ordering::SeqCst);
-            if line.0.keeps_writer(turn) {
-                line.0.moved.store(turn, Ordering::Relaxed);
+            let Apart(line) = &content.line;
+            let turn = line.turn.load(Ordering::SeqCst);
+            if line.keeps_writer(turn) {
+                line.moved.store(turn, Ordering::Relaxed);
                 memory.touch(own, place_of(slot), WORD, Touch::Write);
-                moved.push((slot, turn));
+                moved.push((slot, content, turn));
             }
         }
         // A reader that looks at the shared data is seen from here on, or sees that it must not.
         self.fences.heavy();
-        for (slot, turn) in moved {
+        for (slot, content, turn) in moved {
+            let Apart(line) = &content.line;
             let mut waited = 0;
             memory.touch(own, place_of(slot), WORD, Touch::Read);
-            while lines[slot].0.looks.load(Ordering::Acquire) {
+            while line.looks.load(Ordering::Acquire) {
                 pause(memory, waited);
                 waited += 1;
                 memory.touch(own, place_of(slot), WORD, Touch::Read);
             }
-            let reader = Turn::new(&lines[slot], turn);
+            let reader = Turn::new(content, turn);
             if !reader.is_over() {
-                let noted = lines[slot].0.note.load(Ordering::Relaxed);
+                let noted = line.note.load(Ordering::Relaxed);
                 moves.give_state(reader, (noted != NOTHING).then_some(noted), shared);
             }
         }

@@ -1,9 +1,9 @@
 //! Access to what a lock guards: [`Seat`], [`Shared`] and [`Writing`].
 
 use super::barrier::Fences;
-use super::readers::{Line, Moves, Readers, Turn};
-use super::{ALONE, Apart, Lock, Mode, Order, Wanting, Way, place_of};
-use crate::atomics::UnsafeCell;
+use super::readers::{Line, Moves, Readers, Slot, Turn};
+use super::{ALONE, Lock, Mode, Order, Wanting, Way, inside_of, place_of};
+use crate::atomics::{Ordering, UnsafeCell};
 use crate::{Memory, Touch, Traced};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ unsafe impl<O: Sync, S: Send + Sync, W: Send> Sync for Lock<O, S, W> {}
 pub struct Seat<O: Order, S, W> {
     lock: Arc<Lock<O, S, W>>,
     slot: usize,
-    /// The slot's line.
-    line: Arc<Apart<Line>>,
+    /// What is in the slot.
+    content: Arc<Slot>,
     /// The number of the transaction, if it reads; otherwise even.
     turn: u64,
     fences: Fences,
@@ -31,10 +31,9 @@ pub struct Seat<O: Order, S, W> {
 impl<O: Order, S, W> Seat<O, S, W> {
     /// A place for one more session, if a slot is free.
     pub fn new(lock: &Arc<Lock<O, S, W>>) -> Option<Self> {
-        let (slot, lock) = (lock.register()?, lock.clone());
-        let (line, fences) = (lock.readers.line(slot).clone(), lock.readers.fences);
-        let turn = line.0.turn_outside();
-        Some(Seat { lock, slot, line, turn, fences, mode: None, way: Way::Flag, reads: false })
+        let ((slot, content), lock) = (lock.register()?, lock.clone());
+        let (turn, fences) = (content.line.0.turn_outside(), lock.readers.fences);
+        Some(Seat { lock, slot, content, turn, fences, mode: None, way: Way::Flag, reads: false })
     }
 
     /// What the running transaction may do; `None` if none runs.
@@ -52,7 +51,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
     /// Whether a transaction runs that has entered by the bias.
     #[cfg(all(test, not(loom)))]
     pub(super) fn is_biased(&self) -> bool {
-        self.mode == Some(Mode::Write) && matches!(self.way, Way::Bias(_))
+        self.mode == Some(Mode::Write) && self.way == Way::Bias
     }
 
     /// Enters, as the only writer or as a reader; a running transaction leaves first.
@@ -63,7 +62,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         }
         match mode {
             Mode::Read => self.enter_to_read(memory),
-            Mode::Write => self.way = self.lock.write(memory, Some(self.slot)),
+            Mode::Write => self.way = self.lock.write(memory, self.slot, &self.content),
         }
         self.mode = Some(mode);
     }
@@ -74,7 +73,8 @@ impl<O: Order, S, W> Seat<O, S, W> {
             self.reads = true;
             self.lock.readers.begin(memory);
         }
-        self.turn = self.lock.readers.read(self.slot, self.turn, memory);
+        let mine = (self.slot, &self.content.line.0);
+        self.turn = self.lock.readers.read(mine, self.turn, memory);
     }
 
     /// The running transaction, which writes and has stored nothing, only reads from here on: the state in which it
@@ -84,9 +84,34 @@ impl<O: Order, S, W> Seat<O, S, W> {
             // Else it would wait for itself.
             self.lock.readers.let_in();
             self.enter_to_read(memory);
-            self.lock.done_writing(self.way);
-            self.lock.touch_done_writing(memory, self.way);
+            self.done_writing();
+            self.touch_done_writing(memory);
             self.mode = Some(Mode::Read);
+        }
+    }
+
+    /// Leaves as the writer. Plain stores: a locked instruction would wait for write-backs.
+    #[inline(always)]
+    fn done_writing(&self) {
+        match self.way {
+            Way::Flag => self.lock.done_writing(),
+            Way::Bias => {
+                self.lock.readers.let_in();
+                self.content.inside.0.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    /// Reports the accesses of [`done_writing`](Self::done_writing).
+    #[inline(always)]
+    fn touch_done_writing<M: Memory>(&self, memory: &M) {
+        match self.way {
+            Way::Flag => self.lock.touch_done_writing(memory),
+            Way::Bias => {
+                let own = self.lock.readers.object;
+                memory.touch(own, ALONE, 1, Touch::Write);
+                memory.touch(own, inside_of(self.slot), 1, Touch::Write);
+            }
         }
     }
 
@@ -100,11 +125,11 @@ impl<O: Order, S, W> Seat<O, S, W> {
     pub fn leave<M: Memory>(&mut self, memory: &M) {
         match self.mode.take() {
             Some(Mode::Write) => {
-                self.lock.done_writing(self.way);
-                self.lock.touch_done_writing(memory, self.way);
+                self.done_writing();
+                self.touch_done_writing(memory);
             }
             Some(Mode::Read) => {
-                self.turn = self.lock.readers.done_reading(self.slot, self.turn);
+                self.turn = self.content.line.0.done_reading(self.turn);
                 memory.touch(self.lock.readers.object, place_of(self.slot), 8, Touch::Write);
             }
             None => {}
@@ -116,12 +141,12 @@ impl<O: Order, S, W> Seat<O, S, W> {
     #[inline(always)]
     pub fn is_moved<M: Memory>(&self, memory: &M) -> bool {
         Traced::new(memory, self.lock.readers.object).read(place_of(self.slot), 8);
-        self.line.0.is_moved(self.turn)
+        self.content.line.0.is_moved(self.turn)
     }
 
     /// Whether `turn` is the running transaction.
     pub fn is_at(&self, turn: &Turn) -> bool {
-        turn.is(&self.line, self.turn)
+        turn.is(&self.content, self.turn)
     }
 
     /// The shared data, while a transaction runs, unless that has been moved.
@@ -133,10 +158,10 @@ impl<O: Order, S, W> Seat<O, S, W> {
                 let own = Traced::new(memory, self.lock.readers.object);
                 // One report for all stores to the line, and the load.
                 own.wrote(place_of(self.slot), 8);
-                if !self.line.0.look(self.turn, self.fences) {
+                if !self.content.line.0.look(self.turn, self.fences) {
                     return None;
                 }
-                Some(&self.line.0)
+                Some(&self.content.line.0)
             }
         };
         // SAFETY: a mutable reference exists only for a writer that is alone. If this seat reads, such a writer waits
@@ -161,8 +186,8 @@ impl<O: Order, S, W> Drop for Seat<O, S, W> {
     fn drop(&mut self) {
         // Not reported to any memory.
         match self.mode.take() {
-            Some(Mode::Write) => self.lock.done_writing(self.way),
-            Some(Mode::Read) => _ = self.lock.readers.done_reading(self.slot, self.turn),
+            Some(Mode::Write) => self.done_writing(),
+            Some(Mode::Read) => _ = self.content.line.0.done_reading(self.turn),
             None => {}
         }
         if self.reads {

@@ -49,8 +49,8 @@ pub(super) fn look(path: &Path) -> Result<Info, OpenError> {
     let memory = Mapped::open_read_only(path)?;
     let superblock = Superblock::read(&memory)?;
     // Not compared with its checksums: the pool may be in use, or recovery due.
-    let usage = Space::scan(&memory, superblock.layout)?.usage();
-    Ok(Info::new(path, &memory, &superblock, usage))
+    let space = Space::scan(&memory, superblock.layout)?;
+    Ok(Info::new(path, &memory, &superblock, &space))
 }
 
 /// Prints what is known of a pool.

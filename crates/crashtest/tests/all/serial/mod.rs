@@ -45,12 +45,14 @@ fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) 
     (heap, at)
 }
 
-/// For every other seed, most reading transactions have snapshots: after some lines, or as soon as a writer stores.
+/// For every other seed, most reading transactions have snapshots: after some lines, or as soon as a writer stores. For
+/// two of three, all sessions hand their log segments over, or all but one.
 fn tuning(seed: u64) -> Tuning {
     let odd = seed % 2 == 1;
     Tuning {
         snapshot_after: odd.then_some(seed / 2 % 8),
         wait_for_readers_ns: odd.then_some(0),
+        kept_segments: (seed % 3).checked_sub(1),
         ..Tuning::default()
     }
 }

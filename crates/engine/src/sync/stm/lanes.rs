@@ -20,8 +20,8 @@ use super::stamp::{LANES, Stamp};
 use crate::Ticket;
 use crate::planted::{self, Bug};
 use crate::sync::in_place::{InPlace, Still};
-use perdura_memory::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering, pause};
-use perdura_memory::lock::{Apart, Fences};
+use perdura_memory::atomics::{AtomicU64, Ordering, pause};
+use perdura_memory::lock::{Apart, Fences, Slots};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::sync::Arc;
 
@@ -34,7 +34,6 @@ struct Slot {
     since: AtomicU64,
     /// The stamp of its last commit.
     last: AtomicU64,
-    taken: AtomicBool,
 }
 
 /// Fields of the gate: a session is alone, or wants to be; nothing is to be stored in place, which is so only while a
@@ -71,12 +70,12 @@ const SLOTS: u64 = 4 * LINE;
 const SLOT: u64 = size_of::<Apart<Slot>>() as u64;
 const SINCE: u64 = WORD;
 const LAST: u64 = 2 * WORD;
+/// Lanes with distinct addresses in a simulator.
+const TOLD: usize = 128;
 
 /// The lanes.
 pub(crate) struct Lanes {
-    slots: Box<[Apart<Slot>]>,
-    /// Lanes from here on have never been taken.
-    used: AtomicUsize,
+    slots: Slots<Apart<Slot>>,
     gate: Apart<AtomicU64>,
     /// No running transaction can reach memory that commits with tickets up to this one have freed.
     horizon: Apart<AtomicU64>,
@@ -91,12 +90,11 @@ impl Lanes {
     pub(crate) fn new<M: Memory>(memory: &M, sessions: usize, horizon: Ticket) -> Self {
         let sessions = sessions.min(LANES);
         Lanes {
-            slots: (0..sessions).map(|_| Apart::default()).collect(),
-            used: AtomicUsize::new(0),
+            slots: Slots::new(sessions),
             gate: Apart::default(),
             horizon: Apart(AtomicU64::new(horizon.0)),
             fences: Fences::new(),
-            own: memory.object(SLOTS + sessions as u64 * SLOT),
+            own: memory.object(SLOTS + sessions.min(TOLD) as u64 * SLOT),
             streak: AtomicU64::new(STREAK),
         }
     }
@@ -109,18 +107,19 @@ impl Lanes {
 
     /// How many sessions there can be.
     pub(crate) fn limit(&self) -> usize {
-        self.slots.len()
+        self.slots.limit()
     }
 
-    fn used(&self) -> &[Apart<Slot>] {
-        &self.slots[..self.used.load(Ordering::SeqCst)]
+    /// The lanes in use.
+    fn used(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.slots.in_use().map(|(lane, slot)| (lane, &slot.0))
     }
 
     /// Returns when every commit that was in progress is over, and every [`Storing`] that was there is gone.
     pub(crate) fn quiesce<M: Memory>(&self, memory: &M) {
         self.fences.heavy();
         let own = Traced::new(memory, self.own);
-        for (lane, Apart(slot)) in self.used().iter().enumerate() {
+        for (lane, slot) in self.used() {
             let at = SLOTS + lane as u64 * SLOT;
             own.read(at, WORD);
             let seen = slot.commits.load(Ordering::SeqCst);
@@ -217,8 +216,8 @@ impl Lanes {
     /// How many commits the other sessions have begun and ended.
     fn commits_of_others<M: Memory>(&self, memory: &M, lane: usize) -> u64 {
         let own = Traced::new(memory, self.own);
-        let others = self.used().iter().enumerate().filter(|(other, _)| *other != lane);
-        let counts = others.map(|(other, Apart(slot))| {
+        let others = self.used().filter(|(other, _)| *other != lane);
+        let counts = others.map(|(other, slot)| {
             own.read(SLOTS + other as u64 * SLOT, WORD);
             slot.commits.load(Ordering::Relaxed)
         });
@@ -245,7 +244,7 @@ impl Lanes {
     pub(crate) fn oldest<M: Memory>(&self, memory: &M) -> u64 {
         self.fences.heavy();
         let own = Traced::new(memory, self.own);
-        let since = self.used().iter().enumerate().map(|(lane, Apart(slot))| {
+        let since = self.used().map(|(lane, slot)| {
             own.read(SLOTS + lane as u64 * SLOT + SINCE, WORD);
             slot.since.load(Ordering::SeqCst).wrapping_sub(1)
         });
@@ -299,6 +298,7 @@ impl<M: Memory> Drop for Storing<'_, M> {
 pub(crate) struct Lane {
     lanes: Arc<Lanes>,
     number: usize,
+    slot: Arc<Apart<Slot>>,
     /// Its commits since it last checked for other sessions' commits, and how many those were then.
     streak: u64,
     others: u64,
@@ -307,10 +307,8 @@ pub(crate) struct Lane {
 impl Lane {
     /// A lane for one more session, if one is free.
     pub(crate) fn new(lanes: &Arc<Lanes>) -> Option<Self> {
-        let free = |slot: &Apart<Slot>| !slot.0.taken.swap(true, Ordering::AcqRel);
-        let number = lanes.slots.iter().position(free)?;
-        lanes.used.fetch_max(number + 1, Ordering::SeqCst);
-        Some(Lane { lanes: lanes.clone(), number, streak: 0, others: u64::MAX })
+        let (number, slot) = lanes.slots.take(Apart::default)?;
+        Some(Lane { lanes: lanes.clone(), number, slot, streak: 0, others: u64::MAX })
     }
 
     /// The lane's number.
@@ -321,7 +319,7 @@ impl Lane {
 
     #[inline(always)]
     fn slot(&self) -> &Slot {
-        &self.lanes.slots[self.number].0
+        &self.slot.0
     }
 
     #[inline(always)]
@@ -436,6 +434,6 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.slot().since.store(0, Ordering::Release);
-        self.slot().taken.store(false, Ordering::Release);
+        self.lanes.slots.give_back(self.number);
     }
 }

@@ -4,10 +4,10 @@
 //! | bits | a stamp | a lock |
 //! |---|---|---|
 //! | 0 | 0 | 1 |
-//! | 1 to 7 | | the session's lane |
-//! | from 1, from 8 | the stamp | where the session has noted the previous word |
+//! | 1 to 12 | | the session's lane |
+//! | from 1, from 13 | the stamp | where the session has noted the previous word |
 
-use super::stamp::{LANES, Stamp};
+use super::stamp::{LANE_BITS, LANES, Stamp};
 use crate::planted::{self, Bug};
 use perdura_memory::atomics::{AtomicU64, Ordering, fence, prefetch, sequential};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
@@ -15,7 +15,7 @@ use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 /// The least and the most records: the latter suffice for 64 MiB, beyond which lines share them.
 const LEAST: u64 = if cfg!(loom) { 2 } else { 1 << 10 };
 const MOST: u64 = 1 << 20;
-const NOTED: u32 = 8;
+const NOTED: u32 = 1 + LANE_BITS;
 
 /// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use crate::Ticket;
 
 /// The most sessions at a time.
 pub(crate) const LANES: usize = 1 << LANE_BITS;
-const LANE_BITS: u32 = 7;
+pub(super) const LANE_BITS: u32 = 12;
 /// Bits that tell a session's commits with the same number apart.
-const STEP_BITS: u32 = 10;
+const STEP_BITS: u32 = 7;
 const NUMBER: u32 = LANE_BITS + STEP_BITS;
 /// An ownership record holds the lock bit as well, and tickets beyond half of their range are refused as damage.
 const LARGEST: u64 = 1 << (61 - NUMBER);
@@ -67,7 +67,7 @@ mod tests {
         }
         assert_eq!(stamp.next(), None);
         assert!(Stamp::new(78, 0).0 > Stamp::up_to(77).0);
-        assert!(Stamp::is_number(1 << 43) && !Stamp::is_number(1 << 44));
+        assert!(Stamp::is_number(1 << 41) && !Stamp::is_number(1 << 42));
         assert!(Stamp::new(LARGEST, LANES - 1).0 < u64::MAX / 2);
     }
 }

@@ -53,6 +53,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         window: None,
         snapshot_after: None,
         bias_after: None,
+        kept_segments: None,
         batches: None,
         wait_for_readers_ns: None,
     });

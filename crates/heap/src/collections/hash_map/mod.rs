@@ -180,7 +180,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     }
 
     /// The address of a key's value, if the key is there, to read or write parts of it. It is valid until something is
-    /// inserted or removed.
+    /// inserted or removed, or the transaction ends: between transactions the pool may move it.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.

@@ -56,6 +56,36 @@ impl Table {
         Ok(())
     }
 
+    /// As [`compact_blocks`](Self::compact_blocks), in the buckets from `cursor` on, as long as there is `budget`, of
+    /// which each takes 1. Returns the cursor to go on with.
+    pub(in crate::collections) fn compact_some<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        cursor: u64,
+        budget: &mut u64,
+    ) -> Result<u64> {
+        let mut cursor = cursor;
+        while *budget > 0 {
+            *budget -= 1;
+            let bucket = self.bucket(cursor);
+            self.compact_blocks(tx, bucket, &mut |_, _| Ok(()))?;
+            cursor = self.after(cursor, bucket);
+            if cursor == 0 {
+                break;
+            }
+        }
+        Ok(cursor)
+    }
+
+    /// Checks the segments of the buckets, and reports their blocks.
+    pub(in crate::collections) fn check_segments<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        self.segments().check(tx, self.buckets, visit)
+    }
+
     /// Counts the entries.
     pub(super) fn walk_len<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<u64> {
         let mut count = 0;

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 /// A position between two entries of an ordered map, inside a range. It is valid until something is inserted or
 /// removed next to it or next to one of the range's ends, or until nodes above these split or merge: then it is
-/// *stale*, and refused. Values may change. A cursor does not notice an entry that has taken exactly the place of one
+/// *stale*, and refused. Values may change, and nodes may be moved out of pages that are emptied. A cursor does not notice an entry that has taken exactly the place of one
 /// that was removed.
 ///
 /// ```
@@ -62,8 +62,9 @@ impl<K: OrderedItem, V: Item> Cursor<K, V> {
             return Err(Error::misuse("a cursor of another pool's ordered map", at));
         }
         let mut good = tx.read_word(at)? == self.tag;
-        for path in [&self.place, &self.low, &self.high] {
-            good = good && path.is_current(tx, &self.tree)?;
+        let moved = now.moves != self.good.moves || now.moves % 2 == 1;
+        for path in [&mut self.place, &mut self.low, &mut self.high] {
+            good = good && path.is_current(tx, &self.tree, moved)?;
         }
         if !good {
             let what = "a cursor made before entries were inserted or removed, of the ordered map";

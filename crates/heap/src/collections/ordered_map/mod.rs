@@ -2,6 +2,7 @@
 
 mod change;
 mod check;
+mod compact;
 mod cursor;
 mod iter;
 mod path;
@@ -129,7 +130,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     }
 
     /// The address of a key's value, if the key is there, to read or write parts of it. It is valid until something is
-    /// inserted or removed.
+    /// inserted or removed, or the transaction ends: between transactions the pool may move it.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
@@ -245,7 +246,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     }
 
     /// The address of the least key, to read a part of it: [`first`](OrderedMap::first) reads all of it, and a byte
-    /// string may be long. It is valid until something is inserted or removed.
+    /// string may be long. It is valid until something is inserted or removed, or the transaction ends.
     ///
     /// # Errors
     /// `Corrupt` if the map is damaged.
@@ -386,6 +387,17 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
     pub fn destroy_some<T: Tx + ?Sized>(self, tx: &mut T, budget: u64) -> Result<bool> {
         self.tree(tx)?.destroy_some(tx, budget)
+    }
+
+    /// Moves nodes, and keys and values with blocks of their own, out of pages that are to be emptied
+    /// ([`Tx::is_sparse`]), in `leaves` leaves from the cursor on. Returns the cursor to go on with: begin with 0, and
+    /// stop when 0 is returned. Leaves may be missed, or visited twice, if entries are inserted or removed in between.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    pub fn compact_some<T: Tx + ?Sized>(self, tx: &mut T, cursor: u64, leaves: u64) -> Result<u64> {
+        let mut budget = leaves;
+        self.tree(tx)?.compact_some(tx, cursor, &mut budget)
     }
 
     /// Checks the whole map, and reports every block that it owns.

@@ -81,19 +81,28 @@ impl Path {
         tree.node(tx, self.steps[depth].at, self.len - 1 - depth)
     }
 
-    /// Whether the tree still has this path: its nodes are in the same places, and have the same slots in the same
-    /// order.
-    pub(super) fn is_current<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<bool> {
+    /// Whether the tree still has this path: its nodes have the same slots in the same order, and are in the same
+    /// places, unless they may have been `moved`: then the path leads to their new places.
+    pub(super) fn is_current<T: Tx + ?Sized>(
+        &mut self,
+        tx: &mut T,
+        tree: &Tree,
+        moved: bool,
+    ) -> Result<bool> {
         let mut at = tx.read_word(tree.at + ROOT)?;
-        for (depth, step) in self.steps[..self.len].iter().enumerate() {
+        for depth in 0..self.len {
             let level = self.len - 1 - depth;
             // The block may be anything by now.
             let Ok(node) = tree.node(tx, at, level) else { return Ok(false) };
-            if *step != Step::new(&node, self.position(depth)) {
+            let position = self.position(depth);
+            if moved {
+                self.steps[depth].at = node.at;
+            }
+            if self.steps[depth] != Step::new(&node, position) {
                 return Ok(false);
             }
             if level > 0 {
-                let slot = tree.slot(tx, &node, self.position(depth))?;
+                let slot = tree.slot(tx, &node, position)?;
                 at = tx.read_word(slot + tree.key.bytes())?;
             }
         }

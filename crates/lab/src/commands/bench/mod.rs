@@ -7,6 +7,7 @@ mod map;
 mod overwrite;
 mod pages;
 mod pmembench;
+mod readme;
 mod sdg;
 mod space;
 mod sps;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Versus(versus::Arguments),
     /// Writers and other readers beside a transaction that reads one value and is idle
     IdleReader(idle_reader::Arguments),
+    /// README's figures, into a file of results and from there into README's tables
+    Readme(readme::Arguments),
     /// Memory and disk that a key takes, compared with Redis
     Space(space::Arguments),
     /// PMDK's crit-bit tree: keys inserted, removed or looked up, each once
@@ -96,6 +99,7 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Limit(arguments) => limit::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
         Command::IdleReader(arguments) => idle_reader::run(&arguments),
+        Command::Readme(arguments) => readme::run(&arguments),
         Command::Space(arguments) => space::run(&arguments),
         Command::Ctree(arguments) => pmembench::run::<CTree>(&arguments),
         Command::HashmapTx(arguments) => pmembench::run::<HashmapTx>(&arguments),

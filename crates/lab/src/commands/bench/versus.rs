@@ -4,7 +4,7 @@ mod stores;
 
 use crate::bench::clients::{self, RoundResult};
 use crate::bench::embedded::{self, Contest, Ours, Round};
-use crate::bench::options::{Common, Folder, require};
+use crate::bench::options::{Common, Folder, require, usual_warm_up};
 use crate::bench::servers::{self, Demand, Race, ServerFigures};
 use crate::bench::stage::Stage;
 use crate::bench::stores::StoreContest;
@@ -133,6 +133,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     interrupt::check(&stage.progress)?;
     measured?;
     if let (true, Some(why)) = (versus.is_empty(), versus.unavailable.first()) {
+        if common.json {
+            print_json(&versus)?;
+        }
         return Err(Failure::new(why));
     }
     if common.json { print_json(&versus) } else { print(versus.text()) }
@@ -177,7 +180,7 @@ fn available<T>(
 fn rounds(arguments: &Arguments, seed: u64) -> Vec<Round> {
     let Arguments { ops, entries, .. } = *arguments;
     let round = |work, entries, width, operations| {
-        let size = Size { entries, width, operations, warm_up: operations, seed };
+        let size = Size { entries, width, operations, warm_up: usual_warm_up(operations), seed };
         Round { work, size }
     };
     vec![
@@ -246,7 +249,7 @@ fn ycsb_rounds(arguments: &Arguments) -> Vec<clients::Round> {
         let operations = arguments.requests / if clients == 1 { 4 } else { 1 };
         let operations = operations / if letter == Letter::E { 20 } else { 1 };
         let operations = operations.max(u64::from(clients));
-        clients::Round { letter, clients, operations, warm_up: operations / 10 }
+        clients::Round { letter, clients, operations, warm_up: usual_warm_up(operations) }
     };
     let each = |letter| arguments.clients.iter().map(move |&clients| round(letter, clients));
     arguments.workload.iter().copied().flat_map(each).collect()

@@ -8,7 +8,7 @@ use super::window::{Block, Number, PriorWriter, Undone};
 use super::{APPLY, HOME, LogConfig, OLDER, RECORD};
 use crate::Ps;
 use crate::hardware::Hardware;
-use crate::mechanism::list::Mutant;
+use crate::mechanism::Mutant;
 use crate::mechanism::{
     Accessed, Effect, HeldVersion, Home, Leaving, Mechanism, Moments, Verdict, Version, VictimRule,
 };
@@ -379,7 +379,7 @@ impl Mechanism for Caching {
 }
 
 /// Brings home the lines, in the cache and in the log, of transactions that have their commit bits.
-pub(in crate::mechanism) fn recover(home: &mut Home<'_>, settings: &CachingSettings) {
+pub(in crate::mechanism) fn recover_cache(home: &mut Home<'_>, settings: &CachingSettings) {
     let (cache, log) = settings.places(&home.own());
     let found = LogAfterCut::new(home, &log);
     let head = found.head;

@@ -6,7 +6,7 @@
 use super::log::{BlockTag, DependencyPair, LogAfterCut};
 use super::{APPLY, CLOSED, COUNT, CUT_OFF};
 use crate::mechanism::Home;
-use crate::mechanism::list::Mutant;
+use crate::mechanism::Mutant;
 use std::collections::BTreeMap;
 
 /// How recovery recognises a commit.

@@ -4,7 +4,7 @@ use super::log::{BlockTag, DependencyPair, LeftOut, LogArea, PAIRS_OF_A_BLOCK, T
 use super::window::{Block, Number, PriorWriter, Undone, Window};
 use super::{EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, UNDONE, VERSION};
 use crate::hardware::Hardware;
-use crate::mechanism::list::Mutant;
+use crate::mechanism::Mutant;
 use crate::mechanism::{Accessed, HeldVersion, How, Leaving, Verdict, Version, VictimRule};
 use crate::{Cause, Ps};
 use perdura_memory::image::LineWords;

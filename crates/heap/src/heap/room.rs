@@ -1,0 +1,256 @@
+//! Makes room for an allocation that has failed: empties pages that are mostly free and, for an object of many pages,
+//! adjacent ones, by moving what the named roots' collections own out of them. Then the transaction is run again.
+//!
+//! Invariants: no transaction of this session is running. One session makes room at a time; others wait for it, outside
+//! of transactions. A pool that is really full costs a failing transaction no walk: pages are emptied only if that makes
+//! a share of all pages free.
+
+use super::{HeapSession, HeapTx};
+use crate::alloc::Space;
+use crate::collections::compact::{compact_root_some, unmoved};
+use crate::collections::kind::{BLOB, HASH_MAP, ORDERED_MAP, VECTOR};
+use crate::inside;
+use crate::roots;
+use crate::tx::{Root, Tx};
+use perdura_engine::{Engine, Error, Mode, Result, Session};
+use perdura_memory::{Memory, PAGE};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A transaction is run again at most this many times for want of room.
+pub(super) const MOST_TRIES: u32 = 4;
+/// Share of all pages that must become free to make it worth a walk over all collections.
+const WORTH: u64 = 256;
+/// Buckets, leaves and byte strings looked at in one transaction.
+const STEP: u64 = 32;
+/// Windows tried for one object.
+const WINDOWS: u32 = 2;
+
+/// The body of a moving transaction.
+type Step<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
+
+/// A session that makes room, without its types.
+trait Mover {
+    /// Runs a transaction.
+    fn step(&mut self, step: &mut Step<'_>) -> Result<()>;
+
+    /// Gives up the session's own pages.
+    fn give_up_pages(&mut self);
+
+    /// The same, and makes what was freed reusable.
+    fn settle(&mut self);
+}
+
+impl<M: Memory + 'static, E: Engine<M>> Mover for HeapSession<M, E> {
+    fn step(&mut self, step: &mut Step<'_>) -> Result<()> {
+        self.run(Mode::Write, |tx: &mut HeapTx<'_, E::Session>| step(tx)).map(drop)
+    }
+
+    fn give_up_pages(&mut self) {
+        self.local.give_up_pages(&self.shared.space);
+        self.shared.space.collect_pages();
+    }
+
+    fn settle(&mut self) {
+        self.give_up_pages();
+        // A failed medium shows at the next commit.
+        if self.session.checkpoint().is_ok() {
+            self.shared.space.reclaim(self.engine.reclaimable());
+        }
+    }
+}
+
+/// Lets the next session make room.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
+    /// Makes room after a transaction that has failed, for the `tries`-th time, and has been rolled back. Returns
+    /// whether it lacked room, and there is more now.
+    #[cold]
+    pub(super) fn make_room(&mut self, tries: u32) -> bool {
+        let lacking = self.local.take_lacking();
+        if lacking == 0 || self.makes_room || tries >= MOST_TRIES || self.memory.is_forked() {
+            return false;
+        }
+        if inside::check_outside(self.watched).is_err() {
+            return false;
+        }
+        let shared = self.shared.clone();
+        let mut waits = 0;
+        while shared.making_room.swap(true, Ordering::Acquire) {
+            shared.memory.pause(waits);
+            waits += 1;
+        }
+        let _turn = Turn(&shared.making_room);
+        if waits > 0 {
+            return true;
+        }
+        self.makes_room = true;
+        let wanted = lacking.div_ceil(PAGE).saturating_mul(u64::from(tries) + 1);
+        let made = make(self, &shared.space, &*shared.memory, wanted);
+        self.makes_room = false;
+        made
+    }
+}
+
+/// Makes room for an object of this many pages. Returns whether there is more room than before.
+fn make(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, wanted: u64) -> bool {
+    let (before, _) = space.free_pages(memory);
+    mover.give_up_pages();
+    let worth = (space.layout().pages_in(memory.len()) / WORTH).max(1);
+    if space.may_be_worth(worth) && has_movable(mover) && space.empty_pages(worth, false) > 0 {
+        Emptying(space).run(mover);
+    }
+    let mut windows = 0;
+    while wanted > 1 && space.free_pages(memory).1 < wanted {
+        if windows == WINDOWS || !start_window(mover, space, memory, wanted) {
+            // Smaller objects may have room; this one has none.
+            space.has_no_window(memory, wanted);
+            return false;
+        }
+        Emptying(space).run(mover);
+        windows += 1;
+    }
+    windows > 0 || space.free_pages(memory).0 > before
+}
+
+/// Whether there are collections with parts that can be moved.
+fn has_movable(mover: &mut dyn Mover) -> bool {
+    let mut any = false;
+    let found = mover.step(&mut |tx| {
+        any = !movable(tx)?.is_empty();
+        Ok(())
+    });
+    found.is_ok() && any
+}
+
+/// The roots whose collections have parts that can be moved.
+fn movable(tx: &mut dyn Tx) -> Result<Vec<Root>> {
+    let roots = roots::all(tx)?.into_iter().map(|named| named.root);
+    Ok(roots.filter(|root| [BLOB, HASH_MAP, ORDERED_MAP].contains(&root.kind)).collect())
+}
+
+/// Whether all roots are collections.
+fn are_known(mover: &mut dyn Mover) -> bool {
+    let mut known = false;
+    let found = mover.step(&mut |tx| {
+        let kinds = [BLOB, HASH_MAP, ORDERED_MAP, VECTOR];
+        known = roots::all(tx)?.iter().all(|named| kinds.contains(&named.root.kind));
+        Ok(())
+    });
+    found.is_ok() && known
+}
+
+/// Begins to empty adjacent pages, if that is possible.
+fn start_window(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, pages: u64) -> bool {
+    if !space.may_have_window(memory, pages) || !has_movable(mover) {
+        return false;
+    }
+    let mut stay = BTreeSet::new();
+    let page = |at: u64| at.saturating_sub(space.layout().pages) / PAGE;
+    let found = mover.step(&mut |tx| {
+        stay.clear();
+        for named in roots::all(tx)? {
+            stay.insert(page(named.entry));
+            let mut visit = |at: u64| {
+                stay.insert(page(at));
+                Ok(())
+            };
+            unmoved(tx, named.root, &mut visit)?;
+        }
+        Ok(())
+    });
+    found.is_ok() && space.empty_window(memory, pages, &stay)
+}
+
+/// Ends the emptying that has begun, also if something panics.
+struct Emptying<'a>(&'a Space);
+
+impl Emptying<'_> {
+    /// Moves what can be moved.
+    fn run(self, mover: &mut dyn Mover) {
+        // The program may know how to move what its own roots lead to.
+        let all = Walk::default().run(mover) && are_known(mover);
+        mover.settle();
+        self.0.end_emptying(all);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Emptying<'_> {
+    fn drop(&mut self) {
+        self.0.end_emptying(false);
+    }
+}
+
+/// A walk over all collections, and how far it is.
+#[derive(Clone, Default)]
+struct Walk {
+    /// Number of roots that are done.
+    done: usize,
+    /// The root that is looked at, and how far.
+    root: Option<Root>,
+    cursor: u64,
+    /// Whether there are no more.
+    ended: bool,
+}
+
+impl Walk {
+    /// Moves what is in pages to be emptied. Returns whether all of it was looked at.
+    fn run(mut self, mover: &mut dyn Mover) -> bool {
+        let (mut budget, mut all) = (STEP, true);
+        while !self.ended {
+            let mut next = self.clone();
+            let stepped = mover.step(&mut |tx| {
+                next = self.clone();
+                next.step(tx, budget)
+            });
+            match stepped {
+                Ok(()) => {
+                    self = next;
+                    budget = (budget * 2).min(STEP);
+                }
+                Err(Error::TooLarge { .. }) if budget > 1 => budget /= 2,
+                // Others have taken the room that there was, or the medium failed.
+                Err(error) if error.is_full() || matches!(error, Error::Io(_)) => return false,
+                // Damage, or too much for the log: the collection stays as it is.
+                Err(_) if next.root.is_some() => {
+                    self.done = next.done + 1;
+                    (self.root, self.cursor, all) = (None, 0, false);
+                }
+                Err(_) => return false,
+            }
+        }
+        all
+    }
+
+    fn step(&mut self, tx: &mut dyn Tx, budget: u64) -> Result<()> {
+        let (roots, mut budget) = (movable(tx)?, budget);
+        if let Some(root) = self.root {
+            // Roots may have come and gone since.
+            match roots.iter().position(|other| *other == root) {
+                Some(place) => self.done = place,
+                None => self.cursor = 0,
+            }
+        }
+        while budget > 0 {
+            self.root = roots.get(self.done).copied();
+            let Some(root) = self.root else {
+                self.ended = true;
+                break;
+            };
+            self.cursor = compact_root_some(tx, root, self.cursor, &mut budget)?;
+            if self.cursor == 0 {
+                self.done += 1;
+                self.root = None;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! README's figures are those of the files of results/ that it names, and one command measures them.
+
+use crate::common::{arg, fail, run, succeed, text};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn readme() -> PathBuf {
+    root().join("README.md")
+}
+
+/// A folder with a copy of README and of the files that it names.
+fn copy() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = fs::read_to_string(readme()).expect("README");
+    for mark in text.split("<!-- figures: ").skip(1) {
+        let (mark, _) = mark.split_once(" -->").expect("the mark's end");
+        let (_, file) = mark.split_once(' ').expect("a table and a file");
+        let to = folder.path().join(file);
+        if file != "-" {
+            fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+            fs::copy(root().join(file), to).expect("the file that README names");
+        }
+    }
+    let path = folder.path().join("README.md");
+    fs::write(&path, text).expect("a copy");
+    (folder, path)
+}
+
+fn check(path: &Path) -> String {
+    fail(&["bench", "readme", "--check", "--readme", arg(path)])
+}
+
+/// A table's text between its marks.
+fn body(path: &Path, table: &str) -> String {
+    let text = fs::read_to_string(path).expect("a file");
+    let (_, rest) = text.split_once(&format!("<!-- figures: {table} ")).expect("the table");
+    rest.split_once("<!-- end -->").expect("the end").0.to_owned()
+}
+
+#[test]
+fn every_figure_is_that_of_its_file() {
+    let verdict = succeed(&["bench", "readme", "--check", "--readme", arg(&readme())]);
+    assert!(verdict.contains("every figure is that of its file"), "{verdict}");
+}
+
+#[test]
+fn a_wrong_figure_is_found() {
+    let (_folder, path) = copy();
+    let text = fs::read_to_string(&path).expect("a copy");
+    let edit = |from: &str, to: &str| {
+        assert!(text.contains(from), "README has no '{from}'");
+        fs::write(&path, text.replacen(from, to, 1)).expect("a copy");
+        check(&path)
+    };
+    assert!(edit("2,000,034", "2,000,035").contains("2,000,035"));
+    assert!(edit("<!-- figures: stress ", "<!-- figures: stres ").contains("'stres', which"));
+    assert!(
+        edit("<!-- figures: stress ", "<!-- figure: stress ")
+            .contains("0 marks of the table 'stress'")
+    );
+    assert!(edit("# Perdura\n", "# Perdura\n\nCommits take 12 ns.\n").contains("'12 ns'"));
+    assert!(edit("not measured yet.", "17,000 puts").contains("names no file"));
+}
+
+/// The command, on small work: its file, README from it, and what the figures are refused for.
+#[test]
+fn a_quick_run_writes_its_file_and_the_tables() {
+    let (folder, path) = copy();
+    let out = folder.path().join("results/quick.json");
+    let quick = ["bench", "readme", "--quick", "--seed", "7", "--update"];
+    let places = ["--readme", arg(&path), "--out", arg(&out), "--disk", arg(folder.path())];
+    let only = ["--only", "crash,idle-reader"];
+    let command = [&quick[..], &places, &only].concat();
+    let before = body(&path, "stress");
+    let written = succeed(&command);
+    assert!(written.contains("idle-reader, crash"), "{written}");
+    let results: Value =
+        serde_json::from_str(&fs::read_to_string(&out).expect("results")).expect("JSON");
+    assert_eq!((&results["seed"], &results["quick"]), (&7.into(), &true.into()));
+    for name in ["processor", "system", "build", "date"] {
+        assert!(results["machine"][name].as_str().is_some_and(|text| !text.is_empty()), "{name}");
+    }
+    let tables = results["tables"].as_array().expect("tables");
+    assert_eq!(tables.len(), 2);
+    for table in tables {
+        for run in table["runs"].as_array().expect("runs") {
+            assert!(run["command"].as_str().expect("a command").contains("--seed 7"), "{run}");
+            assert!(!run["rows"].as_array().expect("rows").is_empty(), "{run}");
+        }
+    }
+    let crash = body(&path, "crash");
+    let images = results["tables"][1]["runs"][0]["rows"]
+        .as_array()
+        .expect("rows")
+        .last()
+        .expect("a row")["figures"]["images"]
+        .as_f64()
+        .expect("images");
+    assert!(images >= 200.0 && crash.contains(&format!(" | {images} | ")), "{images}: {crash}");
+    assert_eq!(body(&path, "stress"), before, "a table that was not measured stays");
+    assert!(check(&path).contains("mean nothing"), "a quick run is refused");
+    // An older file is not replaced.
+    assert!(fail(&command).contains("--out"));
+}
+
+/// A child that fails ends the command with its message, and nothing is written.
+#[test]
+fn a_failed_child_ends_it() {
+    let (folder, path) = copy();
+    let out = folder.path().join("results/failed.json");
+    let missing = folder.path().join("missing");
+    let output = run(&[
+        "bench",
+        "readme",
+        "--quick",
+        "--only",
+        "crash-disk",
+        "--readme",
+        arg(&path),
+        "--out",
+        arg(&out),
+        "--disk",
+        arg(&missing),
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    let why = errors.lines().last().expect("a message");
+    assert!(
+        why.starts_with("error: `perdura-lab crash-disk --dir DISK") && why.contains("missing"),
+        "{why}"
+    );
+    assert!(!out.exists());
+}
+
+/// What is not in this build is no failure, and README says so.
+#[test]
+fn missing_programs_are_told() {
+    if cfg!(feature = "stores") {
+        return;
+    }
+    let (folder, path) = copy();
+    let out = folder.path().join("results/stores.json");
+    succeed(&[
+        "bench",
+        "readme",
+        "--quick",
+        "--only",
+        "embedded-stores",
+        "--update",
+        "--readme",
+        arg(&path),
+        "--out",
+        arg(&out),
+    ]);
+    let table = body(&path, "embedded-stores");
+    assert!(table.contains("not measured") && table.contains("features stores"), "{table}");
+}
+
+#[test]
+fn tables_are_listed_with_their_time() {
+    let list = succeed(&["bench", "readme", "--list"]);
+    assert!(list.contains("embedded-stores") && list.contains("together about"), "{list}");
+    let minutes = list.rsplit("about ").next().and_then(|rest| rest.split(' ').next());
+    let minutes: u64 = minutes.expect("minutes").parse().expect("a number");
+    assert!(minutes <= 25, "{minutes} minutes are too long by default");
+    assert!(fail(&["bench", "readme", "--only", "nothing"]).contains("choose from pmemobj"));
+}

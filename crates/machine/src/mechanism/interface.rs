@@ -1,0 +1,183 @@
+//! The interface of mechanisms: a [`Design`], and the [`Mechanism`] that it builds.
+
+use super::home::Home;
+use super::moments::{Accessed, Effect, Flush, Leaving, Moments, Verdict};
+use super::promise::Promise;
+use crate::Ps;
+use crate::cache::{Departure, HeldVersion};
+use crate::controller::Fetch;
+use crate::hardware::Hardware;
+use perdura_memory::{HardwareAbort, HardwareTicket};
+use std::ops::Range;
+
+/// A mechanism's design, which exists whether the power is on or not.
+pub trait Design: Send + Sync {
+    /// Its name in results.
+    fn name(&self) -> &'static str;
+
+    /// Lines of the home device that it needs for itself, on a machine with `lines` lines of the program's.
+    fn reserves(&self, lines: u64) -> u64 {
+        let _ = lines;
+        0
+    }
+
+    /// What memory is like after a power cut and recovery.
+    fn promises(&self) -> Promise {
+        Promise::Nothing
+    }
+
+    /// Builds the mechanism when the machine is switched on, after [`recover`](Self::recover) if it was used before.
+    /// `own` are its reserved lines, after all lines that the program's memory can grow to: zero, or as recovery has
+    /// left them.
+    fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism>;
+
+    /// Recovery when the power is back: brings the home device to a state that programs may see. The power may be cut
+    /// again after any of its stores; then it begins again.
+    fn recover(&self, home: &mut Home<'_>) {
+        let _ = home;
+    }
+}
+
+/// A mechanism in a machine that runs. All methods run at [`Hardware::now`], with the time that they take charged to
+/// the core that caused them.
+pub trait Mechanism: Send {
+    /// The frequent moments at which it is called.
+    fn moments(&self) -> Moments {
+        Moments::NONE
+    }
+
+    /// A core accesses words of a line, in the caches or not; the stores have not changed the data yet.
+    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
+        let _ = (hardware, access);
+        Effect::Happens
+    }
+
+    /// The caches fetch `line` for a core's load or store. Returns the line that holds its contents, usually `line`.
+    fn filled(&mut self, hardware: &mut Hardware, core: usize, line: u64) -> u64 {
+        let _ = (hardware, core);
+        line
+    }
+
+    /// A [marked](crate::cache::Hierarchy::mark) line has left a cache of some level. Other caches may still have it
+    /// ([`anywhere`](crate::cache::Hierarchy::anywhere)).
+    fn departed(&mut self, hardware: &mut Hardware, departure: &Departure) {
+        let _ = (hardware, departure);
+    }
+
+    /// A [version](Hardware::put_version) was replaced in its cache. It is gone, unless the mechanism puts it
+    /// elsewhere.
+    fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {
+        let _ = (hardware, version);
+    }
+
+    /// A dirty line is about to leave the caches.
+    fn evicted(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        let _ = (hardware, leaving);
+        Verdict::Allow
+    }
+
+    /// A block is fetched from the home device, for the DRAM cache, or a single line for the caches. `places` has the
+    /// block's own lines, and may be changed to the lines that hold their contents; the last of them may be beyond the
+    /// program's lines. Returns when fetching may begin: [`Fetch::now`], or later.
+    fn fetched(&mut self, hardware: &mut Hardware, fetch: &Fetch, places: &mut [u64]) -> Ps {
+        let _ = (hardware, places);
+        fetch.now
+    }
+
+    /// A block of the DRAM cache, with these lines, has got its first dirty line; without a DRAM cache, a line has left
+    /// the caches.
+    fn dirtied(&mut self, hardware: &mut Hardware, block: Range<u64>) {
+        let _ = (hardware, block);
+    }
+
+    /// A dirty line is about to be written to the home device.
+    fn leaves(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
+        let _ = (hardware, leaving);
+        Verdict::Allow
+    }
+
+    /// A core begins a transaction.
+    ///
+    /// # Errors
+    /// Why it cannot begin now.
+    fn begin(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
+        let _ = (hardware, core);
+        Ok(())
+    }
+
+    /// A core commits its transaction, which is durable when [`durable`](Self::durable) says so; a mechanism that does
+    /// not make transactions durable reports it at once.
+    ///
+    /// # Errors
+    /// Why it is aborted instead. Its stores are not visible then.
+    fn commit(
+        &mut self,
+        hardware: &mut Hardware,
+        core: usize,
+    ) -> Result<HardwareTicket, HardwareAbort> {
+        let _ = (hardware, core);
+        Ok(HardwareTicket::DURABLE)
+    }
+
+    /// A core aborts its transaction, if it has one. Returns whether its stores are undone.
+    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
+        let _ = (hardware, core);
+        false
+    }
+
+    /// A core waits until its committed transactions are durable.
+    fn flush(&mut self, hardware: &mut Hardware, core: usize) {
+        let _ = (hardware, core);
+    }
+
+    /// The last ticket that is durable, with all before it.
+    fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
+        let _ = hardware;
+        HardwareTicket::LAST
+    }
+
+    /// Called at the time, and with the number, given to [`Hardware::schedule`].
+    fn due(&mut self, hardware: &mut Hardware, number: u64) {
+        let _ = (hardware, number);
+    }
+
+    /// An epoch ends. Returns what the machine is to write home now, while all cores wait. Each of those lines
+    /// [leaves](Self::leaves) before [`epoch_is_home`](Self::epoch_is_home).
+    fn end_epoch(&mut self, hardware: &mut Hardware) -> Flush {
+        let _ = hardware;
+        Flush::Nothing
+    }
+
+    /// The flush that [`end_epoch`](Self::end_epoch) has requested is over at `home`; all lines are durable then if it
+    /// was [`Flush::Everything`].
+    fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
+        let _ = (hardware, home);
+    }
+
+    /// The power is cut: the mechanism saves into `home` (the program's lines, then the reserved ones) what residual
+    /// energy allows.
+    fn power_cut(&self, home: &mut [u64]) {
+        let _ = home;
+    }
+
+    /// Its figures, for the statistics.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// No mechanism.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+impl Design for Plain {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    fn build(&self, _: &mut Hardware, _: Range<u64>) -> Box<dyn Mechanism> {
+        Box::new(Plain)
+    }
+}
+
+impl Mechanism for Plain {}
