@@ -44,6 +44,9 @@ pub(crate) struct Paper {
     pub(crate) figure: String,
     /// Its subject.
     pub(crate) what: String,
+    /// Engines of the paper that its values are of, and that this program does not have yet.
+    #[serde(default)]
+    pub(crate) later: Vec<String>,
     /// How our runs differ from the paper's.
     #[serde(default)]
     pub(crate) notes: Vec<String>,

@@ -124,8 +124,12 @@ fn rounds<'a>(cell: &Cell, names: ComparedEngines<'_>, samples: &'a [Sample]) ->
         own,
         unflushed: same_repetition(own, &|sample| sample.cell == *cell && sample.unflushed),
         base: same_repetition(own, &|sample| is_other(names.base, base_threads, sample)),
-        workload_base: same_repetition(own, &|sample| is_other(names.workload_base, base_threads, sample)),
-        server_baseline: same_repetition(own, &|sample| is_other(names.server_baseline, own_threads, sample)),
+        workload_base: same_repetition(own, &|sample| {
+            is_other(names.workload_base, base_threads, sample)
+        }),
+        server_baseline: same_repetition(own, &|sample| {
+            is_other(names.server_baseline, own_threads, sample)
+        }),
     })
     .collect()
 }

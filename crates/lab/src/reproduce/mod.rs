@@ -38,7 +38,7 @@ use calibrate::Calibration;
 use compare::Comparison;
 use experiment::{Experiment, ServerBaseline};
 use findings::{ComparedEngines, Figure};
-use plan::Plan;
+use plan::{Place, Plan};
 use runs::{Cell, Sample};
 use serde::Serialize;
 use served::BaselineOutcome;

@@ -113,7 +113,7 @@ pub(crate) fn text(report: &Report) -> String {
             .map(|server_baseline| served(server_baseline, plan.kind, figures)),
     );
     if comparisons.is_empty() {
-        parts.push("the paper gives no numbers for this, only a picture".to_owned());
+        parts.push("the paper's text has no numbers for this".to_owned());
     } else {
         parts.push(compared(comparisons));
         parts.push(verdict(comparisons));

@@ -238,6 +238,11 @@ impl Experiment {
         threads_valid(&served.clients).map_err(|_| "clients must be from 1 to 256".to_owned())
     }
 
+    /// Whether it runs the engine, or the paper does.
+    fn has_engine(&self, name: &String) -> bool {
+        self.run.engines.contains(name) || self.paper.later.contains(name)
+    }
+
     fn has_setting(&self, name: &str) -> bool {
         match self.kind {
             Kind::Checksums => When::ALL.iter().any(|when| when.name() == name),
@@ -263,11 +268,11 @@ impl Experiment {
         if compared && engine.is_none() || !compared && value.against.is_some() {
             return Err(format!("'{says}': a speed-up or a slowdown is of an engine, against one"));
         }
-        if let Some(other) = value.against.as_ref().filter(|own| !self.run.engines.contains(own)) {
+        if let Some(other) = value.against.as_ref().filter(|own| !self.has_engine(own)) {
             return Err(format!("'{says}': '{other}' is none of its engines"));
         }
         match engine {
-            Some(engine) if !self.run.engines.contains(engine) => {
+            Some(engine) if !self.has_engine(engine) => {
                 Err(format!("'{says}': '{engine}' is none of its engines"))
             }
             _ => Ok(()),
