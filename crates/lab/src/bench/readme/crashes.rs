@@ -7,33 +7,49 @@ use super::spec::{Scale, Step};
 use crate::failure::Outcome;
 use serde_json::Value;
 
-/// The crash tests: what README says of them, and the options.
-const CRASHES: [(&str, &str); 4] = [
-    (
-        "files with private copies of pages too; readers that writers move; processes die, syncs fail",
-        "",
-    ),
-    ("files alone", " --domain media"),
-    (
-        "`eager`, with windows of transactions; files too; processes die, syncs fail",
-        " --engine eager",
-    ),
-    (
-        "`ccstm`, with one to three cores; processes die, syncs fail",
-        " --engine ccstm --cores 1,2,3",
-    ),
+/// A crash test.
+struct Crash {
+    /// What README says of it.
+    name: &'static str,
+    options: &'static str,
+    /// How many times the images that were asked for: enough to have each engine and structure.
+    times: u64,
+    /// On two cores, at least.
+    images_a_second: u64,
+}
+
+const CRASHES: [Crash; 4] = [
+    Crash {
+        name: "files with private copies of pages too; readers that writers move; processes die, syncs fail",
+        options: "",
+        times: 8,
+        images_a_second: 4_500,
+    },
+    Crash { name: "files alone", options: " --domain media", times: 2, images_a_second: 3_000 },
+    Crash {
+        name: "`eager`, with windows of transactions; files too; processes die, syncs fail",
+        options: " --engine eager",
+        times: 1,
+        images_a_second: 4_500,
+    },
+    Crash {
+        name: "`ccstm`, with one to three cores; processes die, syncs fail",
+        options: " --engine ccstm --cores 1,2,3",
+        times: 1,
+        images_a_second: 2_000,
+    },
 ];
 
-/// Images a second of a crash test on two cores, at least.
-const IMAGES_A_SECOND: u64 = 2_500;
-
 pub(super) fn crash_steps(scale: &Scale) -> Vec<Step> {
-    let images = scale.of(scale.images, 200);
-    let steps = CRASHES.into_iter().map(|(name, options)| Step {
-        name,
-        arguments: format!("crash{options} --images {images} --seed {}", scale.seed),
-        seconds: 5 + images / IMAGES_A_SECOND,
-        rows: crash_rows,
+    let steps = CRASHES.iter().map(|crash| {
+        let Crash { name, options, times, images_a_second } = *crash;
+        let images = scale.of(scale.images.saturating_mul(times), 200);
+        Step {
+            name,
+            arguments: format!("crash{options} --images {images} --seed {}", scale.seed),
+            seconds: 5 + images / images_a_second,
+            rows: crash_rows,
+        }
     });
     steps.collect()
 }
@@ -170,12 +186,17 @@ fn stress_rows(answer: &Value) -> Option<Vec<Row>> {
 }
 
 pub(super) fn stress(results: &TableResults) -> Outcome<String> {
-    let header = cells(["pools", "minutes", "processes", "killed", "commits", "reads", "bad"]);
+    let header = cells(["pools", "time", "processes", "killed", "commits", "reads", "bad"]);
     let mut rows = Vec::new();
     for run in &results.runs {
         let Some(first) = run.rows.first() else { continue };
-        let minutes = first.figure("seconds")?.value() / 60.0;
-        let mut cells = cells([&run.name, &format!("{minutes:.0}")]);
+        let seconds = first.figure("seconds")?.value();
+        let time = if seconds < 120.0 {
+            format!("{seconds:.0} s")
+        } else {
+            format!("{:.0} minutes", seconds / 60.0)
+        };
+        let mut cells = cells([&run.name, &time]);
         for name in ["rounds", "killed", "operations", "reads"] {
             cells.push(count(total(run, name)?));
         }

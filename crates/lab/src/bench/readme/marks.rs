@@ -7,6 +7,7 @@ use super::results::{Results, TableResults};
 use super::spec::Spec;
 use super::tables::{self, PROGRAM, TABLES};
 use crate::failure::{Failure, Outcome};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::ops::Range;
@@ -23,6 +24,17 @@ pub(crate) struct Readme {
     path: PathBuf,
     text: String,
     marks: Vec<Mark>,
+}
+
+/// What was found in it, where nothing is wrong.
+#[derive(Default)]
+pub(crate) struct Checked {
+    /// The files that tables are from.
+    pub(crate) files: BTreeSet<String>,
+    /// Tables that were never measured.
+    pub(crate) unmeasured: Vec<&'static str>,
+    /// Tables with figures of older runs.
+    pub(crate) copied: Vec<&'static str>,
 }
 
 /// A table in it.
@@ -89,20 +101,24 @@ impl Readme {
         Ok(changed)
     }
 
-    /// Compares each table with its file. Returns the names of those that were never measured.
-    pub(crate) fn check(&self) -> Outcome<Vec<&'static str>> {
-        let mut unmeasured = Vec::new();
+    /// Compares each table with its file.
+    ///
+    /// # Errors
+    /// If a table has another figure than its file, or the file's figures mean nothing.
+    pub(crate) fn check(&self) -> Outcome<Checked> {
+        let mut checked = Checked::default();
         for mark in &self.marks {
             let name = mark.spec.name;
             let wrong = |why: &str| Failure::at(&self.path, format!("table '{name}': {why}"));
             let Some(file) = &mark.file else {
-                unmeasured.push(name);
+                checked.unmeasured.push(name);
                 if self.text[mark.body.clone()] != self.rendering(mark.spec, None)? {
                     return Err(wrong("it has figures, and names no file that they are from"));
                 }
                 continue;
             };
-            if let Some(why) = self.results(file)?.meaningless() {
+            let results = self.results(file)?;
+            if let Some(why) = results.meaningless() {
                 return Err(wrong(&format!("{file} has figures that mean nothing: {why}")));
             }
             let (is, should) =
@@ -113,8 +129,12 @@ impl Readme {
                     lines.into_iter().find(|(is, should)| is != should).unwrap_or(("more", ""));
                 return Err(wrong(&format!("it says '{is}', where {file} gives '{should}'")));
             }
+            if results.table(name).is_some_and(|table| !copies(table).is_empty()) {
+                checked.copied.push(name);
+            }
+            checked.files.insert(file.clone());
         }
-        Ok(unmeasured)
+        Ok(checked)
     }
 
     /// Path of a results file, from README's folder.

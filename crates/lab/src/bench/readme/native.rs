@@ -91,8 +91,8 @@ pub(super) fn pmemobj(results: &TableResults) -> Outcome<String> {
 /// The figure that varied most, relative to its least.
 fn widest(rows: &[Row]) -> Option<String> {
     let spreads = rows.iter().filter_map(|row| match row.figures.get("ns")? {
-        Figure::Spread(spread) => Some((row, *spread)),
-        Figure::Number(_) => None,
+        Figure::Spread(spread) if spread.most > spread.least => Some((row, *spread)),
+        _ => None,
     });
     let ratio = |spread: &Spread| spread.most / spread.least;
     let (row, spread) = spreads.max_by(|(_, a), (_, b)| ratio(a).total_cmp(&ratio(b)))?;
@@ -115,7 +115,7 @@ pub(super) fn stores_steps(scale: &Scale) -> Vec<Step> {
     };
     vec![
         step("in memory", "", scale.of(20_000, 200), scale.of(40, 5)),
-        step("on a disk", " --dir DISK", scale.of(5_000, 100), scale.of(120, 10)),
+        step("on a disk", " --dir DISK", scale.of(4_000, 100), scale.of(100, 10)),
     ]
 }
 
@@ -161,7 +161,7 @@ pub(super) fn stores(results: &TableResults) -> Outcome<String> {
 // Redis.
 
 pub(super) fn redis_steps(scale: &Scale) -> Vec<Step> {
-    let (requests, repeat) = (scale.of(100_000, 1_000), scale.of(3, 1));
+    let (requests, repeat) = (scale.of(40_000, 1_000), scale.of(3, 1));
     let step = |name, place, seconds| Step {
         name,
         arguments: format!(
@@ -172,7 +172,7 @@ pub(super) fn redis_steps(scale: &Scale) -> Vec<Step> {
         seconds,
         rows: redis_rows,
     };
-    vec![step("tmpfs", "", scale.of(100, 10)), step("disk", " --dir DISK", scale.of(180, 15))]
+    vec![step("tmpfs", "", scale.of(50, 10)), step("disk", " --dir DISK", scale.of(100, 15))]
 }
 
 fn redis_rows(answer: &Value) -> Option<Vec<Row>> {

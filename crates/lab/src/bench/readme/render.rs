@@ -30,7 +30,7 @@ pub(crate) fn missing(results: &TableResults) -> String {
 }
 
 /// The values of a run's rows that `of` returns, each once, in their order.
-pub(crate) fn distinct<'a>(rows: &'a [Row], of: fn(&Row) -> &str) -> Vec<&'a str> {
+pub(crate) fn distinct(rows: &[Row], of: fn(&Row) -> &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for name in rows.iter().map(of) {
         if !found.contains(&name) {

@@ -9,24 +9,21 @@ use serde_json::Value;
 
 // LOC's machine.
 
-/// The workloads: in README, on the command line, and seconds.
-const WORKLOADS: [(&str, &str, u64); 4] = [
-    ("SPS", "sps --entries 16M", 40),
-    ("hash table", "hash", 3),
-    ("red-black tree", "rbtree", 3),
-    ("B+ tree", "bptree", 3),
+/// The workloads: in README, on the command line, their sizes, and seconds.
+const WORKLOADS: [(&str, &str, &str, u64); 4] = [
+    ("SPS", "sps", " --entries 16M", 40),
+    ("hash table", "hash", "", 5),
+    ("red-black tree", "rbtree", "", 10),
+    ("B+ tree", "bptree", "", 10),
 ];
 
 pub(super) fn loc_steps(scale: &Scale) -> Vec<Step> {
-    let steps = WORKLOADS.into_iter().map(|(name, workload, seconds)| {
-        let workload = match workload.split_once(' ') {
-            Some((short, _)) if scale.quick => short,
-            _ => workload,
-        };
+    let steps = WORKLOADS.into_iter().map(|(name, workload, entries, seconds)| {
+        let entries = if scale.quick { " --entries 4k" } else { entries };
         Step {
             name,
             arguments: format!(
-                "sim --machine loc-clflush --workload {workload} --engine plain,undo,redo,s-wal --operations {} \
+                "sim --machine loc-clflush --workload {workload}{entries} --engine plain,undo,redo,s-wal --operations {} \
                  --seed {}",
                 scale.of(20_000, 500),
                 scale.seed

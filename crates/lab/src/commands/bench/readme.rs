@@ -2,7 +2,7 @@
 
 use crate::bench::options::require;
 use crate::bench::readme::child::{self, Folders};
-use crate::bench::readme::marks::Readme;
+use crate::bench::readme::marks::{Checked, Readme};
 use crate::bench::readme::prose;
 use crate::bench::readme::results::{Results, TableResults};
 use crate::bench::readme::spec::{Scale, Spec};
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// Images of each crash test
+    /// Images of each crash test; of that of all engines eight times as many, on files twice
     #[arg(long, value_name = "NUMBER", default_value = "100k", value_parser = quantity::count)]
     images: u64,
 
@@ -222,11 +222,14 @@ fn update(readme: &Path, new: Option<(&Path, &Results)>) -> Outcome {
 
 fn check(readme: &Path) -> Outcome {
     let text = Readme::read(readme)?;
-    let unmeasured = text.check()?;
+    let Checked { files, unmeasured, copied } = text.check()?;
     prose::check(&text.prose())?;
-    let mut verdict = format!("{}: every figure is that of its file", readme.display());
-    if !unmeasured.is_empty() {
-        verdict += &format!("; not measured yet: {}", unmeasured.join(", "));
+    let files = files.into_iter().collect::<Vec<_>>().join(", ");
+    let mut verdict = format!("{}: every figure is that of its file ({files})", readme.display());
+    for (what, tables) in [("not measured yet", unmeasured), ("of older runs", copied)] {
+        if !tables.is_empty() {
+            verdict += &format!("; {what}: {}", tables.join(", "));
+        }
     }
     print(verdict)
 }
