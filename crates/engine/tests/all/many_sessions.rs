@@ -32,7 +32,10 @@ fn start<M: Memory + 'static, E: Engine<M>>(memory: &Arc<M>, kept: Option<u64>) 
 }
 
 /// Commits `body` once it meets no conflict.
-fn transact<S: Session>(session: &mut S, mut body: impl FnMut(&mut S) -> Result<(), Error>) -> Ticket {
+fn transact<S: Session>(
+    session: &mut S,
+    mut body: impl FnMut(&mut S) -> Result<(), Error>,
+) -> Ticket {
     let mut conflicts = 0;
     loop {
         match conflicts {

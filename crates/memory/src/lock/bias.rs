@@ -123,12 +123,7 @@ impl Bias {
 
     /// Takes the bias from the session in `slot`, and waits until that session is not inside.
     #[cold]
-    fn revoke<M: Memory>(
-        &self,
-        slot: usize,
-        slots: &Slots<Slot>,
-        (memory, own): (&M, Object),
-    ) {
+    fn revoke<M: Memory>(&self, slot: usize, slots: &Slots<Slot>, (memory, own): (&M, Object)) {
         let Words { owner, streak, .. } = &self.words.0;
         owner.store(NONE, Ordering::Relaxed);
         barrier::heavy();

@@ -348,13 +348,7 @@ impl Readers {
 
     /// Moves all readers that are still inside; there are none in slots before `first`.
     #[cold]
-    fn move_from<M: Memory, S>(
-        &self,
-        memory: &M,
-        first: usize,
-        moves: &impl Moves<S>,
-        shared: &S,
-    ) {
+    fn move_from<M: Memory, S>(&self, memory: &M, first: usize, moves: &impl Moves<S>, shared: &S) {
         let own = self.object;
         let mut moved = Vec::new();
         for (slot, content) in self.slots.in_use().skip_while(|(slot, _)| *slot < first) {
