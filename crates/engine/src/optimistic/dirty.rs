@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// The most sessions with a set of their own.
-const MOST: usize = 128;
+const MOST: usize = 64;
 
 /// A set.
 struct Dirty {
