@@ -200,7 +200,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// A session for one thread.
     ///
     /// # Errors
-    /// `Sessions` when there are too many.
+    /// `Sessions` when there are too many: 4,096, whatever the pool's log.
     pub fn session(&self) -> Result<HeapSession<M, E>> {
         self.check_owner()?;
         Ok(HeapSession {

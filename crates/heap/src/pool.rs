@@ -442,7 +442,7 @@ impl Pool {
     /// A handle for one thread.
     ///
     /// # Errors
-    /// `Sessions` when there are too many.
+    /// `Sessions` when there are too many: 4,096, whatever the pool's log.
     pub fn session(&self) -> Result<Handle> {
         let session = each!(&self.inner.inner, heap => heap.session()?.erased());
         Ok(Handle { session, open: None, pool: self.clone() })
