@@ -15,8 +15,8 @@ use perdura::{Handle, Mode, Ticket, Tx};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Sessions that can be open in a process at once.
-const MOST: usize = 4096;
+/// Sessions that can be open in a process at once: those of several pools.
+const MOST: usize = 16_384;
 static SLOTS: [Slot<Session>; MOST] = [const { Slot::new() }; MOST];
 static SESSIONS: Table<Session> = Table { kind: 2, what: "session", slots: &SLOTS };
 

@@ -7,6 +7,7 @@
 mod any;
 mod erased;
 mod explicit;
+mod nested;
 #[cfg(test)]
 mod refused;
 mod release;

@@ -52,8 +52,8 @@ pub struct Info {
     /// slots beside other objects, which take objects of the same class only, are not in it:
     /// [`Usage::free_slot_bytes`] has all free slots.
     ///
-    /// It is an estimate: collections' headers, vectors' segments, the buckets of hash maps, and programs' own objects
-    /// stay where they are, which the pool learns when it tries to empty their pages.
+    /// It is an estimate: collections' headers, vectors' segments, and programs' own objects stay where they
+    /// are, which the pool learns when it tries to empty their pages.
     pub free_bytes: u64,
     /// The persistence domain.
     pub domain: Domain,

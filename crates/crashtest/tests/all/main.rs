@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod crowded;
 mod deaths;
 mod engines;
 mod hardware;

@@ -217,6 +217,8 @@ impl Space {
         }
         let (pages, mut left) = (std::mem::take(&mut state.emptying.sparse), 0);
         let window = std::mem::take(&mut state.emptying.window);
+        // What is in limbo is no object any more.
+        let all = all && state.limbo.is_empty();
         for &page in &pages {
             if let Some(Some(found)) = state.states.get_mut(page as usize)
                 && found.sparse

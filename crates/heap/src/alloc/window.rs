@@ -42,10 +42,19 @@ impl Costs {
         self.objects.push(object);
     }
 
-    /// The cheapest `pages` adjacent pages, widened so that no object is cut, and their cost.
+    /// Whether a range begins or ends beside a page that cannot be emptied, or at an end.
+    fn is_flush(&self, range: &Range<u64>) -> bool {
+        let never = |page: u64| self.never[page as usize + 1] > self.never[page as usize];
+        range.start.checked_sub(1).is_none_or(never)
+            || range.end == self.objects.len() as u64
+            || never(range.end)
+    }
+
+    /// The cheapest `pages` adjacent pages, widened so that no object is cut, and their cost. If possible, they leave
+    /// no gap that is soon too small for others, on one side.
     fn cheapest(&self, pages: u64) -> Option<(u64, Range<u64>)> {
         let all = self.objects.len() as u64;
-        let mut best: Option<(u64, Range<u64>)> = None;
+        let mut best: Option<(bool, u64, Range<u64>)> = None;
         for first in 0..(all + 1).saturating_sub(pages) {
             let start = self.objects[first as usize].0;
             let end = self.objects[(first + pages - 1) as usize].1;
@@ -53,12 +62,13 @@ impl Costs {
             if self.never[to] > self.never[from] {
                 continue;
             }
-            let bytes = self.bytes[to] - self.bytes[from];
-            if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
-                best = Some((bytes, start..end));
+            let (range, bytes) = (start..end, self.bytes[to] - self.bytes[from]);
+            let gaps = !self.is_flush(&range);
+            if best.as_ref().is_none_or(|(gap, least, _)| (gaps, bytes) < (*gap, *least)) {
+                best = Some((gaps, bytes, range));
             }
         }
-        best
+        best.map(|(_, bytes, range)| (bytes, range))
     }
 }
 
@@ -66,8 +76,11 @@ impl Space {
     /// Begins to empty a window of at least `pages` pages, none of which is in `unmoved`; false if there is none, or
     /// no room for what is in it.
     pub fn empty_window(&self, memory: &dyn Memory, pages: u64, unmoved: &BTreeSet<u64>) -> bool {
+        // Before the lock is taken: no access to the memory is made with it.
+        let grown = self.layout.pages_in(memory.len());
+        let table: Vec<u64> = (0..grown).map(|page| memory.load(self.layout.entry(page))).collect();
         let mut state = self.state();
-        let costs = self.costs(&state, memory, unmoved);
+        let costs = Self::costs(&state, &table, self.layout.pages_in(memory.limit()), unmoved);
         let Some((bytes, window)) = costs.cheapest(pages) else { return false };
         let most = self.layout.pages_in(memory.limit());
         let all = state.runs.pages() + state.released.pages() + most - state.pages.min(most);
@@ -79,17 +92,14 @@ impl Space {
         self.start_window(&mut state, window)
     }
 
-    fn costs(&self, state: &FreeSpace, memory: &dyn Memory, unmoved: &BTreeSet<u64>) -> Costs {
-        let (mut costs, most) = (Costs::new(), self.layout.pages_in(memory.limit()));
-        let mut page = 0;
+    /// The costs of all pages up to `most`, the first of which have these entries in the page table.
+    fn costs(state: &FreeSpace, table: &[u64], most: u64, unmoved: &BTreeSet<u64>) -> Costs {
+        let (mut costs, mut page) = (Costs::new(), 0);
         while page < most {
             let known = state.states.get(page as usize).copied().flatten();
             let is_unmoved = unmoved.contains(&page);
-            let used = if page < state.pages {
-                Use::from_word(memory.load(self.layout.entry(page)))
-            } else {
-                Some(Use::Free)
-            };
+            let used =
+                table.get(page as usize).map_or(Some(Use::Free), |word| Use::from_word(*word));
             let mut pages = 1;
             let cost = match (known, used) {
                 _ if is_unmoved && known.is_some() => Cost::Never,
@@ -154,7 +164,7 @@ mod tests {
         assert_eq!(costs.cheapest(7), None);
         costs.add(Cost::Never, (6, 7));
         costs.add(Cost::Bytes(0), (7, 8));
-        assert_eq!(costs.cheapest(1), Some((0, 4..5)));
+        assert_eq!(costs.cheapest(1), Some((0, 5..6)), "beside it");
         assert_eq!(costs.cheapest(7), None, "one of them cannot be emptied");
     }
 }

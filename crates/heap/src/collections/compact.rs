@@ -1,9 +1,10 @@
 //! Moving blocks out of pages that are to be emptied ([`Pool::compact`](crate::Pool::compact)), by code that knows the
 //! pointers to them.
 //!
-//! What never moves: headers, a byte string's first block if it is a root, and the segments of vectors and of hash
-//! maps' buckets. Programs keep offsets of the first, and addresses in the others.
+//! What never moves: headers, a byte string's first block if it is a root, and the segments of vectors. Programs keep
+//! offsets of the first, and addresses in the last.
 
+use super::form::Form;
 use super::kind;
 use super::root::tagged;
 use super::{Visit, hash_map, ordered_map, pieces, vector};
@@ -60,6 +61,11 @@ pub fn compact_root_some<T: Tx + ?Sized>(
             let tree = ordered_map::open(root.at, tag.key, tag.value, tag.flags);
             tree.compact_some(tx, cursor, budget)
         }
+        kind::VECTOR => {
+            *budget = budget.saturating_sub(1);
+            let (segments, len) = vector::open(tx, root.at)?;
+            segments.compact(tx, len, false).map(|()| 0)
+        }
         kind::BLOB => {
             *budget = budget.saturating_sub(1);
             pieces::compact_string(tx, root.at).map(|()| 0)
@@ -73,13 +79,54 @@ pub fn compact_root_some<T: Tx + ?Sized>(
 /// # Errors
 /// `Corrupt` if the collection is damaged; what `visit` returns.
 pub(crate) fn unmoved<T: Tx + ?Sized>(tx: &mut T, root: Root, visit: &mut Visit<'_>) -> Result<()> {
-    match root.kind {
-        kind::VECTOR => vector::check(tx, root.at, visit),
-        kind::HASH_MAP => {
-            let tag = tagged(tx, root)?;
-            visit(root.at)?;
-            hash_map::open(tx, root.at, tag.key, tag.value, tag.flags)?.check_segments(tx, visit)
-        }
-        _ => visit(root.at),
+    visit(root.at)?;
+    if root.kind == kind::VECTOR {
+        let (segments, len) = vector::open(tx, root.at)?;
+        segments.each_segment(tx, len, &mut |_, _, at| visit(at))?;
     }
+    Ok(())
+}
+
+/// Calls `each` with the words of a collection's entries that are no parts of byte strings. Entries that are no whole
+/// words are left out.
+pub(crate) fn each_word<T: Tx + ?Sized>(
+    tx: &mut T,
+    root: Root,
+    each: &mut dyn FnMut(&mut T, u64) -> Result<()>,
+) -> Result<()> {
+    if root.kind == kind::VECTOR {
+        let (segments, len) = vector::open(tx, root.at)?;
+        let words = segments.pitch() / 8;
+        for index in 0..if words > 0 { len } else { 0 } {
+            let at = segments.address(tx, index)?;
+            words_at(tx, at, words, each)?;
+        }
+        return Ok(());
+    }
+    if ![kind::HASH_MAP, kind::ORDERED_MAP].contains(&root.kind) {
+        return Ok(());
+    }
+    let tag = tagged(tx, root)?;
+    let plain = |form: Form| (form.words - form.string) as u64;
+    let mut entry = |tx: &mut T, at: u64| {
+        words_at(tx, at, plain(tag.key), each)?;
+        words_at(tx, at + tag.key.bytes(), plain(tag.value), each)
+    };
+    if root.kind == kind::HASH_MAP {
+        let table = hash_map::open(tx, root.at, tag.key, tag.value, tag.flags)?;
+        return table.walk(tx, &mut entry);
+    }
+    ordered_map::open(root.at, tag.key, tag.value, tag.flags).walk(tx, &mut entry)
+}
+
+fn words_at<T: Tx + ?Sized>(
+    tx: &mut T,
+    at: u64,
+    words: u64,
+    each: &mut dyn FnMut(&mut T, u64) -> Result<()>,
+) -> Result<()> {
+    (at..at + words * 8).step_by(8).try_for_each(|at| {
+        let word = tx.read_word(at)?;
+        each(tx, word)
+    })
 }

@@ -10,6 +10,7 @@
 //! segment's edge does not allocate and free repeatedly.
 
 use super::Visit;
+use super::compact::move_block;
 use crate::{Error, Fresh, Purpose, Result, Tx};
 
 /// Offset of the segments' words in the owner's header.
@@ -241,6 +242,51 @@ impl Segments {
         Ok(())
     }
 
+    /// Calls `each` with the address of the pointer to each segment of an array of `len` elements, and with the pointer.
+    pub(super) fn each_segment<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        len: u64,
+        each: &mut dyn FnMut(&mut T, u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let used = if len == 0 { 0 } else { self.locate(len - 1).0 + 1 };
+        for segment in 0..=used {
+            let slot = self.slot(tx, segment)?;
+            let at = if slot == 0 { 0 } else { tx.read_word(slot).map_err(Error::in_pool)? };
+            if at != 0 {
+                each(tx, slot, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the directory out of pages that are to be emptied, and with `segments` the segments of an array of `len`
+    /// elements too, up to one that is too large for the log.
+    pub(super) fn compact<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        len: u64,
+        segments: bool,
+    ) -> Result<()> {
+        let more = compact_pointed(tx, self.header + MORE)?;
+        if more != 0 {
+            let root = compact_pointed(tx, more + (MORE_WORDS - 1) * 8)?;
+            for page in 0..if root == 0 { 0 } else { FANOUT } {
+                compact_pointed(tx, root + page * 8)?;
+            }
+        }
+        if !segments {
+            return Ok(());
+        }
+        let before = tx.point();
+        let moved =
+            self.each_segment(tx, len, &mut |tx, slot, _| compact_pointed(tx, slot).map(drop));
+        match moved {
+            Err(Error::TooLarge { .. }) => tx.undo_to(before),
+            moved => moved,
+        }
+    }
+
     /// Checks the directory of an array of `len` elements, and reports its blocks.
     pub(super) fn check<T: Tx + ?Sized>(
         self,
@@ -296,6 +342,20 @@ fn pointed_or_new<T: Tx + ?Sized>(tx: &mut T, slot: u64, words: u64) -> Result<u
     tx.write_fresh(new, 0, &[0; 4096][..words as usize * 8])?;
     tx.write_word(slot, new.at())?;
     Ok(new.at())
+}
+
+/// Moves the target of the pointer at `slot` out of a page that is to be emptied. Returns where it is; 0 if the pointer
+/// is null.
+fn compact_pointed<T: Tx + ?Sized>(tx: &mut T, slot: u64) -> Result<u64> {
+    let at = tx.read_word(slot).map_err(Error::in_pool)?;
+    if at == 0 {
+        return Ok(0);
+    }
+    let moved = move_block(tx, at).map_err(Error::in_pool)?;
+    if moved != at {
+        tx.write_word(slot, moved)?;
+    }
+    Ok(moved)
 }
 
 /// Frees the target of the pointer at `slot`, and sets the pointer to null.

@@ -5,7 +5,7 @@
 //! of transactions. A pool that is really full costs a failing transaction no walk: pages are emptied only if that makes
 //! a share of all pages free.
 
-use super::{HeapSession, HeapTx};
+use super::{HeapSession, HeapTx, nested};
 use crate::alloc::Space;
 use crate::collections::compact::{compact_root_some, unmoved};
 use crate::collections::kind::{BLOB, HASH_MAP, ORDERED_MAP, VECTOR};
@@ -26,11 +26,16 @@ const STEP: u64 = 32;
 /// Windows tried for one object.
 const WINDOWS: u32 = 2;
 
+const COLLECTIONS: [u32; 4] = [BLOB, HASH_MAP, ORDERED_MAP, VECTOR];
+
 /// The body of a moving transaction.
 type Step<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 
 /// A session that makes room, without its types.
 trait Mover {
+    /// Runs a transaction that only reads.
+    fn look(&mut self, look: &mut Step<'_>) -> Result<()>;
+
     /// Runs a transaction.
     fn step(&mut self, step: &mut Step<'_>) -> Result<()>;
 
@@ -42,6 +47,10 @@ trait Mover {
 }
 
 impl<M: Memory + 'static, E: Engine<M>> Mover for HeapSession<M, E> {
+    fn look(&mut self, look: &mut Step<'_>) -> Result<()> {
+        self.run(Mode::Read, |tx: &mut HeapTx<'_, E::Session>| look(tx)).map(drop)
+    }
+
     fn step(&mut self, step: &mut Step<'_>) -> Result<()> {
         self.run(Mode::Write, |tx: &mut HeapTx<'_, E::Session>| step(tx)).map(drop)
     }
@@ -104,7 +113,7 @@ fn make(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, wanted: u64) 
     let (before, _) = space.free_pages(memory);
     mover.give_up_pages();
     let worth = (space.layout().pages_in(memory.len()) / WORTH).max(1);
-    if space.may_be_worth(worth) && has_movable(mover) && space.empty_pages(worth, false) > 0 {
+    if space.may_be_worth(worth) && has_collections(mover) && space.empty_pages(worth, false) > 0 {
         Emptying(space).run(mover);
     }
     let mut windows = 0;
@@ -120,41 +129,50 @@ fn make(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, wanted: u64) 
     windows > 0 || space.free_pages(memory).0 > before
 }
 
-/// Whether there are collections with parts that can be moved.
-fn has_movable(mover: &mut dyn Mover) -> bool {
+/// Whether there are collections, which have parts that can be moved, or lead to others.
+fn has_collections(mover: &mut dyn Mover) -> bool {
     let mut any = false;
-    let found = mover.step(&mut |tx| {
-        any = !movable(tx)?.is_empty();
+    let found = mover.look(&mut |tx| {
+        any = !collections(tx)?.is_empty();
         Ok(())
     });
     found.is_ok() && any
 }
 
-/// The roots whose collections have parts that can be moved.
-fn movable(tx: &mut dyn Tx) -> Result<Vec<Root>> {
+/// The roots that are collections.
+fn collections(tx: &mut dyn Tx) -> Result<Vec<Root>> {
     let roots = roots::all(tx)?.into_iter().map(|named| named.root);
-    Ok(roots.filter(|root| [BLOB, HASH_MAP, ORDERED_MAP].contains(&root.kind)).collect())
+    Ok(roots.filter(|root| COLLECTIONS.contains(&root.kind)).collect())
 }
 
 /// Whether all roots are collections.
 fn are_known(mover: &mut dyn Mover) -> bool {
     let mut known = false;
-    let found = mover.step(&mut |tx| {
-        let kinds = [BLOB, HASH_MAP, ORDERED_MAP, VECTOR];
-        known = roots::all(tx)?.iter().all(|named| kinds.contains(&named.root.kind));
+    let found = mover.look(&mut |tx| {
+        known = roots::all(tx)?.iter().all(|named| COLLECTIONS.contains(&named.root.kind));
         Ok(())
     });
     found.is_ok() && known
 }
 
+/// The maps that only stored offsets lead to.
+fn nested(mover: &mut dyn Mover) -> Vec<Root> {
+    let mut nested = Vec::new();
+    let found = mover.look(&mut |tx| {
+        nested = nested::find(tx)?;
+        Ok(())
+    });
+    if found.is_ok() { nested } else { Vec::new() }
+}
+
 /// Begins to empty adjacent pages, if that is possible.
 fn start_window(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, pages: u64) -> bool {
-    if !space.may_have_window(memory, pages) || !has_movable(mover) {
+    if !space.may_have_window(memory, pages) || !has_collections(mover) {
         return false;
     }
-    let mut stay = BTreeSet::new();
+    let (mut stay, nested) = (BTreeSet::new(), nested(mover));
     let page = |at: u64| at.saturating_sub(space.layout().pages) / PAGE;
-    let found = mover.step(&mut |tx| {
+    let found = mover.look(&mut |tx| {
         stay.clear();
         for named in roots::all(tx)? {
             stay.insert(page(named.entry));
@@ -163,6 +181,13 @@ fn start_window(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, pages
                 Ok(())
             };
             unmoved(tx, named.root, &mut visit)?;
+        }
+        for root in &nested {
+            let mut visit = |at: u64| {
+                stay.insert(page(at));
+                Ok(())
+            };
+            unmoved(tx, *root, &mut visit)?;
         }
         Ok(())
     });
@@ -175,8 +200,13 @@ struct Emptying<'a>(&'a Space);
 impl Emptying<'_> {
     /// Moves what can be moved.
     fn run(self, mover: &mut dyn Mover) {
+        let mut all = Walk::default().run(mover);
+        let nested = nested(mover);
+        if !nested.is_empty() {
+            all &= Walk { nested: Some(&nested), ..Walk::default() }.run(mover);
+        }
         // The program may know how to move what its own roots lead to.
-        let all = Walk::default().run(mover) && are_known(mover);
+        all = all && are_known(mover);
         mover.settle();
         self.0.end_emptying(all);
         std::mem::forget(self);
@@ -189,9 +219,11 @@ impl Drop for Emptying<'_> {
     }
 }
 
-/// A walk over all collections, and how far it is.
+/// A walk over collections, and how far it is.
 #[derive(Clone, Default)]
-struct Walk {
+struct Walk<'a> {
+    /// The collections, if they are not those of the named roots.
+    nested: Option<&'a [Root]>,
     /// Number of roots that are done.
     done: usize,
     /// The root that is looked at, and how far.
@@ -201,7 +233,7 @@ struct Walk {
     ended: bool,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Moves what is in pages to be emptied. Returns whether all of it was looked at.
     fn run(mut self, mover: &mut dyn Mover) -> bool {
         let (mut budget, mut all) = (STEP, true);
@@ -231,7 +263,9 @@ impl Walk {
     }
 
     fn step(&mut self, tx: &mut dyn Tx, budget: u64) -> Result<()> {
-        let (roots, mut budget) = (movable(tx)?, budget);
+        let named = if self.nested.is_none() { collections(tx)? } else { Vec::new() };
+        let mut budget = budget;
+        let roots = self.nested.unwrap_or(&named);
         if let Some(root) = self.root {
             // Roots may have come and gone since.
             match roots.iter().position(|other| *other == root) {

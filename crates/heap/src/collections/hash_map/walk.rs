@@ -65,6 +65,9 @@ impl Table {
         budget: &mut u64,
     ) -> Result<u64> {
         let mut cursor = cursor;
+        if cursor == 0 {
+            self.segments().compact(tx, self.buckets, true)?;
+        }
         while *budget > 0 {
             *budget -= 1;
             let bucket = self.bucket(cursor);
@@ -75,15 +78,6 @@ impl Table {
             }
         }
         Ok(cursor)
-    }
-
-    /// Checks the segments of the buckets, and reports their blocks.
-    pub(in crate::collections) fn check_segments<T: Tx + ?Sized>(
-        &self,
-        tx: &mut T,
-        visit: &mut Visit<'_>,
-    ) -> Result<()> {
-        self.segments().check(tx, self.buckets, visit)
     }
 
     /// Counts the entries.
