@@ -36,7 +36,7 @@ pub fn all() -> Result<Vec<Box<dyn Library>>> {
     #[cfg(not(feature = "stores"))]
     Err(crate::Error::Unavailable(
         "embedded stores are not built in unless asked for: \
-         cargo run --release --features stores -- bench versus --only stores"
+         cargo run --release -p perdura-lab --features stores -- bench versus --only stores"
             .to_owned(),
     ))
 }

@@ -20,6 +20,8 @@ fn finds(bug: &str, engine: &str, structure: &str, more: &[&str]) {
         "--no-shrink",
         "--threads",
         "1",
+        "--images",
+        "50k",
     ]);
     arguments.extend(more);
     let output = run(&arguments);
