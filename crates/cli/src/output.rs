@@ -17,7 +17,7 @@ pub fn print(text: impl std::fmt::Display) -> Outcome {
 /// Prints `value` as JSON.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Outcome {
     let text = serde_json::to_string_pretty(value);
     print(text.map_err(|error| Failure::new(error.to_string()))?)

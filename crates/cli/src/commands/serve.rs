@@ -1,5 +1,5 @@
 //! `perdura serve`: the Redis protocol on a pool. Its options are in [`Arguments`] alone: the keys of the configuration
-//! file ([`config`]) follow from them.
+//! file (`config`) follow from them.
 
 mod config;
 

@@ -8,7 +8,8 @@ fn a_program_without_stores_says_how_to_build_one_with() {
         let output = crate::common::run(&asked);
         assert!(!output.status.success());
         let complaint = crate::common::text(&output.stderr);
-        let command = "cargo run --release -p perdura-lab --features stores -- bench versus --only stores";
+        let command =
+            "cargo run --release -p perdura-lab --features stores -- bench versus --only stores";
         assert!(complaint.contains(command), "{complaint}");
         // As JSON, why there is none.
         let printed = crate::common::text(&output.stdout);
