@@ -1,6 +1,7 @@
 //! The shared state of the sessions of an engine on software transactional memory.
 
 use super::group::Group;
+use super::snapshots::Snapshots;
 use crate::consistency::core::Core;
 use crate::consistency::none::Nothing;
 use crate::consistency::redo::Redo;
@@ -38,6 +39,7 @@ pub struct Optimistic<M: Memory, C, S> {
     pub(super) records: Records,
     pub(super) lanes: Arc<Lanes>,
     pub(super) versions: Versions,
+    pub(super) snapshots: Snapshots,
     /// For commits that are not durable when they return: on a block device.
     pub(super) group: Option<Group>,
     /// By lane. One set for each session, so that none waits for another's locked instruction.

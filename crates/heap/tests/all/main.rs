@@ -17,6 +17,7 @@ mod family;
 mod heap;
 mod lanes;
 mod pieces;
+mod pins;
 mod pool;
 mod readme;
 mod release;
