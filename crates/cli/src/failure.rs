@@ -26,7 +26,7 @@ impl Failure {
         Failure::Message(one_line(&text.into()))
     }
 
-    /// What the user wrote cannot be.
+    /// An invalid command line or configuration file.
     pub fn usage(text: impl Into<String>) -> Self {
         Failure::Usage(one_line(&text.into()))
     }

@@ -54,8 +54,8 @@ const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
 /// Commits in a row after which a session has the lock's bias: by default so many that no short life reaches it.
 const BIAS: [Option<u64>; 4] = [None, Some(0), Some(1), Some(3)];
 
-/// The most sessions that keep a segment of the log between their transactions; with 0, all hand theirs over. By default
-/// so many that only more sessions than a case has cores would.
+/// The most sessions that keep a segment of the log between their transactions; with 0, all hand theirs over. By
+/// default the limit is larger than the number of cores of any case, so that all keep theirs.
 const KEPT: [Option<u64>; 4] = [None, None, Some(0), Some(1)];
 
 /// Whether sessions take memory by the batch, which by default only those of large pools do.

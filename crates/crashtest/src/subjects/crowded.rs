@@ -31,13 +31,13 @@ pub struct Crowded;
 /// A change.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Sets this many keys from this one on, of the ordered map if the flag is set, to so many such bytes.
+    /// Sets keys to byte strings: whether of the ordered map, the first key, the number of keys, the length, the byte.
     Put(bool, u64, u64, u64, u8),
-    /// Removes all keys of the map but every so manieth.
+    /// Removes keys: whether of the ordered map, and of how many keys in a row one stays.
     Thin(bool, u64),
-    /// Appends this many such elements to the vector.
+    /// Appends elements to the vector: their number, and their value.
     Push(u64, u64),
-    /// Leaves so many elements.
+    /// Shortens the vector to this many elements.
     Cut(u64),
 }
 

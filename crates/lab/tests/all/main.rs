@@ -4,6 +4,7 @@
 
 mod bench;
 mod cli;
+#[path = "../../../cli/tests/all/common/mod.rs"]
 mod common;
 mod crash;
 mod crash_disk;

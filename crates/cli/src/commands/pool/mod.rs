@@ -31,7 +31,7 @@ pub enum Command {
 /// Runs the command.
 ///
 /// # Errors
-/// Why it could not do what it was to do.
+/// The command's failure.
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create(arguments) => create::run(&arguments),

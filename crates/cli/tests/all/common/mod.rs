@@ -1,4 +1,4 @@
-//! Runs the real program.
+//! Runs the real program: `perdura`, or `perdura-lab` in the tests of that crate, which share this file.
 
 // Each test file uses some of it.
 #![allow(dead_code)]
@@ -6,9 +6,15 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+/// Cargo names only the programs of the crate whose tests it builds.
+const PROGRAM: Option<&str> = match option_env!("CARGO_BIN_EXE_perdura-lab") {
+    None => option_env!("CARGO_BIN_EXE_perdura"),
+    lab => lab,
+};
+
 /// The program with these arguments.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
+    let mut command = Command::new(PROGRAM.expect("the program of the tested crate"));
     command.args(arguments).stdin(Stdio::null());
     command
 }
