@@ -276,6 +276,11 @@ typedef struct perdura_info {
     uint64_t rolled_back;
     // Log records that it discarded.
     uint64_t discarded;
+    // Bytes that are freed and held back for running transactions, which may still reach them.
+    uint64_t pinned_bytes;
+    // For how many milliseconds, at least, the oldest of these transactions has been running; 0 if
+    // none is known.
+    uint64_t oldest_transaction_ms;
 } perdura_info;
 
 // One thread's transactions on a pool, one after the other.

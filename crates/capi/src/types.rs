@@ -197,4 +197,9 @@ pub struct perdura_info {
     pub rolled_back: u64,
     /// Log records that it discarded.
     pub discarded: u64,
+    /// Bytes that are freed and held back for running transactions, which may still reach them.
+    pub pinned_bytes: u64,
+    /// For how many milliseconds, at least, the oldest of these transactions has been running; 0 if
+    /// none is known.
+    pub oldest_transaction_ms: u64,
 }

@@ -1,5 +1,6 @@
 //! The traits of engines and sessions, which run transactions.
 
+use crate::pins::{Oldest, Pins};
 use crate::tuning::Tuning;
 use crate::{Access, Counters, Mark, Mode, Result, Sums};
 use perdura_memory::{Domain, Memory};
@@ -114,6 +115,17 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Commits up to and including this ticket have left the log: memory that one of them freed may be written outside
     /// transactions.
     fn reclaimable(&self) -> Ticket;
+
+    /// What may be reused beyond that: memory freed after the [`reclaimable`](Engine::reclaimable) ticket that no
+    /// running transaction can reach all the same. Not for every commit: it looks at all running transactions.
+    fn pins(&self) -> Pins {
+        Pins { left: self.reclaimable(), seen: Vec::new() }
+    }
+
+    /// The running transaction that has kept freed memory from being reused for the longest time; `None` if none does.
+    fn oldest(&self) -> Option<Oldest> {
+        None
+    }
 
     /// Makes commits durable that have waited too long: the background flush. Engines that let commits wait need it
     /// called now and then, by a thread or by a core of a simulated machine. **Not by a thread that is inside a
@@ -236,6 +248,13 @@ pub trait Session: Access + Send {
     #[inline]
     fn commit_awaited(&mut self) -> Result<Ticket> {
         self.commit()
+    }
+
+    /// When memory counts as allocated that the session's last commit, which had this ticket, has allocated: to be
+    /// compared with [`Pins`].
+    #[inline]
+    fn born(&self, ticket: Ticket) -> Ticket {
+        ticket
     }
 
     /// Ends the transaction without a trace.

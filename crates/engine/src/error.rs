@@ -1,5 +1,6 @@
 //! What can go wrong inside a transaction.
 
+use crate::pins::Oldest;
 use perdura_memory::mapped::Unusable;
 use perdura_memory::{Domain, HardwareAbort};
 use std::{fmt, io};
@@ -83,11 +84,15 @@ pub enum Error {
     },
     /// There is no room for an allocation.
     #[error(
-        "the pool is full: {requested} bytes were asked for; free something, or reopen it with a larger limit"
+        "the pool is full: {requested} bytes were asked for; {}free something, or reopen it with a larger limit", held_back(*.pinned, *.oldest)
     )]
     Full {
         /// Bytes asked for.
         requested: u64,
+        /// Bytes that are freed, and held back for running transactions that may still reach them.
+        pinned: u64,
+        /// The one that has held some back for the longest time.
+        oldest: Option<Oldest>,
     },
     /// The pool may grow, but its file cannot: the disk or a quota is full, or files may not be longer.
     #[error(
@@ -132,6 +137,19 @@ pub enum Error {
     Io(#[source] io::Error),
 }
 
+/// What the text of [`Error::Full`] says of running transactions.
+fn held_back(pinned: u64, oldest: Option<Oldest>) -> String {
+    let Some(Oldest { age, on_snapshot }) = oldest.filter(|_| pinned > 0) else {
+        return String::new();
+    };
+    let what = if on_snapshot { "transaction that reads" } else { "transaction" };
+    let age = age.as_secs_f64();
+    format!(
+        "{pinned} bytes that are freed are held back for running transactions, the oldest of them a {what} and at \
+         least {age:.3} s old: end it, "
+    )
+}
+
 /// The text of [`Error::Io`].
 fn of_medium(error: &io::Error) -> String {
     if let Some(why) = Unusable::of(error) {
@@ -165,6 +183,12 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
+    /// Shorthand for [`Error::Full`] where no running transaction holds anything back.
+    #[cold]
+    pub const fn full(requested: u64) -> Self {
+        Error::Full { requested, pinned: 0, oldest: None }
+    }
+
     /// Shorthand for [`Error::Corrupt`].
     #[cold]
     pub const fn corrupt(what: &'static str, at: u64) -> Self {

@@ -31,6 +31,7 @@ mod logged;
 #[cfg(all(test, loom))]
 mod models;
 mod optimistic;
+mod pins;
 #[doc(hidden)]
 pub mod planted;
 #[cfg(all(test, loom))]
@@ -48,5 +49,6 @@ pub use engine::{Engine, Recovery, SESSIONS, Session, Ticket};
 pub use engines::*;
 pub use error::{Error, Result};
 pub use log::{area, record, recovery};
+pub use pins::{Oldest, Pins, Seen};
 pub use sums::{Places, Sums};
 pub use tuning::{Skip, Tuning};

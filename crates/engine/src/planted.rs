@@ -90,6 +90,14 @@ bugs! {
     HorizonIgnoresRunning,
     /// Memory that is still in a snapshot is reclaimed.
     ReclaimedUnderSnapshots,
+    /// Memory that a group's transactions have allocated counts as out of reach of the readers that saw them join.
+    JoinedUnpinned,
+    /// Memory of which nobody knows when it was allocated counts as out of reach of all running transactions.
+    UnknownBirthsLate,
+    /// Memory counts as allocated after a transaction's moment that the transaction has moved on to since.
+    MovedUnpinned,
+    /// A transaction begins a snapshot without announcing that what is allocated from now on will be in its reach.
+    SnapshotUnannounced,
     /// When a snapshot ends, the old words that others need are forgotten.
     VersionsForgotten,
     /// A commit changes its pages' sums without locking them.

@@ -49,7 +49,7 @@ impl Rig {
 
     fn begin(&self, lane: &Lane) -> Tx {
         let moment = self.clock.now(&self.ram).number;
-        lane.run_since(&self.ram, moment);
+        lane.run_since(&self.ram, moment, moment + 1);
         Tx { moment, reads: Vec::new() }
     }
 

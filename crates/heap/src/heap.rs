@@ -22,8 +22,8 @@ use crate::error::OpenError;
 use crate::inside::{self, OwnerThread};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
-    Access, Counters, Engine, EngineKind, Error, Mode, OnEngine, Recovery, Result, Session, Ticket,
-    Tuning, area,
+    Access, Counters, Engine, EngineKind, Error, Mode, Oldest, OnEngine, Recovery, Result, Session,
+    Ticket, Tuning, area,
 };
 use perdura_memory::{Domain, Memory, Survives};
 use std::ops::Range;
@@ -237,6 +237,16 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         &self.shared.space
     }
 
+    /// Bytes of freed memory that are held back for running transactions alone, and the transaction that has kept some
+    /// for the longest time.
+    pub fn pinned(&self) -> (u64, Option<Oldest>) {
+        if self.memory.is_forked() {
+            return (0, None);
+        }
+        let limbo = self.shared.space.reclaim(self.engine.pins());
+        (limbo.pinned_bytes, self.engine.oldest())
+    }
+
     /// The header.
     pub fn superblock(&self) -> Superblock {
         self.shared.superblock().clone()
@@ -257,7 +267,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     pub fn checkpoint(&self) -> Result<()> {
         self.check_outside()?;
         self.engine.checkpoint()?;
-        self.shared.space.reclaim(self.engine.reclaimable());
+        self.shared.space.reclaim(self.engine.pins());
         Ok(())
     }
 
@@ -590,8 +600,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         let mut running = Running { session: self, finished: false };
         let result = {
             let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
-            let reclaimable = || engine.reclaimable();
-            body(&mut HeapTx::new(session, local, shared, &reclaimable))
+            let reuse = || (engine.pins(), engine.oldest());
+            body(&mut HeapTx::new(session, local, shared, &reuse))
         };
         // The body is run again even if it swallows the conflict's error.
         if E::Session::CONFLICTS && running.session.session.has_conflict() {
@@ -620,7 +630,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         match commit(&mut self.session) {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
-                let waiting = self.local.committed(&self.shared.space, ticket, reclaimable);
+                let born = || self.session.born(ticket);
+                let waiting = self.local.committed(&self.shared.space, ticket, born, reclaimable);
                 if waiting > 0 && waiting > self.shared.most_limbo() {
                     self.empty_limbo();
                 }
@@ -650,8 +661,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         // The transaction has committed, even if this fails: a failed checkpoint is the last one, and a failed medium
         // shows at the next commit.
         if self.session.checkpoint().is_ok() {
-            let held = self.shared.space.reclaim(self.engine.reclaimable());
-            self.shared.held.store(held, Ordering::Relaxed);
+            let held = self.shared.space.reclaim(self.engine.pins());
+            self.shared.held.store(held.bytes, Ordering::Relaxed);
         }
     }
 

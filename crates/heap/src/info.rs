@@ -6,6 +6,7 @@ use perdura_engine::EngineKind;
 use perdura_memory::{Domain, Mapped, Memory, PAGE, Survives};
 use serde::Serialize;
 use std::path::Path;
+use std::time::Duration;
 
 /// All information about a pool.
 ///
@@ -55,6 +56,14 @@ pub struct Info {
     /// It is an estimate: collections' headers, vectors' segments, and programs' own objects stay where they
     /// are, which the pool learns when it tries to empty their pages.
     pub free_bytes: u64,
+    /// Bytes that are freed and have left the log, and that are held back for running transactions, which may still
+    /// reach them. 0 unless the pool is open.
+    #[serde(skip)]
+    pub pinned_bytes: u64,
+    /// For how long, at least, the oldest of these transactions has been running; `None` if none is known. It counts
+    /// from when the transaction was first found in the way of a commit or a checkpoint, or by this call.
+    #[serde(skip)]
+    pub oldest_transaction: Option<Duration>,
     /// The persistence domain.
     pub domain: Domain,
     /// What transactions outlive here.
@@ -104,6 +113,8 @@ impl Info {
             free_bytes: usage.free_page_bytes
                 + space.emptiable() * PAGE
                 + limit.saturating_sub(bytes),
+            pinned_bytes: 0,
+            oldest_transaction: None,
             domain: memory.domain(),
             survives: if keeps_log { memory.survives() } else { Survives::Nothing },
             durability,

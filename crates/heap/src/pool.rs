@@ -537,12 +537,12 @@ impl Pool {
 
     /// All information about it.
     pub fn info(&self) -> Info {
-        each!(&self.inner.inner, heap => Info::new(
-            &self.path,
-            heap.memory(),
-            &heap.superblock(),
-            heap.space(),
-        ))
+        each!(&self.inner.inner, heap => {
+            let (pinned_bytes, oldest) = heap.pinned();
+            let superblock = heap.superblock();
+            let info = Info::new(&self.path, heap.memory(), &superblock, heap.space());
+            Info { pinned_bytes, oldest_transaction: oldest.map(|oldest| oldest.age), ..info }
+        })
     }
 
     /// Why the file could not grow at the last attempt, though the pool's limit allows it: the disk, or a quota, is

@@ -189,7 +189,7 @@ impl TestHeap {
         let align = if len <= 32 { 32 } else { 64 };
         let at = (self.bytes.len() as u64).next_multiple_of(align);
         if self.limit != 0 && at + len > self.limit {
-            return Err(Error::Full { requested: asked });
+            return Err(Error::full(asked));
         }
         self.bytes.resize((at + len) as usize, 0xDB);
         Ok(at)

@@ -179,6 +179,11 @@ fn of_pool(server: &Server, page: &mut Page) {
     page.gauge("perdura_pool_used_bytes", "Bytes that objects take.", facts.used);
     page.gauge("perdura_pool_file_bytes", "Bytes of the pool's file.", facts.bytes);
     page.gauge("perdura_pool_limit_bytes", "Bytes up to which the pool grows.", facts.limit);
+    let help = "Bytes that are freed and held back for running transactions.";
+    page.gauge("perdura_pool_pinned_bytes", help, facts.pinned_bytes);
+    let help = "For how long, at least, the oldest of these transactions has been running.";
+    let age = facts.oldest_transaction.unwrap_or_default().as_secs_f64();
+    page.gauge("perdura_oldest_transaction_seconds", help, age);
     let help =
         "Whether the pool's file could not grow when that was tried last: 1 if the disk is full.";
     page.gauge("perdura_pool_cannot_grow", help, u8::from(facts.cannot_grow.is_some()));

@@ -251,6 +251,8 @@ impl Server {
             free_slot_bytes = facts.usage.free_slot_bytes,
             largest_free_bytes = facts.largest_free(),
             limbo_bytes = facts.usage.limbo_bytes,
+            pinned_bytes = facts.pinned_bytes,
+            oldest_transaction = ?facts.oldest_transaction,
             suppressed,
             "the pool is full: clients that write are told OOM; delete keys, or start with a larger --size"
         );

@@ -7,6 +7,7 @@ use perdura::{
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const PAGE: u64 = 4096;
 /// If emptying pages would free one page in this many, a walk over all keys is worth it.
@@ -92,6 +93,9 @@ pub(crate) struct Facts {
     pub(crate) overhead: u64,
     /// The free space of the file as it is now.
     pub(crate) usage: Usage,
+    /// Bytes that are freed and held back for running transactions, and for how long the oldest of these runs.
+    pub(crate) pinned_bytes: u64,
+    pub(crate) oldest_transaction: Option<Duration>,
     /// Why it could not when that was tried last.
     pub(crate) cannot_grow: Option<String>,
     /// What recovery did when the pool was opened.
@@ -142,6 +146,8 @@ impl Store for Pool {
             },
             bytes: info.bytes,
             usage: info.usage,
+            pinned_bytes: info.pinned_bytes,
+            oldest_transaction: info.oldest_transaction,
             limit: info.limit,
             cannot_grow: self.cannot_grow().map(|error| error.to_string()),
             recovery: self.recovery().clone(),

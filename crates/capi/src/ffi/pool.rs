@@ -135,6 +135,10 @@ pub unsafe extern "C" fn perdura_pool_info(
             replayed: recovery.replayed,
             rolled_back: recovery.rolled_back,
             discarded: recovery.discarded,
+            pinned_bytes: about.pinned_bytes,
+            oldest_transaction_ms: about
+                .oldest_transaction
+                .map_or(0, |age| age.as_millis().try_into().unwrap_or(u64::MAX)),
         };
         // SAFETY: the caller's promise.
         unsafe { pointers::put_sized(info, "info", size, &filled) }

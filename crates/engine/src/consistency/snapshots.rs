@@ -40,6 +40,8 @@ struct Moved {
     reader: Turn,
     /// The commit after which it reads the state of the memory.
     number: u64,
+    /// When it was moved, by the memory's clock.
+    since_ns: u64,
     /// Until the reader has taken it.
     snapshot: Option<Box<Snapshot>>,
 }
@@ -97,9 +99,9 @@ impl Snapshots {
     /// Begins a snapshot for `reader`. For the writer, while it is alone and has stored nothing.
     pub(crate) fn begin<M: Memory>(&self, memory: &M, reader: Turn, snapshot: Snapshot) {
         Traced::new(memory, self.own).exchange(0, WORD);
-        let number = snapshot.number;
+        let (number, since_ns) = (snapshot.number, memory.now());
         let mut moved = self.moved();
-        moved.push(Moved { reader, number, snapshot: Some(Box::new(snapshot)) });
+        moved.push(Moved { reader, number, since_ns, snapshot: Some(Box::new(snapshot)) });
         self.count.store(moved.len(), Ordering::SeqCst);
     }
 
@@ -125,8 +127,11 @@ impl Snapshots {
         moved.retain(is_there);
         if moved.len() < before {
             self.count.store(moved.len(), Ordering::SeqCst);
-            let forgets = planted::has(Bug::VersionsForgotten);
-            self.versions.forget_before(if forgets { u64::MAX } else { oldest(moved) });
+            let left = match planted::has(Bug::VersionsForgotten) {
+                true => Vec::new(),
+                false => numbers(moved),
+            };
+            self.versions.forget_for(&left, u64::MAX);
         }
     }
 
@@ -154,6 +159,22 @@ impl Snapshots {
         let mut moved = self.moved();
         self.retain(&mut moved, |moved| !moved.reader.is_over());
         oldest(&moved)
+    }
+
+    /// The states that snapshots read, oldest first.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return Vec::new();
+        }
+        let mut moved = self.moved();
+        self.retain(&mut moved, |moved| !moved.reader.is_over());
+        numbers(&moved)
+    }
+
+    /// When the first of the transactions that have snapshots was moved, by the memory's clock.
+    pub(crate) fn first_ns(&self) -> Option<u64> {
+        let moved = self.moved();
+        moved.iter().filter(|moved| !moved.reader.is_over()).map(|moved| moved.since_ns).min()
     }
 
     /// Keeps the words that commit `number` is about to overwrite.
@@ -185,6 +206,12 @@ impl Snapshots {
             false => None,
         }
     }
+}
+
+fn numbers(moved: &[Moved]) -> Vec<u64> {
+    let mut numbers: Vec<u64> = moved.iter().map(|moved| moved.number).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 fn oldest(moved: &[Moved]) -> u64 {

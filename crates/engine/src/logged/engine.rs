@@ -9,6 +9,7 @@ use crate::engine::{Named, SESSIONS};
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
+use crate::pins::{Oldest, Pins, Seen};
 use crate::planted::{self, Bug};
 use crate::sync::{self, Synchronisation};
 use crate::tuning::Tuning;
@@ -17,6 +18,7 @@ use perdura_memory::lock::Lock;
 use perdura_memory::{Domain, Memory};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl<M, C, S> Engine<M> for Logged<M, C, S>
 where
@@ -105,6 +107,26 @@ where
             false => self.core.snapshots.oldest(),
         };
         ticket(C::Groups::TICKET_BITS, reclaimable.min(oldest), 0)
+    }
+
+    fn pins(&self) -> Pins {
+        // In this order, as above.
+        let left = C::reclaimable(&self.core);
+        let numbers = match planted::has(Bug::ReclaimedUnderSnapshots) {
+            true => Vec::new(),
+            false => self.core.snapshots.numbers(),
+        };
+        let last = |number| ticket(C::Groups::TICKET_BITS, number, 0);
+        // Some of the next group may have joined when a reader began that has been moved since.
+        let next = if planted::has(Bug::JoinedUnpinned) { 0 } else { 1 };
+        let seen = |number| Seen { since: last(number), until: last(number + next) };
+        Pins::new(last(left), numbers.into_iter().map(seen).collect())
+    }
+
+    fn oldest(&self) -> Option<Oldest> {
+        let since = self.core.snapshots.first_ns()?;
+        let age = Duration::from_nanos(self.core.memory.now().saturating_sub(since));
+        Some(Oldest { age, on_snapshot: true })
     }
 
     fn flush_due(&self) -> Result<()> {

@@ -325,7 +325,12 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn keep_versions(&self, stamp: Stamp) {
         let memory = &*self.engine.core.memory;
         let entries = self.writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
-        entries.for_each(|entry| self.engine.versions.keep(memory, stamp.number(), entry));
+        let (engine, number) = (&*self.engine, stamp.number());
+        let newest = engine.snapshots.newest(memory);
+        entries.for_each(|entry| match newest {
+            Some(newest) => engine.versions.keep_for(memory, number, newest, entry),
+            None => engine.versions.keep(memory, number, entry),
+        });
     }
 
     /// Stores the transaction's words in place, and unlocks their lines.

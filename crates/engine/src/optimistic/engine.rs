@@ -3,6 +3,7 @@
 use super::dirty::DirtySets;
 use super::group::{self, Group};
 use super::session::OptimisticSession;
+use super::snapshots::Snapshots;
 use super::state::{Durability, Optimistic};
 use crate::consistency::core::Core;
 use crate::consistency::protocol::Consistency;
@@ -11,6 +12,7 @@ use crate::engine::{Named, SESSIONS};
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::FoundRecord;
 use crate::log::{left, recovery};
+use crate::pins::{Oldest, Pins, Seen};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp};
 use crate::tuning::Tuning;
@@ -84,6 +86,7 @@ where
             clock: Clock::new(memory, number),
             records: Records::new(memory),
             versions: Versions::new(memory),
+            snapshots: Snapshots::new(memory),
             dirty: tracks.then(DirtySets::new),
             lanes,
             core,
@@ -98,6 +101,32 @@ where
 
     fn reclaimable(&self) -> Ticket {
         self.lanes.horizon(&*self.core.memory)
+    }
+
+    fn pins(&self) -> Pins {
+        let memory = &*self.core.memory;
+        // In this order: a transaction that is not found yet does not reach what these commits have freed.
+        let left = Ticket(self.core.checkpointed());
+        let running = match planted::has(Bug::HorizonIgnoresRunning) {
+            true => Vec::new(),
+            false => self.lanes.running(memory),
+        };
+        let seen = running.into_iter().map(|(_, since, until)| match &self.group {
+            Some(group) => Seen {
+                since: self.lanes.horizon(memory).max(Ticket(group.reached_by(since))),
+                until: Ticket(until),
+            },
+            None => Seen { since: Stamp::up_to(since), until: up_to(until) },
+        });
+        Pins::new(left, seen.collect())
+    }
+
+    fn oldest(&self) -> Option<Oldest> {
+        let memory = &*self.core.memory;
+        // Transactions that are running now began before that.
+        let number = self.clock.tick(memory).number;
+        let (age, lane) = self.lanes.oldest_known(memory, number)?;
+        Some(Oldest { age, on_snapshot: self.snapshots.has(lane) })
     }
 
     fn give_back_due(&self) -> bool {
@@ -187,6 +216,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
             true => u64::MAX,
             false => self.lanes.oldest(memory),
         };
+        self.lanes.oldest_known(memory, number);
         let reached = match &self.group {
             Some(group) => group.reached(oldest),
             None => Some(Stamp::up_to(number.min(oldest)).0),
@@ -219,28 +249,39 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         Redo::logs_fresh(self.core.memory.domain(), len)
     }
 
-    /// Begins a snapshot of what is committed now, for a transaction that runs in its lane.
-    pub(super) fn begin_snapshot(&self) -> Moment {
+    /// Begins a snapshot of what is committed now, for a transaction that runs in this lane.
+    pub(super) fn begin_snapshot(&self, lane: usize) -> Moment {
         let memory = &*self.core.memory;
+        self.snapshots.begin(memory);
         // From here on all commits in progress keep what they overwrite.
         self.lanes.begin_snapshot(memory);
         let moment = self.clock.tick(memory);
         // From here on they have later numbers.
         self.lanes.quiesce(memory);
+        self.snapshots.taken(memory, lane, moment.number);
         moment
     }
 
     /// Ends a snapshot; the transaction is over, or continues without.
-    pub(super) fn end_snapshot(&self) {
+    pub(super) fn end_snapshot(&self, lane: usize) {
         let memory = &*self.core.memory;
+        self.snapshots.end(memory, lane);
         self.lanes.end_snapshot(memory);
         // A snapshot that begins after the clock was read has a later number.
         let number = self.clock.now(memory).number;
         if planted::has(Bug::VersionsForgotten) {
-            return self.versions.forget_before(number);
+            return self.versions.forget_for(&[], number);
         }
-        self.versions.forget_before(number.min(self.lanes.oldest(memory)));
+        // One that is beginning may have its moment already, but not before its transaction's.
+        let begins = self.snapshots.any_begins();
+        let known = if begins { number.min(self.lanes.oldest(memory)) } else { number };
+        self.versions.forget_for(&self.snapshots.numbers(), known);
     }
+}
+
+/// As [`Stamp::up_to`], for a number that need not be one of a commit.
+fn up_to(number: u64) -> Ticket {
+    if Stamp::is_number(number) { Stamp::up_to(number) } else { Ticket(u64::MAX) }
 }
 
 type Log = (Geometry, Checkpoint, Vec<Vec<FoundRecord>>, u64);

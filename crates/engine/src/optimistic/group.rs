@@ -98,6 +98,14 @@ impl Group {
     }
 }
 
+impl Group {
+    /// A ticket reached by checkpoints that lie before the moment `number`; 0 if none is known.
+    pub(super) fn reached_by(&self, number: u64) -> u64 {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.iter().rev().find(|end| end.number <= number).map_or(0, |end| end.ticket)
+    }
+}
+
 impl<M: Memory> Drop for Turn<'_, M> {
     fn drop(&mut self) {
         self.group.is_taken.0.store(false, Ordering::Release);

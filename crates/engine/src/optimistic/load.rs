@@ -1,6 +1,6 @@
 //! Loads that are consistent with everything the transaction has read.
 
-use super::session::{OptimisticSession, Way};
+use super::session::{ANY, OptimisticSession, Way, sees_until};
 use super::state::Durability;
 use crate::planted::{self, Bug};
 use crate::sync::stm::RecordWord;
@@ -102,6 +102,10 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             engine.clock.raise(memory, number);
         }
         let moment = engine.clock.now(memory);
+        // Before anything of that moment is taken for read: memory reused meanwhile shows in what leads there.
+        if !planted::has(Bug::MovedUnpinned) {
+            self.lane.sees_until(memory, sees_until(moment.number));
+        }
         if !planted::has(Bug::MovedUnchecked) && !self.reads_hold() {
             return Err(self.fail());
         }
@@ -120,9 +124,15 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// From here on the transaction reads a snapshot, of a moment at which everything it has read holds.
     #[cold]
     fn go_on_with_snapshot(&mut self) -> Result<()> {
-        let moment = self.engine.begin_snapshot();
+        let memory = &*self.engine.core.memory;
+        // The snapshot will have what is allocated from now on until its moment, even if that is freed then.
+        if !planted::has(Bug::SnapshotUnannounced) {
+            self.lane.sees_until(memory, ANY);
+        }
+        let moment = self.engine.begin_snapshot(self.lane.number());
+        self.lane.sees_until(memory, moment.number);
         if !self.reads_hold() {
-            self.engine.end_snapshot();
+            self.engine.end_snapshot(self.lane.number());
             return Err(self.fail());
         }
         (self.moment, self.way) = (moment, Way::Snapshot);

@@ -30,6 +30,7 @@ mod load;
 mod locks;
 mod reads;
 mod session;
+mod snapshots;
 mod state;
 
 #[cfg(all(test, loom))]

@@ -22,6 +22,16 @@ const PATIENCE: u32 = 10;
 const BACK_OFF: u32 = 64;
 const MOST_DOUBLINGS: u32 = 8;
 
+/// How far a transaction sees whose moment is not known yet.
+pub(super) const ANY: u64 = u64::MAX;
+
+/// The number of the latest commits of which a transaction at moment `number` may see something: its own session's last
+/// commit may have the next one.
+#[inline(always)]
+pub(super) const fn sees_until(number: u64) -> u64 {
+    number + 1
+}
+
 /// Bytes of fresh memory stored at a time: checkpoints and snapshots wait meanwhile.
 const FRESH_PART: usize = 64 << 10;
 
@@ -94,9 +104,14 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             engine.lanes.be_alone(memory);
         }
         self.moment = engine.clock.now(memory);
-        self.lane.run_since(memory, self.moment.number);
-        if way == Way::Snapshot {
-            self.moment = engine.begin_snapshot();
+        let number = self.moment.number;
+        match way {
+            Way::Snapshot => {
+                self.lane.run_since(memory, number, ANY);
+                self.moment = engine.begin_snapshot(self.lane.number());
+                self.lane.sees_until(memory, self.moment.number);
+            }
+            _ => self.lane.run_since(memory, number, sees_until(number)),
         }
         (self.mode, self.way) = (Some(mode), way);
         match mode {
@@ -119,7 +134,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         self.lane.end(memory);
         match self.way {
             Way::Alone => engine.lanes.let_in(memory),
-            Way::Snapshot => engine.end_snapshot(),
+            Way::Snapshot => engine.end_snapshot(self.lane.number()),
             Way::Outside | Way::Concurrent | Way::Failed => {}
         }
         self.reads.clear();
@@ -333,6 +348,14 @@ where
         self.commit_running()
     }
 
+    #[inline]
+    fn born(&self, ticket: Ticket) -> Ticket {
+        match self.engine.group {
+            Some(_) => Ticket(self.lane.last_number()),
+            None => ticket,
+        }
+    }
+
     fn abort(&mut self) {
         match self.way {
             Way::Outside => {}
@@ -366,7 +389,8 @@ where
         if matches!(self.way, Way::Concurrent | Way::Alone) {
             // What it has read still holds: from here on it cannot reach memory that was freed before.
             self.move_to(number)?;
-            self.lane.run_since(&*self.engine.core.memory, self.moment.number);
+            let (memory, number) = (&*self.engine.core.memory, self.moment.number);
+            self.lane.run_since(memory, number, sees_until(number));
             self.engine.move_horizon(number);
         }
         Ok(())

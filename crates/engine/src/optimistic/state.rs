@@ -2,6 +2,7 @@
 
 use super::dirty::DirtySets;
 use super::group::Group;
+use super::snapshots::Snapshots;
 use crate::consistency::core::Core;
 use crate::consistency::none::Nothing;
 use crate::consistency::redo::Redo;
@@ -32,6 +33,7 @@ pub struct Optimistic<M: Memory, C, S> {
     pub(super) records: Records,
     pub(super) lanes: Arc<Lanes>,
     pub(super) versions: Versions,
+    pub(super) snapshots: Snapshots,
     /// For commits that are not durable when they return: on a block device.
     pub(super) group: Option<Group>,
     /// Lines stored to, if they need a write-back that nothing else asks for.

@@ -116,12 +116,25 @@ impl Versions {
         (line.mask & 1 << word != 0).then(|| line.words[word])
     }
 
-    /// Forgets the versions that snapshots of numbers from `number` on do not need.
-    pub(crate) fn forget_before(&self, number: u64) {
+    /// Forgets the versions with numbers up to `known` that none of the snapshots of these `numbers`, which are in
+    /// order, needs: each finds the oldest version that is later than itself.
+    pub(crate) fn forget_for(&self, numbers: &[u64], known: u64) {
         for shard in &self.shards {
             lock(shard).retain(|line, versions| {
                 let before = versions.len();
-                versions.retain(|version| version.number > number);
+                let (mut covered, mut since) = (0, None);
+                versions.retain(|version| {
+                    if version.number > known {
+                        return true;
+                    }
+                    let earlier = numbers.partition_point(|number| *number < version.number);
+                    if since.replace(earlier) != Some(earlier) {
+                        covered = 0;
+                    }
+                    let needed = version.before.mask & !covered;
+                    covered |= version.before.mask;
+                    earlier > 0 && needed != 0
+                });
                 let gone = (before - versions.len()) as u32;
                 self.count(*line).1.fetch_sub(gone, Ordering::SeqCst);
                 if versions.len() * 4 < versions.capacity() {
@@ -166,10 +179,32 @@ mod tests {
         assert_eq!(versions.word_at(64, 7), None);
         assert_eq!(versions.word_at(72, 4), Some(20));
         assert_eq!(versions.word_at(80, 4), None);
-        versions.forget_before(5);
+        versions.forget_for(&[5], u64::MAX);
         assert_eq!((versions.len(), versions.word_at(64, 5)), (1, Some(2)));
-        versions.forget_before(u64::MAX);
+        versions.forget_for(&[], 6);
+        assert_eq!(versions.len(), 1, "a snapshot may be beginning");
+        versions.forget_for(&[], u64::MAX);
         assert!(versions.len() == 0 && !versions.may_have(&ram, 64));
+    }
+
+    #[test]
+    fn what_is_between_two_snapshots_goes() {
+        let ram = Ram::new(4096);
+        let versions = Versions::new(&ram);
+        let write = |mask| LineWrite { line: 64, mask, words: [9; 8] };
+        for number in 1..100 {
+            ram.store(64, number);
+            ram.store(72, 1000 + number);
+            versions.keep(&ram, number, &write(if number % 2 == 0 { 0b11 } else { 0b01 }));
+        }
+        let found = |number| (versions.word_at(64, number), versions.word_at(72, number));
+        let (all, live) = ((0..100).map(found).collect::<Vec<_>>(), [20, 21, 60]);
+        versions.forget_for(&live, 80);
+        // At most one for each word and snapshot, and those that may be needed by one that begins.
+        assert!(versions.len() <= 2 * live.len() + 19, "{}", versions.len());
+        for number in live.into_iter().chain(80..100) {
+            assert_eq!(found(number), all[number as usize], "{number}");
+        }
     }
 
     #[test]

@@ -295,6 +295,7 @@ impl Local {
         &mut self,
         space: &Space,
         ticket: Ticket,
+        born: impl FnOnce() -> Ticket,
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
         self.savepoints.end();
@@ -303,20 +304,41 @@ impl Local {
         if nothing && !self.has_log_page {
             return 0;
         }
+        if space.births().are_noted() {
+            self.note_births(space, born());
+        }
         self.taken.clear();
         self.leave_exhausted(space);
         self.disown_logs(space);
         if self.freed.is_empty() {
             return 0;
         }
-        self.stock.retire(space.is_large(), ticket, &mut self.freed, &mut self.due);
+        let retired = self.freed.drain(..).map(|freed| {
+            let born = match freed {
+                Freed::Slot { page, slot, .. } => space.births().take(page, slot),
+                Freed::Run { page, .. } => space.births().take(page, 0),
+            };
+            Retired { ticket, born, freed }
+        });
+        self.stock.retire(space.is_large(), retired, &mut self.due);
         if self.due.is_empty() { 0 } else { self.hand_over(space, reclaimable()) }
+    }
+
+    #[cold]
+    fn note_births(&self, space: &Space, born: Ticket) {
+        for taken in &self.taken {
+            match *taken {
+                Taken::Slot { page, slot, .. } => space.births().note(page, slot, born),
+                Taken::Run { page, .. } => space.births().note(page, 0, born),
+                Taken::Page { .. } => {}
+            }
+        }
     }
 
     /// Hands over what is due; reclaimable slots of the pages that the session owns return to its own caches.
     fn hand_over(&mut self, space: &Space, reclaimable: Ticket) -> u64 {
         let caches = &mut self.caches;
-        self.due.retain(|&(ticket, freed)| match freed {
+        self.due.retain(|&Retired { ticket, freed, .. }| match freed {
             Freed::Slot { page, slot, class, purpose } if ticket <= reclaimable => {
                 let cache = &mut caches[purpose as usize][class.number()];
                 let owned = cache.page == Some(page);

@@ -5,8 +5,10 @@
 //! is derived from it when the pool is opened, and kept in ordinary memory.
 //!
 //! Reading order: [`layout`], [`space`] (what is free, shared), `release` (free pages without space in the file),
-//! `sparse` and `window` (pages to be emptied), [`stock`] and [`local`] (one session's part), [`walk`] and [`extent`] (checking).
+//! `sparse` and `window` (pages to be emptied), [`births`] (when memory was allocated), [`stock`] and [`local`] (one
+//! session's part), [`walk`] and [`extent`] (checking).
 
+pub mod births;
 pub mod extent;
 pub mod layout;
 pub mod local;

@@ -133,8 +133,8 @@ impl Space {
     /// The planted bug: releases a page that is in limbo.
     fn release_limbo(&self, memory: &dyn Memory) -> io::Result<u64> {
         self.collect_limbo();
-        let newest = self.state().limbo.back().copied();
-        let Some((_, Freed::Run { page, pages })) = newest else { return Ok(0) };
+        let newest = self.state().limbo.back().map(|retired| retired.freed);
+        let Some(Freed::Run { page, pages }) = newest else { return Ok(0) };
         let range = self.layout.page(page)..self.layout.page(page + pages);
         memory.release(range.clone())?;
         memory.secure(range).map(|()| pages * PAGE)

@@ -10,12 +10,14 @@
 //! `stock`). Transactions of different sessions may commit at the same time, so frees arrive in any order of tickets;
 //! limbo is a queue all the same, in which an entry may have to wait for those before it.
 
+use super::births::Births;
 use super::layout::{Class, ENTRY, Layout, Use, taken};
 use super::runs::Runs;
 use super::sparse::Emptying;
 use super::stock::{Freed, Retired, Stock, StockContents, Stocks};
 use crate::tx::Purpose;
-use perdura_engine::{Error, Result, Ticket};
+use perdura_engine::planted::{self, Bug};
+use perdura_engine::{Error, Pins, Result, Seen, Ticket};
 use perdura_memory::lock::Apart;
 use perdura_memory::{LINE, Memory, PAGE};
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +33,8 @@ const RUN: u64 = 8;
 const PLENTY: u64 = 64;
 /// Entries in a line of the page table: if possible, those of a session's pages have lines of their own.
 const LINE_ENTRIES: u64 = LINE / ENTRY;
+/// Bytes held back for running transactions in a large pool from which on allocations are noted, so that less is.
+const NOTED_BYTES: u64 = 256 << 10;
 /// Free slots up to which a session of a large pool takes partly used pages at once.
 const SLOTS: u32 = 16;
 
@@ -73,6 +77,12 @@ pub(super) struct FreeSpace {
     pub(super) secured: bool,
     partial: BTreeMap<(u8, usize), Vec<u64>>,
     pub(super) limbo: VecDeque<Retired>,
+    /// What has left the log, but not the reach of running transactions.
+    held: Vec<Retired>,
+    held_bytes: u64,
+    /// What these saw when that was sorted out.
+    seen: Vec<Seen>,
+    /// Bytes of both.
     pub(super) limbo_bytes: u64,
     /// Bytes of all free slots in `states`.
     pub(super) free_slots: u64,
@@ -82,10 +92,20 @@ pub(super) struct FreeSpace {
     pub(super) refusal: Option<(io::ErrorKind, String)>,
 }
 
+/// What is in limbo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limbo {
+    /// Bytes of all of it.
+    pub bytes: u64,
+    /// Bytes of what has left the log, and is held back for running transactions alone.
+    pub pinned_bytes: u64,
+}
+
 /// The free space of a pool.
 pub struct Space {
     pub(super) layout: Layout,
     pub(super) stocks: Stocks,
+    births: Births,
     /// Apart from the fields that every access reads and that are hardly ever written.
     state: Apart<Mutex<FreeSpace>>,
     /// See [`is_large`](Space::is_large).
@@ -103,7 +123,7 @@ pub struct Usage {
     pub free_page_bytes: u64,
     /// Bytes of free slots in partly used pages.
     pub free_slot_bytes: u64,
-    /// Bytes freed to which the log may still refer.
+    /// Bytes freed to which the log may still refer, or that running transactions may still reach.
     pub limbo_bytes: u64,
     /// Bytes in the largest run of free pages.
     pub largest_free_run: u64,
@@ -142,15 +162,22 @@ impl Space {
             }
             page += 1;
         }
-        let (stocks, large) = (Stocks::default(), AtomicBool::new(pages >= LARGE));
+        let (stocks, births) = (Stocks::default(), Births::default());
+        let large = AtomicBool::new(pages >= LARGE);
         let large_from = AtomicU64::new(LARGE);
         let (state, moves) = (Apart(Mutex::new(state)), AtomicU64::new(0));
-        Ok(Space { layout, stocks, state, large, large_from, moves })
+        Ok(Space { layout, stocks, births, state, large, large_from, moves })
     }
 
     /// Where pages are.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// When memory was allocated.
+    #[inline(always)]
+    pub(super) fn births(&self) -> &Births {
+        &self.births
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, FreeSpace> {
@@ -359,28 +386,31 @@ impl Space {
     /// the bytes still in limbo here.
     pub fn retire(&self, retired: &mut Vec<Retired>, reclaimable: Ticket) -> u64 {
         let mut state = self.state();
-        for (ticket, freed) in retired.drain(..) {
-            if ticket <= reclaimable {
-                state.give_back(freed);
+        for retired in retired.drain(..) {
+            if retired.ticket <= reclaimable {
+                state.give_back(retired.freed);
             } else {
-                state.bury(&[(ticket, freed)]);
+                state.bury(&[retired]);
             }
         }
         state.reclaim(reclaimable);
         state.limbo_bytes
     }
 
-    /// Reclaims whatever is reclaimable, of all sessions. Returns the bytes still in limbo.
-    pub fn reclaim(&self, reclaimable: Ticket) -> u64 {
+    /// Reclaims whatever can be reused, of all sessions. Returns what is still in limbo.
+    pub fn reclaim(&self, pins: Pins) -> Limbo {
         self.collect_limbo();
-        let mut state = self.state();
-        state.reclaim(reclaimable);
-        state.limbo_bytes
+        let (mut state, large) = (self.state(), self.is_large());
+        state.sort_out(pins);
+        let least = if large { state.held_bytes >= NOTED_BYTES } else { state.held_bytes > 0 };
+        self.births.note_all(least);
+        Limbo { bytes: state.limbo_bytes, pinned_bytes: state.held_bytes }
     }
 
     /// Whether anything is in limbo here; the sessions' stocks do not count.
     pub fn has_limbo(&self) -> bool {
-        !self.state().limbo.is_empty()
+        let state = self.state();
+        !(state.limbo.is_empty() && state.held.is_empty())
     }
 
     /// How full the pool is.
@@ -460,7 +490,7 @@ impl FreeSpace {
 
     /// Adds to limbo.
     pub(super) fn bury(&mut self, retired: &[Retired]) {
-        self.limbo_bytes += retired.iter().map(|(_, freed)| freed.bytes()).sum::<u64>();
+        self.limbo_bytes += retired.iter().map(|retired| retired.freed.bytes()).sum::<u64>();
         self.limbo.extend(retired);
     }
 
@@ -526,13 +556,38 @@ impl FreeSpace {
     }
 
     fn reclaim(&mut self, reclaimable: Ticket) {
-        while let Some(&(ticket, freed)) = self.limbo.front()
+        while let Some(&Retired { ticket, freed, .. }) = self.limbo.front()
             && ticket <= reclaimable
         {
             self.limbo.pop_front();
             self.limbo_bytes -= freed.bytes();
             self.give_back(freed);
         }
+    }
+
+    /// Frees all that can be reused.
+    fn sort_out(&mut self, pins: Pins) {
+        let unknown_is_late = planted::has(Bug::UnknownBirthsLate);
+        let is_held = |retired: &Retired| match retired.born {
+            Ticket(0) if unknown_is_late => pins.hold(Ticket(u64::MAX), retired.ticket),
+            born => pins.hold(born, retired.ticket),
+        };
+        let again = self.seen != pins.seen;
+        let held = if again { std::mem::take(&mut self.held) } else { Vec::new() };
+        self.held_bytes -= held.iter().map(|retired| retired.freed.bytes()).sum::<u64>();
+        for retired in held.into_iter().chain(std::mem::take(&mut self.limbo)) {
+            let bytes = retired.freed.bytes();
+            if retired.ticket > pins.left {
+                self.limbo.push_back(retired);
+            } else if is_held(&retired) {
+                self.held_bytes += bytes;
+                self.held.push(retired);
+            } else {
+                self.limbo_bytes -= bytes;
+                self.give_back(retired.freed);
+            }
+        }
+        self.seen = pins.seen;
     }
 
     /// Remembers why the memory could not grow.

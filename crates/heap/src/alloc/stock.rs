@@ -54,8 +54,16 @@ impl Freed {
     }
 }
 
-/// A slot or run that was freed, and the ticket of the transaction that freed it.
-pub type Retired = (Ticket, Freed);
+/// A slot or run that was freed.
+#[derive(Clone, Copy, Debug)]
+pub struct Retired {
+    /// The ticket of the transaction that freed it.
+    pub ticket: Ticket,
+    /// The commit that had allocated it, or an earlier one: see [`Births`](super::births::Births).
+    pub born: Ticket,
+    /// What it is.
+    pub freed: Freed,
+}
 
 /// A session's stock.
 #[derive(Debug, Default)]
@@ -79,15 +87,14 @@ impl Stock {
     pub fn retire(
         &self,
         large: bool,
-        ticket: Ticket,
-        freed: &mut Vec<Freed>,
+        retired: impl Iterator<Item = Retired>,
         due: &mut Vec<Retired>,
     ) {
         let batch = BATCH[usize::from(large)];
         let mut held = self.held();
-        for freed in freed.drain(..) {
-            held.limbo_bytes += freed.bytes();
-            held.limbo.push((ticket, freed));
+        for retired in retired {
+            held.limbo_bytes += retired.freed.bytes();
+            held.limbo.push(retired);
         }
         if held.limbo.len() >= batch || held.limbo_bytes >= BATCH_BYTES {
             held.limbo_bytes = 0;

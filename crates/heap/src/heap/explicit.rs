@@ -30,8 +30,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         let mut running = Running { session: self, finished: false };
         let result = {
             let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
-            let reclaimable = || engine.reclaimable();
-            body(&mut HeapTx::new(session, local, shared, &reclaimable))
+            let reuse = || (engine.pins(), engine.oldest());
+            body(&mut HeapTx::new(session, local, shared, &reuse))
         };
         running.finished = true;
         drop(running);

@@ -64,7 +64,7 @@ impl<M: Memory + 'static, E: Engine<M>> Mover for HeapSession<M, E> {
         self.give_up_pages();
         // A failed medium shows at the next commit.
         if self.session.checkpoint().is_ok() {
-            self.shared.space.reclaim(self.engine.reclaimable());
+            self.shared.space.reclaim(self.engine.pins());
         }
     }
 }

@@ -8,14 +8,15 @@ use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
-use perdura_engine::{Access, Error, Mode, Result, Session, Ticket};
+use perdura_engine::{Access, Error, Mode, Oldest, Pins, Result, Session};
 
 /// A transaction on a heap, as its body sees it.
 pub struct HeapTx<'a, S: Session> {
     session: &'a mut S,
     local: &'a mut Local,
     shared: &'a SharedState,
-    reclaimable: &'a dyn Fn() -> Ticket,
+    /// What can be reused, and the transaction that is the longest in the way.
+    reuse: &'a dyn Fn() -> (Pins, Option<Oldest>),
     /// Where the pages begin.
     pages: u64,
     /// Whether a named root is being set.
@@ -27,10 +28,10 @@ impl<'a, S: Session> HeapTx<'a, S> {
         session: &'a mut S,
         local: &'a mut Local,
         shared: &'a SharedState,
-        reclaimable: &'a dyn Fn() -> Ticket,
+        reuse: &'a dyn Fn() -> (Pins, Option<Oldest>),
     ) -> Self {
         let pages = shared.space.layout().pages;
-        HeapTx { session, local, shared, reclaimable, pages, naming: false }
+        HeapTx { session, local, shared, reuse, pages, naming: false }
     }
 
     /// Passes on the result of a change. One that found no room, in the pool or in the log, may be one of several that
@@ -148,7 +149,7 @@ impl<S: Session> HeapTx<'_, S> {
         }
         let SharedState { space, memory, .. } = self.shared;
         if len > memory.limit() {
-            return Err(Error::Full { requested: len });
+            return Err(Error::full(len));
         }
         self.local.savepoints.changed();
         self.local.allocate(&mut *self.session, space, &**memory, purpose, len, whole)
@@ -169,21 +170,31 @@ impl<S: Session> HeapTx<'_, S> {
             }
             let space = &self.shared.space;
             // First reclaims what the log has released meanwhile, then makes it release more.
-            space.reclaim((self.reclaimable)());
+            space.reclaim((self.reuse)().0);
             space.collect_pages();
             if attempt == 1 && space.has_limbo() {
                 self.session.checkpoint()?;
-                space.reclaim((self.reclaimable)());
+                space.reclaim((self.reuse)().0);
             }
         }
         // A part of the object does as well.
         self.local.lacks(if whole { len } else { 1 });
         let Some(source) = self.shared.space.refusal() else {
-            return Err(Error::Full { requested: len });
+            return Err(self.full(len));
         };
         // More space does not help if the medium failed.
         self.shared.memory.check_fence()?;
         Err(Error::NoSpace { requested: len, source })
+    }
+}
+
+impl<S: Session> HeapTx<'_, S> {
+    /// There is no room: also since running transactions hold back what was freed, if they do.
+    #[cold]
+    fn full(&self, requested: u64) -> Error {
+        let (pins, oldest) = (self.reuse)();
+        let pinned = self.shared.space.reclaim(pins).pinned_bytes;
+        Error::Full { requested, pinned, oldest: oldest.filter(|_| pinned > 0) }
     }
 }
 

@@ -51,7 +51,7 @@ fn a_full_pool() {
     let folder = tempfile::tempdir().unwrap();
     let pool = Options::new().size(8 << 20).create(folder.path().join("pool")).unwrap();
     let (_, error) = fill(&pool, 100_000);
-    assert!(matches!(error, Error::Full { requested: 100_000 }), "{error}");
+    assert!(matches!(error, Error::Full { requested: 100_000, .. }), "{error}");
     says(&error, &["the pool is full", "free something, or reopen it with a larger limit"]);
     assert!(pool.cannot_grow().is_none(), "the disk is not to blame");
 

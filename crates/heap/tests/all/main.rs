@@ -18,6 +18,7 @@ mod heap;
 mod lanes;
 mod many_sessions;
 mod pieces;
+mod pins;
 mod pool;
 mod readme;
 mod release;

@@ -116,6 +116,8 @@ fn write_memory(server: &Server, to: &mut String) {
         "pool_free_page_bytes": pages,
         "pool_largest_free_bytes": facts.largest_free(),
         "pool_limbo_bytes": facts.usage.limbo_bytes,
+        "pinned_bytes": facts.pinned_bytes,
+        "oldest_transaction_seconds": facts.oldest_transaction.map_or(0, |age| age.as_secs()),
         "pool_file_bytes": facts.bytes,
     );
 }

@@ -23,7 +23,8 @@ use crate::sync::in_place::{InPlace, Still};
 use perdura_memory::atomics::{AtomicU64, Ordering, pause};
 use perdura_memory::lock::{Apart, Fences, Slots};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A session's published state.
 #[derive(Default)]
@@ -32,6 +33,8 @@ struct Slot {
     commits: AtomicU64,
     /// One more than the clock's number when its transaction began; 0 if none is running.
     since: AtomicU64,
+    /// The number of the latest commits of which its transaction may see something.
+    until: AtomicU64,
     /// The stamp of its last commit.
     last: AtomicU64,
 }
@@ -81,6 +84,8 @@ pub(crate) struct Lanes {
     horizon: Apart<AtomicU64>,
     fences: Fences,
     own: Object,
+    /// Transactions that have lasted: the lane, when it began, and when that was first noticed, in nanoseconds.
+    known: Mutex<Vec<(usize, u64, u64)>>,
     /// Commits of a session after which it checks for others.
     streak: AtomicU64,
 }
@@ -95,6 +100,7 @@ impl Lanes {
             horizon: Apart(AtomicU64::new(horizon.0)),
             fences: Fences::new(),
             own: memory.object(SLOTS + sessions.min(TOLD) as u64 * SLOT),
+            known: Mutex::default(),
             streak: AtomicU64::new(STREAK),
         }
     }
@@ -251,6 +257,39 @@ impl Lanes {
         since.min().unwrap_or(u64::MAX)
     }
 
+    /// The lanes of the running transactions, with the numbers at which each began and up to which it sees commits.
+    pub(crate) fn running<M: Memory>(&self, memory: &M) -> Vec<(usize, u64, u64)> {
+        self.fences.heavy();
+        let own = Traced::new(memory, self.own);
+        let running = self.used().filter_map(|(lane, slot)| {
+            own.read(SLOTS + lane as u64 * SLOT + SINCE, WORD);
+            // In this order: a transaction that is found running has announced how far it sees.
+            let since = slot.since.load(Ordering::SeqCst).checked_sub(1)?;
+            Some((lane, since, slot.until.load(Ordering::SeqCst)))
+        });
+        running.collect()
+    }
+
+    /// For how long the first of the running transactions that began before the clock reached `number` has been
+    /// known to run, and its lane.
+    pub(crate) fn oldest_known<M: Memory>(
+        &self,
+        memory: &M,
+        number: u64,
+    ) -> Option<(Duration, usize)> {
+        let (now, running) = (memory.now(), self.running(memory));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // A transaction that begins in the same lane from here on has a later number.
+        known.retain(|&(lane, since, _)| running.iter().any(|run| (run.0, run.1) == (lane, since)));
+        for &(lane, since, _) in running.iter().filter(|run| run.1 < number) {
+            if !known.iter().any(|known| known.0 == lane) {
+                known.push((lane, since, now));
+            }
+        }
+        let (lane, _, at) = *known.iter().min_by_key(|known| known.2)?;
+        Some((Duration::from_nanos(now.saturating_sub(at)), lane))
+    }
+
     /// The ticket up to which freed memory is out of reach: no running transaction can reach memory that commits up to
     /// it have freed, and no record in the log will be applied over that.
     #[inline]
@@ -327,11 +366,20 @@ impl Lane {
         Traced::new(memory, self.lanes.own).wrote(SLOTS + self.number as u64 * SLOT + field, WORD);
     }
 
-    /// Begins a transaction, which has read the clock before: `number`.
+    /// Begins a transaction, which has read the clock before: `number`. It sees commits with numbers up to `until`.
     #[inline(always)]
-    pub(crate) fn run_since<M: Memory>(&self, memory: &M, number: u64) {
+    pub(crate) fn run_since<M: Memory>(&self, memory: &M, number: u64, until: u64) {
+        self.slot().until.store(until, Ordering::Relaxed);
         self.slot().since.store(number + 1, Ordering::Release);
         // Its reads come after.
+        self.lanes.fences.light();
+        self.wrote(memory, SINCE);
+    }
+
+    /// Announces that the running transaction sees commits with numbers up to this one from here on.
+    #[cold]
+    pub(crate) fn sees_until<M: Memory>(&self, memory: &M, number: u64) {
+        self.slot().until.store(number, Ordering::Release);
         self.lanes.fences.light();
         self.wrote(memory, SINCE);
     }
@@ -415,6 +463,12 @@ impl Lane {
         let slot = self.slot();
         slot.commits.store(slot.commits.load(Ordering::Relaxed) + 1, Ordering::Release);
         self.wrote(memory, 0);
+    }
+
+    /// The number of the session's last commit.
+    #[inline]
+    pub(crate) fn last_number(&self) -> u64 {
+        Stamp(self.slot().last.load(Ordering::Relaxed)).number()
     }
 
     /// The session's next stamp, with this number; `None` if it has taken all that there are.
