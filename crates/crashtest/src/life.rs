@@ -361,7 +361,8 @@ impl<S: Subject> Life<'_, S> {
             let tx = &mut history.borrow_mut().transactions[index];
             let counted = session.counters() - before;
             (tx.ticket, tx.serial) = (Some(ticket.0), session.serial());
-            (tx.wrote, tx.again) = (counted.commits > 0, counted.aborts_conflict > 0);
+            let aborted = counted.aborts_conflict + counted.aborts_user > 0;
+            (tx.wrote, tx.again) = (counted.commits > 0, aborted);
         }
         if waits {
             session.wait(ticket)?;

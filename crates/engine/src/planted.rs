@@ -98,6 +98,8 @@ bugs! {
     MovedUnpinned,
     /// A transaction begins a snapshot without announcing that what is allocated from now on will be in its reach.
     SnapshotUnannounced,
+    /// Notes of which words all snapshots find stay when one begins.
+    NotesStay,
     /// When a snapshot ends, the old words that others need are forgotten.
     VersionsForgotten,
     /// A commit changes its pages' sums without locking them.

@@ -7,6 +7,7 @@ mod deaths;
 mod engines;
 mod hardware;
 mod mechanisms;
+mod pins;
 mod plain;
 mod planted;
 mod rot;

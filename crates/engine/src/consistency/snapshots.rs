@@ -101,6 +101,7 @@ impl Snapshots {
         Traced::new(memory, self.own).exchange(0, WORD);
         let (number, since_ns) = (snapshot.number, memory.now());
         let mut moved = self.moved();
+        self.versions.begin();
         moved.push(Moved { reader, number, since_ns, snapshot: Some(Box::new(snapshot)) });
         self.count.store(moved.len(), Ordering::SeqCst);
     }

@@ -258,6 +258,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         let moment = self.clock.tick(memory);
         // From here on they have later numbers.
         self.lanes.quiesce(memory);
+        self.versions.begin();
         self.snapshots.taken(memory, lane, moment.number);
         moment
     }

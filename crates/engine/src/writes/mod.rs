@@ -11,6 +11,7 @@
 //! It is ordinary memory: accesses are reported to the memory of the pool, for simulators ([`Traced`]).
 
 mod few;
+mod kept;
 mod line;
 mod many;
 pub(crate) mod overlay;

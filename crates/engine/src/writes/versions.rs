@@ -8,9 +8,11 @@
 //! What always holds: while there are snapshots, a word that a commit in progress may store to in place has its old
 //! value here first. It stays until no older snapshot is left.
 
+use super::kept::{self, Kept};
 use super::{LineWrite, hash, word_in_line};
 use perdura_memory::{Memory, Object, Traced, WORD, line_of};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +21,8 @@ const SHARDS: usize = 64;
 /// Counts of lines, by a hash: for most words that are read they show that there is nothing here.
 const COUNTS: usize = 4096;
 const COUNT: u64 = size_of::<u32>() as u64;
+/// Where the notes of what is kept begin, behind the counts.
+const NOTES: u64 = COUNTS as u64 * COUNT;
 
 /// The contents of a line before a commit.
 struct Version {
@@ -26,12 +30,33 @@ struct Version {
     before: LineWrite,
 }
 
-type Shard = HashMap<u64, Vec<Version>>;
+/// Hashes lines as everything here does.
+#[derive(Default)]
+struct LineHasher(u64);
+
+impl Hasher for LineHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("lines are numbers");
+    }
+
+    fn write_u64(&mut self, line: u64) {
+        // The map takes a place from the last bits and a tag from the first ones; a shard has one value of the last.
+        let hash = hash(line);
+        self.0 = hash >> 6 | hash << 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Shard = HashMap<u64, Vec<Version>, BuildHasherDefault<LineHasher>>;
 
 /// The versions.
 pub(crate) struct Versions {
     shards: Box<[Mutex<Shard>]>,
     counts: Box<[AtomicU32]>,
+    kept: Kept,
     own: Object,
 }
 
@@ -40,8 +65,14 @@ impl Versions {
         Versions {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: (0..COUNTS).map(|_| AtomicU32::new(0)).collect(),
-            own: memory.object(COUNTS as u64 * COUNT),
+            kept: Kept::default(),
+            own: memory.object(NOTES + kept::BYTES),
         }
+    }
+
+    /// Says that a snapshot begins. No commit that asks what the others find is in progress.
+    pub(crate) fn begin(&self) {
+        self.kept.begin_era();
     }
 
     fn shard(&self, line: u64) -> MutexGuard<'_, Shard> {
@@ -75,14 +106,29 @@ impl Versions {
         newest: u64,
         write: &LineWrite,
     ) {
-        let has_all = self.may_have(memory, write.line)
-            && self.shard(write.line).get(&write.line).is_some_and(|versions| {
-                let later = versions.iter().rev().take_while(|version| version.number > newest);
-                write.mask & !later.fold(0, |mask, version| mask | version.before.mask) == 0
-            });
-        if !has_all {
+        let own = || (Traced::new(memory, self.own), NOTES);
+        let noted = self.kept.words(own(), write.line);
+        if write.mask & !noted == 0 {
+            return;
+        }
+        let found = match self.may_have(memory, write.line) {
+            true => self.words_since(write.line, newest),
+            false => 0,
+        };
+        if write.mask & !found != 0 {
             self.keep(memory, number, write);
         }
+        // A commit that was in progress when the newest of them began may have an earlier number: they do not find it.
+        let kept = if number > newest { write.mask } else { 0 };
+        self.kept.note(own(), write.line, noted | found | kept);
+    }
+
+    /// The words of the line of which there are versions later than `number`.
+    fn words_since(&self, line: u64, number: u64) -> u8 {
+        self.shard(line).get(&line).map_or(0, |versions| {
+            let later = versions.iter().rev().take_while(|version| version.number > number);
+            later.fold(0, |mask, version| mask | version.before.mask)
+        })
     }
 
     /// Whether there is anything of the line of `at`, which must have been loaded before.

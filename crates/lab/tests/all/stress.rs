@@ -87,6 +87,8 @@ fn finds(bug: &str, engine: &str, more: &[&str]) {
 fn memory_in_use_is_reclaimed() {
     finds("HorizonIgnoresRunning", "ccstm", &["--domain", "transient"]);
     finds("VersionsForgotten", "ccstm", &["--domain", "transient"]);
+    finds("UnknownBirthsLate", "ccstm", &["--domain", "transient"]);
+    finds("NotesStay", "ccstm", &["--domain", "transient"]);
 }
 
 #[test]
@@ -111,6 +113,11 @@ fn slow_ones() {
     finds("HorizonIgnoresRunning", "ccstm", &["--domain", "media"]);
     for engine in ["redo", "undo", "s-wal", "eager"] {
         finds("ReclaimedUnderSnapshots", engine, &["--domain", "transient"]);
+    }
+    for engine in ["redo", "archapt-redo"] {
+        finds("JoinedUnpinned", engine, &["--domain", "transient"]);
+        finds("UnknownBirthsLate", engine, &["--domain", "transient"]);
+        finds("NotesStay", engine, &["--domain", "transient"]);
     }
     finds("LaneBiasNotAwaited", "ccstm", &["--domain", "transient"]);
     finds("BiasNotAwaited", "s-wal", &["--domain", "transient"]);
