@@ -10,10 +10,11 @@ use perdura_memory::{LINE, Memory, Traced, WORD};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Notes, each for the lines of one hash.
-const NOTES: usize = 1 << 14;
-/// What they take in ordinary memory.
-pub(super) const BYTES: u64 = NOTES as u64 * WORD;
+/// Notes, each for the lines of one hash: as many as a quarter of the memory's lines, within these bounds.
+const LEAST: u64 = 1 << 10;
+const MOST: u64 = 1 << 16;
+/// What they take in ordinary memory at most.
+pub(super) const BYTES: u64 = MOST * WORD;
 
 /// The parts of a note: the line, by its number, from the first bit on; a bit for each word; the era.
 const WORDS: u32 = 32;
@@ -21,9 +22,10 @@ const ERA: u32 = 40;
 const ERAS: u64 = 1 << (64 - ERA);
 
 /// The notes.
-#[derive(Default)]
 pub(super) struct Kept {
     era: AtomicU64,
+    /// How many there are, once there are any.
+    count: usize,
     notes: OnceLock<Box<[AtomicU64]>>,
 }
 
@@ -34,6 +36,12 @@ fn note_of(line: u64, era: u64) -> Option<u64> {
 }
 
 impl Kept {
+    /// For a memory that grows to at most this many bytes.
+    pub(super) fn new(bytes: u64) -> Self {
+        let count = (bytes / LINE / 4).next_power_of_two().clamp(LEAST, MOST) as usize;
+        Kept { era: AtomicU64::new(0), count, notes: OnceLock::new() }
+    }
+
     /// Makes all notes void: a snapshot begins. No commit that [notes](Self::note) anything is in progress.
     pub(super) fn begin_era(&self) {
         if planted::has(Bug::NotesStay) {
@@ -48,8 +56,8 @@ impl Kept {
     }
 
     fn find(&self, line: u64) -> (u64, &AtomicU64) {
-        let notes = self.notes.get_or_init(|| (0..NOTES).map(|_| AtomicU64::new(0)).collect());
-        let place = (hash(line) >> 12) as usize % NOTES;
+        let notes = self.notes.get_or_init(|| (0..self.count).map(|_| AtomicU64::new(0)).collect());
+        let place = (hash(line) >> 12) as usize & (self.count - 1);
         (place as u64 * WORD, &notes[place])
     }
 
@@ -84,7 +92,7 @@ mod tests {
 
     #[test]
     fn notes_hold_for_an_era() {
-        let (ram, kept) = (Ram::new(4096), Kept::default());
+        let (ram, kept) = (Ram::new(4096), Kept::new(4096));
         let object = ram.object(BYTES);
         let own = || (Traced::new(&ram, object), 0);
         assert_eq!(kept.words(own(), 0), 0);
@@ -100,7 +108,7 @@ mod tests {
     /// The number of an era comes again; its notes do not.
     #[test]
     fn eras_end_with_their_numbers() {
-        let (ram, kept) = (Ram::new(4096), Kept::default());
+        let (ram, kept) = (Ram::new(4096), Kept::new(4096));
         let object = ram.object(BYTES);
         let own = || (Traced::new(&ram, object), 0);
         kept.era.store(ERAS - 1, Ordering::SeqCst);

@@ -65,7 +65,7 @@ impl Versions {
         Versions {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: (0..COUNTS).map(|_| AtomicU32::new(0)).collect(),
-            kept: Kept::default(),
+            kept: Kept::new(memory.limit()),
             own: memory.object(NOTES + kept::BYTES),
         }
     }
@@ -269,6 +269,7 @@ mod tests {
         versions.keep_for(&ram, 1000, 4, &write(0b11));
         assert_eq!((versions.len(), versions.word_at(72, 4)), (2, Some(7)));
         ram.store(64, 5000);
+        versions.begin();
         versions.keep_for(&ram, 1001, 1000, &write(0b01));
         versions.keep_for(&ram, 1002, 1000, &write(0b01));
         assert_eq!((versions.len(), versions.word_at(64, 1000)), (3, Some(5000)));
