@@ -11,7 +11,7 @@
 use crate::Ticket;
 use crate::planted::{self, Bug};
 use crate::tuning::Tuning;
-use crate::writes::{LineWrite, Versions};
+use crate::writes::{Ended, LineWrite, Versions};
 use perdura_memory::lock::Turn;
 use perdura_memory::{Memory, Object, Traced, WORD};
 use std::collections::HashMap;
@@ -101,7 +101,7 @@ impl Snapshots {
         Traced::new(memory, self.own).exchange(0, WORD);
         let (number, since_ns) = (snapshot.number, memory.now());
         let mut moved = self.moved();
-        self.versions.begin();
+        self.versions.begin(number);
         moved.push(Moved { reader, number, since_ns, snapshot: Some(Box::new(snapshot)) });
         self.count.store(moved.len(), Ordering::SeqCst);
     }
@@ -119,21 +119,34 @@ impl Snapshots {
     /// Ends the snapshot of that transaction, if it has one.
     pub(crate) fn end<M: Memory>(&self, memory: &M, is_own: impl Fn(&Turn) -> bool) {
         Traced::new(memory, self.own).exchange(0, WORD);
-        self.retain(&mut self.moved(), |moved| !is_own(&moved.reader));
+        self.retain(|moved| !is_own(&moved.reader));
     }
 
-    /// Ends those for which `is_there` does not hold.
-    fn retain(&self, moved: &mut Vec<Moved>, is_there: impl Fn(&Moved) -> bool) {
-        let before = moved.len();
-        moved.retain(is_there);
-        if moved.len() < before {
-            self.count.store(moved.len(), Ordering::SeqCst);
-            let left = match planted::has(Bug::VersionsForgotten) {
-                true => Vec::new(),
-                false => numbers(moved),
-            };
-            self.versions.forget_for(&left, u64::MAX);
+    /// Ends those for which `is_there` does not hold. The numbers of the others, in order.
+    fn retain(&self, is_there: impl Fn(&Moved) -> bool) -> Vec<u64> {
+        let mut moved = self.moved();
+        let mut ended = Vec::new();
+        moved.retain(|moved| {
+            let stays = is_there(moved);
+            if !stays {
+                ended.push(moved.number);
+            }
+            stays
+        });
+        let left = numbers(&moved);
+        if ended.is_empty() {
+            return left;
         }
+        self.count.store(moved.len(), Ordering::SeqCst);
+        // A snapshot that begins from here on has at least this number.
+        let known = self.versions.newest();
+        drop(moved);
+        if planted::has(Bug::VersionsForgotten) {
+            self.versions.forget(&Ended { left: &[], ended: &ended, known: u64::MAX });
+        } else {
+            self.versions.forget(&Ended { left: &left, ended: &ended, known });
+        }
+        left
     }
 
     /// Whether there are any. For the writer, once it is alone.
@@ -147,7 +160,7 @@ impl Snapshots {
     #[cold]
     fn any_is_left(&self) -> bool {
         if self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
-            self.retain(&mut self.moved(), |moved| !moved.reader.is_over());
+            self.retain(|moved| !moved.reader.is_over());
         }
         self.count.load(Ordering::SeqCst) > 0
     }
@@ -157,9 +170,8 @@ impl Snapshots {
         if self.count.load(Ordering::SeqCst) == 0 {
             return u64::MAX;
         }
-        let mut moved = self.moved();
-        self.retain(&mut moved, |moved| !moved.reader.is_over());
-        oldest(&moved)
+        let left = self.retain(|moved| !moved.reader.is_over());
+        left.first().copied().unwrap_or(u64::MAX)
     }
 
     /// The states that snapshots read, oldest first.
@@ -167,9 +179,7 @@ impl Snapshots {
         if self.count.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
-        let mut moved = self.moved();
-        self.retain(&mut moved, |moved| !moved.reader.is_over());
-        numbers(&moved)
+        self.retain(|moved| !moved.reader.is_over())
     }
 
     /// When the first of the transactions that have snapshots was moved, by the memory's clock.
@@ -213,10 +223,6 @@ fn numbers(moved: &[Moved]) -> Vec<u64> {
     let mut numbers: Vec<u64> = moved.iter().map(|moved| moved.number).collect();
     numbers.sort_unstable();
     numbers
-}
-
-fn oldest(moved: &[Moved]) -> u64 {
-    moved.iter().map(|moved| moved.number).min().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

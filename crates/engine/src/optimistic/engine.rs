@@ -16,7 +16,7 @@ use crate::pins::{Oldest, Pins, Seen};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp};
 use crate::tuning::Tuning;
-use crate::writes::Versions;
+use crate::writes::{Ended, Versions};
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
 use perdura_memory::{Domain, Memory};
 use std::marker::PhantomData;
@@ -258,7 +258,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
         let moment = self.clock.tick(memory);
         // From here on they have later numbers.
         self.lanes.quiesce(memory);
-        self.versions.begin();
+        self.versions.begin(moment.number);
         self.snapshots.taken(memory, lane, moment.number);
         moment
     }
@@ -266,17 +266,18 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     /// Ends a snapshot; the transaction is over, or continues without.
     pub(super) fn end_snapshot(&self, lane: usize) {
         let memory = &*self.core.memory;
-        self.snapshots.end(memory, lane);
+        let ended = self.snapshots.end(memory, lane);
         self.lanes.end_snapshot(memory);
         // A snapshot that begins after the clock was read has a later number.
         let number = self.clock.now(memory).number;
         if planted::has(Bug::VersionsForgotten) {
-            return self.versions.forget_for(&[], number);
+            return self.versions.forget(&Ended { left: &[], ended: &[], known: number });
         }
         // One that is beginning may have its moment already, but not before its transaction's.
         let begins = self.snapshots.any_begins();
         let known = if begins { number.min(self.lanes.oldest(memory)) } else { number };
-        self.versions.forget_for(&self.snapshots.numbers(), known);
+        let (left, ended) = (self.snapshots.numbers(), ended.as_slice());
+        self.versions.forget(&Ended { left: &left, ended, known });
     }
 }
 

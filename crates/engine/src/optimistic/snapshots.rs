@@ -15,7 +15,7 @@ pub(super) struct Snapshots {
     taken: Mutex<Vec<(usize, u64)>>,
     /// How many are announced whose moment is not known yet.
     beginning: AtomicU64,
-    /// The latest moment that one has had.
+    /// The latest moment that one of them has.
     newest: AtomicU64,
     own: Object,
 }
@@ -43,15 +43,26 @@ impl Snapshots {
     /// An announced one, of the transaction in this lane, has this moment.
     pub(super) fn taken<M: Memory>(&self, memory: &M, lane: usize, number: u64) {
         Traced::new(memory, self.own).exchange(0, WORD);
-        self.all().push((lane, number));
-        self.newest.fetch_max(number, Ordering::SeqCst);
+        let mut all = self.all();
+        all.push((lane, number));
+        self.set_newest(&all);
+        drop(all);
         self.beginning.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// That transaction has none any more.
-    pub(super) fn end<M: Memory>(&self, memory: &M, lane: usize) {
+    /// That transaction has none any more. The moment of the one that it had.
+    pub(super) fn end<M: Memory>(&self, memory: &M, lane: usize) -> Option<u64> {
         Traced::new(memory, self.own).exchange(0, WORD);
-        self.all().retain(|taken| taken.0 != lane);
+        let mut all = self.all();
+        let place = all.iter().position(|taken| taken.0 == lane)?;
+        let (_, number) = all.swap_remove(place);
+        self.set_newest(&all);
+        Some(number)
+    }
+
+    fn set_newest(&self, all: &[(usize, u64)]) {
+        let newest = all.iter().map(|taken| taken.1).max().unwrap_or(0);
+        self.newest.store(newest, Ordering::SeqCst);
     }
 
     /// A moment that none of them is later than, if that is known.

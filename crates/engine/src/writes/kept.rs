@@ -1,86 +1,109 @@
 //! Which words every snapshot finds in the [version store](super::versions) already: one load tells so for most lines
-//! that are stored to again while the same snapshots last.
+//! that are stored to again.
 //!
-//! A note holds as long as no snapshot begins. That one ends changes nothing: the others still find the words that
-//! they need. So a note has the number of snapshots that had begun, its *era*.
+//! A note has words of a line and the number of a commit: for each of these words there was a version of that commit or
+//! a later one. A snapshot that began before that commit finds the word, as long as it lasts. A later snapshot does not
+//! count the note as its own, since its number is no smaller; once it is over, the note counts again.
 
-use super::hash;
 use crate::planted::{self, Bug};
 use perdura_memory::{LINE, Memory, Traced, WORD};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Notes, each for the lines of one hash: as many as a quarter of the memory's lines, within these bounds.
-const LEAST: u64 = 1 << 10;
-const MOST: u64 = 1 << 16;
+/// Notes, each for the lines of one place: as many as a quarter of the memory's lines, within these bounds.
+const LEAST: u32 = 10;
+const MOST: u32 = 16;
 /// What they take in ordinary memory at most.
-pub(super) const BYTES: u64 = MOST * WORD;
+pub(super) const BYTES: u64 = WORD << MOST;
+/// Lines have numbers of at most this many bits, and those of larger memories no notes.
+const LINES: u32 = 32;
+/// An odd number: multiplying by it only changes the order of numbers of so many bits.
+const SPREAD: u64 = 0x9E37_79B1;
 
-/// The parts of a note: the line, by its number, from the first bit on; a bit for each word; the era.
-const WORDS: u32 = 32;
-const ERA: u32 = 40;
-const ERAS: u64 = 1 << (64 - ERA);
+/// The parts of a note from its first bit on: which line of the place, a bit for each word, the commit's last bits.
+const WORDS: u32 = 16;
+const NUMBER: u32 = 24;
+/// Commits after which numbers look the same.
+const ROUND: u64 = 1 << (64 - NUMBER);
+
+/// Words of a line, and the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) words: u8,
+    pub(super) number: u64,
+}
 
 /// The notes.
 pub(super) struct Kept {
-    era: AtomicU64,
-    /// How many there are, once there are any.
-    count: usize,
+    /// Bits of a line's number, and of a place.
+    line_bits: u32,
+    place_bits: u32,
+    /// Half rounds after which they have been cleared.
+    halves: AtomicU64,
     notes: OnceLock<Box<[AtomicU64]>>,
-}
-
-/// The line of a note of this era without words; `None` if the pool is so large that it has no place in one.
-fn note_of(line: u64, era: u64) -> Option<u64> {
-    let number = line / LINE;
-    (number < 1 << WORDS).then_some(number | era << ERA)
 }
 
 impl Kept {
     /// For a memory that grows to at most this many bytes.
     pub(super) fn new(bytes: u64) -> Self {
-        let count = (bytes / LINE / 4).next_power_of_two().clamp(LEAST, MOST) as usize;
-        Kept { era: AtomicU64::new(0), count, notes: OnceLock::new() }
+        let lines = (bytes / LINE).max(1);
+        let place_bits = lines.ilog2().saturating_sub(2).clamp(LEAST, MOST);
+        let line_bits = (lines.next_power_of_two().ilog2()).clamp(place_bits, LINES);
+        Kept { line_bits, place_bits, halves: AtomicU64::new(0), notes: OnceLock::new() }
     }
 
-    /// Makes all notes void: a snapshot begins. No commit that [notes](Self::note) anything is in progress.
-    pub(super) fn begin_era(&self) {
-        if planted::has(Bug::NotesStay) {
-            return;
-        }
-        let era = self.era.fetch_add(1, Ordering::SeqCst) + 1;
-        if era.is_multiple_of(ERAS)
+    /// A snapshot begins after the commit `number`. No commit that [notes](Self::note) anything is in progress.
+    pub(super) fn begin(&self, number: u64) {
+        let half = number / (ROUND / 2);
+        if self.halves.swap(half, Ordering::Relaxed) != half
             && let Some(notes) = self.notes.get()
         {
+            // So a note is less than a round older than whoever reads it.
             notes.iter().for_each(|note| note.store(0, Ordering::SeqCst));
         }
     }
 
-    fn find(&self, line: u64) -> (u64, &AtomicU64) {
-        let notes = self.notes.get_or_init(|| (0..self.count).map(|_| AtomicU64::new(0)).collect());
-        let place = (hash(line) >> 12) as usize & (self.count - 1);
-        (place as u64 * WORD, &notes[place])
+    /// The place of the line's note, and which of the lines there it is; `None` if there is none.
+    fn find(&self, line: u64) -> Option<(usize, u64)> {
+        let number = line / LINE;
+        (number >> self.line_bits == 0).then(|| {
+            let spread = number.wrapping_mul(SPREAD) & ((1 << self.line_bits) - 1);
+            let rest = self.line_bits - self.place_bits;
+            ((spread >> rest) as usize, spread & ((1 << rest) - 1))
+        })
     }
 
-    /// The words of the line that all snapshots find. `own` is where the notes begin.
-    pub(super) fn words<M: Memory>(&self, own: (Traced<'_, M>, u64), line: u64) -> u8 {
-        let (at, note) = self.find(line);
-        own.0.read(own.1 + at, WORD);
-        let note = note.load(Ordering::Relaxed);
-        let words = (note >> WORDS) as u8;
-        let era = self.era.load(Ordering::Relaxed) % ERAS;
-        match note_of(line, era) {
-            Some(head) if note & !(0xFF << WORDS) == head => words,
-            _ => 0,
+    fn notes(&self) -> &[AtomicU64] {
+        self.notes.get_or_init(|| (0..1 << self.place_bits).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// The line's note, for the commit `number`; one without words if there is none. `own` is where the notes begin.
+    pub(super) fn get<M: Memory>(
+        &self,
+        (own, begin): (Traced<'_, M>, u64),
+        line: u64,
+        number: u64,
+    ) -> Note {
+        let nothing = Note { words: 0, number: 0 };
+        let Some((place, which)) = self.find(line) else { return nothing };
+        own.read(begin + place as u64 * WORD, WORD);
+        let note = self.notes()[place].load(Ordering::Relaxed);
+        if note & ((1 << WORDS) - 1) != which {
+            return nothing;
         }
+        // The last number that ends like that.
+        let back = number.wrapping_sub(note >> NUMBER) % ROUND;
+        let stays = planted::has(Bug::NotesStay);
+        let number = if stays { u64::MAX } else { number.saturating_sub(back) };
+        Note { words: (note >> WORDS) as u8, number }
     }
 
-    /// Notes that all snapshots find these words of the line, which the caller alone stores to.
-    pub(super) fn note<M: Memory>(&self, own: (Traced<'_, M>, u64), line: u64, words: u8) {
-        let era = self.era.load(Ordering::Relaxed) % ERAS;
-        if let Some(head) = note_of(line, era) {
-            let (at, note) = self.find(line);
-            note.store(head | u64::from(words) << WORDS, Ordering::Relaxed);
-            own.0.wrote(own.1 + at, WORD);
+    /// Sets the note of the line, which the caller alone stores to.
+    pub(super) fn set<M: Memory>(&self, (own, begin): (Traced<'_, M>, u64), line: u64, note: Note) {
+        if let Some((place, which)) = self.find(line) {
+            let note = note.number << NUMBER | u64::from(note.words) << WORDS | which;
+            self.notes()[place].store(note, Ordering::Relaxed);
+            own.wrote(begin + place as u64 * WORD, WORD);
         }
     }
 }
@@ -89,32 +112,42 @@ impl Kept {
 mod tests {
     use super::*;
     use perdura_memory::Ram;
+    use std::collections::HashSet;
 
     #[test]
-    fn notes_hold_for_an_era() {
-        let (ram, kept) = (Ram::new(4096), Kept::new(4096));
-        let object = ram.object(BYTES);
-        let own = || (Traced::new(&ram, object), 0);
-        assert_eq!(kept.words(own(), 0), 0);
-        kept.note(own(), 64, 0b101);
-        assert_eq!((kept.words(own(), 64), kept.words(own(), 128)), (0b101, 0));
-        kept.begin_era();
-        assert_eq!(kept.words(own(), 64), 0);
-        let beyond = LINE << WORDS;
-        kept.note(own(), beyond, 1);
-        assert_eq!((kept.words(own(), beyond), kept.words(own(), 0)), (0, 0), "it has no place");
+    fn each_line_has_its_note() {
+        for bytes in [4096, 1 << 20, 1 << 24] {
+            let (ram, kept) = (Ram::new(4096), Kept::new(bytes));
+            let object = ram.object(BYTES);
+            let own = || (Traced::new(&ram, object), 0);
+            let lines = || (0..bytes / LINE).map(|number| number * LINE);
+            let places: HashSet<_> = lines().map(|line| kept.find(line)).collect();
+            assert_eq!(places.len() as u64, bytes / LINE, "no two are taken for each other");
+            assert!(lines().all(|line| kept.get(own(), line, 9).words == 0));
+            let note = Note { words: 0b101, number: 7 };
+            kept.set(own(), 128, note);
+            assert_eq!(kept.get(own(), 128, 7), note);
+            assert_eq!(kept.get(own(), 128, 90), note);
+            assert!(lines().all(|line| line == 128 || kept.get(own(), line, 9).words == 0));
+        }
+        assert_eq!(Kept::new(1 << 50).find(LINE << LINES), None);
+        assert!(Kept::new(1 << 50).find((LINE << LINES) - LINE).is_some());
     }
 
-    /// The number of an era comes again; its notes do not.
+    /// After a round numbers look the same: notes are cleared before.
     #[test]
-    fn eras_end_with_their_numbers() {
-        let (ram, kept) = (Ram::new(4096), Kept::new(4096));
+    fn old_notes_do_not_look_new() {
+        let (ram, kept) = (Ram::new(4096), Kept::new(1 << 20));
         let object = ram.object(BYTES);
         let own = || (Traced::new(&ram, object), 0);
-        kept.era.store(ERAS - 1, Ordering::SeqCst);
-        kept.note(own(), 64, 1);
-        kept.begin_era();
-        kept.era.store(2 * ERAS - 1, Ordering::SeqCst);
-        assert_eq!(kept.words(own(), 64), 0);
+        kept.begin(ROUND - 10);
+        let note = Note { words: 1, number: ROUND - 5 };
+        kept.set(own(), 64, note);
+        assert_eq!(kept.get(own(), 64, ROUND - 5), note);
+        assert_eq!(kept.get(own(), 64, ROUND + 5), note, "across the end of a round");
+        kept.begin(ROUND - 3);
+        assert_eq!(kept.get(own(), 64, ROUND - 2), note);
+        kept.begin(2 * ROUND - 5);
+        assert_eq!(kept.get(own(), 64, 2 * ROUND - 4).words, 0);
     }
 }

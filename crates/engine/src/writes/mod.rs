@@ -29,7 +29,7 @@ pub(crate) use line::{hash, word_in_line};
 use many::{KEPT, Many};
 use perdura_memory::{LINE, Memory, Object, Traced, line_of};
 use std::ops::Range;
-pub(crate) use versions::Versions;
+pub(crate) use versions::{Ended, Versions};
 
 /// The value of a word before a write since a mark.
 struct Previous {
