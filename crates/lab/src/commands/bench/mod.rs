@@ -14,7 +14,7 @@ use crate::workload::{Choice, values_as_json};
 use clap::Subcommand;
 
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     other: Option<Other>,
