@@ -150,8 +150,7 @@ impl OnWorkload for Sizes {
     type Output = Vec<Size>;
 
     fn run<W: Workload>(self, workload: W, _: u64) -> Vec<Size> {
-        let mut session = Counting::default();
-        session.heap = TestHeap::new();
+        let mut session = Counting { heap: TestHeap::new(), ..Counting::default() };
         let progress = Progress::default();
         workload.load(&mut session, &progress).expect("it loads");
         session.sizes.clear();

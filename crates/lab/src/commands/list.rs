@@ -71,7 +71,7 @@ impl List {
                 EngineKind::ALL.iter().map(|own| row(own.name(), own.line())).collect()
             }
             List::Machines => {
-                let machines = presets::names().map(|name| presets::load(name));
+                let machines = presets::names().map(presets::load);
                 let machines = machines.map(|machine| machine.map(|own| [own.name, own.title]));
                 let machines: Result<_, _> = machines.collect();
                 machines.map_err(|error| Failure::new(error.to_string()))?

@@ -31,7 +31,7 @@ fn a_senseless_command_line_is_explained() {
         (&["bench", "--domain", "moon"], "auto"),
         (&["bench", "--workload", "hashh"], "a similar value exists: 'hash'"),
         (&["sim", "--workload", "hashh"], "[possible values: sps, sps-local, hash, "),
-        (&["bench", "sps"], "unrecognized subcommand"),
+        (&["bench", "sps"], "as in `bench --workload sps`"),
         (&["bench", "--repeat", "0"], "repeat"),
         (&["bench", "--answer-within", "10"], "10ms"),
         (&["bench", "--log", "1K"], "or more"),

@@ -8,7 +8,7 @@ mod versus;
 
 use crate::bench::options::Setting;
 use crate::bench::series::{self, Case};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::quantity::{self, show_count};
 use crate::workload::{Choice, values_as_json};
 use clap::Subcommand;
@@ -18,6 +18,10 @@ use clap::Subcommand;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     other: Option<Other>,
+
+    /// A workload without the option's name
+    #[arg(value_name = "NAME", hide = true)]
+    bare: Option<String>,
 
     #[command(flatten)]
     workload: Choice,
@@ -53,7 +57,13 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Some(Other::IdleReader(arguments)) => idle_reader::run(arguments),
         Some(Other::Readme(arguments)) => readme::run(arguments),
         Some(Other::Space(arguments)) => space::run(arguments),
-        None => workload(arguments),
+        None => match &arguments.bare {
+            None => workload(arguments),
+            Some(name) => Err(Failure::usage(format!(
+                "there is no benchmark '{name}': a workload is an option, as in `bench --workload {name}`, and `bench \
+                 --help` has all others"
+            ))),
+        },
     }
 }
 
