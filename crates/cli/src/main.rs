@@ -30,7 +30,7 @@ enum Command {
     #[command(
         hide = true,
         name = "bench",
-        aliases = ["crash", "crash-disk", "reproduce", "rot", "sim", "stress"],
+        aliases = ["crash", "crash-disk", "list", "reproduce", "rot", "sim", "stress"],
         disable_help_flag = true
     )]
     Lab {

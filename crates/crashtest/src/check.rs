@@ -4,8 +4,8 @@ use crate::case::STARTS;
 use crate::replay::Choice;
 use crate::runner::{ENGINES, on_engine};
 use crate::shrink::{Effort, shrink};
-use crate::subjects::POLICIES;
 use crate::{Budget, Case, Failure, Points, Report, Runner, Subject, Watcher};
+use perdura_machine::cache::Policy;
 use perdura_memory::Domain;
 
 /// How much is tried.
@@ -92,8 +92,7 @@ impl Check {
         });
         let all = (0..self.seeds).flat_map(move |_| combinations.clone());
         all.zip(0..).map(|((domain, cores, start), number)| {
-            let name = POLICIES[number as usize % POLICIES.len()];
-            let policy = name.parse().expect("a policy");
+            let policy = Policy::NAMED[number as usize % Policy::NAMED.len()].policy;
             let seed = self.case.seed.wrapping_add(number);
             Case { domain, cores, start, policy, seed, ..self.case.clone() }
         })

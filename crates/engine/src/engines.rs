@@ -123,11 +123,11 @@ pub trait OnEngine<M: Memory> {
 
 macro_rules! kinds {
     ({} $(
-        $(#[$doc:meta])* $kind:ident $name:literal $engine:ident
+        $(#[doc = $line:literal])* $kind:ident $name:literal $engine:ident
             [$made:ident: $consistency:ty, $synchronisation:ty];
     )*) => {
         $(
-            $(#[$doc])*
+            $(#[doc = $line])*
             pub type $engine<M> = $made<M, $consistency, $synchronisation>;
 
             impl Named for ($consistency, $synchronisation) {
@@ -138,7 +138,7 @@ macro_rules! kinds {
         /// The engines, by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum EngineKind {
-            $($(#[$doc])* $kind,)*
+            $($(#[doc = $line])* $kind,)*
         }
 
         /// The names, each followed by a comma and a space.
@@ -161,6 +161,13 @@ macro_rules! kinds {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(EngineKind::$kind => $name,)*
+                }
+            }
+
+            /// A description in one line.
+            pub fn line(self) -> &'static str {
+                match self {
+                    $(EngineKind::$kind => concat!($($line),*).trim(),)*
                 }
             }
 

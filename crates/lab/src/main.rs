@@ -1,7 +1,7 @@
 //! The command `perdura-lab`: measure, simulate, crash-test.
 //!
-//! Reading order: [`commands`] (the command line, one file for each command), [`mod@bench`] (shared by the
-//! benchmarks), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers' figures, from both).
+//! Reading order: [`commands`] (the command line, one file for each command), [`workload`] (workloads by name),
+//! [`mod@bench`] (shared by the benchmarks), [`simulate`] (the same on a simulated machine), [`mod@reproduce`] (the papers' figures, from both).
 
 #![forbid(unsafe_code)]
 
@@ -12,12 +12,10 @@ mod engines;
 mod faults;
 mod interrupt;
 mod machine;
-mod micro;
-mod named;
 mod output;
 mod reproduce;
 mod simulate;
-mod tpcc;
+mod workload;
 
 use clap::Parser;
 use perdura_cli::{domain, failure, quantity};

@@ -13,7 +13,6 @@ use perdura_memory::{Domain, LINE, Memory};
 use std::ops::ControlFlow;
 
 const DOMAINS: [Domain; 2] = [Domain::Transient, Domain::Persistent];
-const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 const SCHEDULES: [Schedule; 2] = [Schedule::Clock, Schedule::Seeded { every: 3 }];
 const LEN: u64 = 4 << 10;
 
@@ -21,7 +20,7 @@ const LEN: u64 = 4 << 10;
 fn variants() -> Vec<(String, MachineConfig)> {
     let mut variants = Vec::new();
     for domain in DOMAINS {
-        for (index, policy) in POLICIES.into_iter().enumerate() {
+        for (index, policy) in Policy::NAMED.map(|own| own.policy).into_iter().enumerate() {
             for holds in [Holds::Inclusive, Holds::NonInclusive, Holds::Victims] {
                 for choice in 0..16 {
                     let [dram, keeps, waits, media] = [1, 2, 4, 8].map(|bit| choice & bit != 0);
@@ -30,7 +29,7 @@ fn variants() -> Vec<(String, MachineConfig)> {
                         continue;
                     }
                     let mut config = tiny(domain);
-                    small(&mut config, policy.parse().expect("a policy"), holds);
+                    small(&mut config, policy, holds);
                     config.cores.write_back_keeps = keeps;
                     config.cores.write_back_waits = waits;
                     if media {

@@ -6,7 +6,7 @@
 //! node    next, key, value
 //! ```
 
-use crate::toggle::{KeySet, Pairs, value_of};
+use crate::toggle::{KeySet, ListedSet, Pairs, value_of};
 use crate::zeroed;
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx};
@@ -57,6 +57,11 @@ impl Hash {
 fn bucket_of(key: u64, buckets: u64) -> u64 {
     let mixed = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((u128::from(mixed) * u128::from(buckets)) >> 64) as u64
+}
+
+impl ListedSet for Hash {
+    const LINE: &'static str = "keys toggled in a chained hash table";
+    const OPS_PER_TX: u64 = 4;
 }
 
 impl KeySet for Hash {

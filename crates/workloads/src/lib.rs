@@ -9,7 +9,7 @@
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
 //! [`tpcc`] has nine tables on [`records`]; [`stamp`] has whole programs with barriers between their phases;
-//! [`pmembench`] has two of PMDK's maps.
+//! [`pmembench`] has two of PMDK's maps. [`list`] names all of them.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
@@ -21,6 +21,7 @@ pub mod churn;
 pub mod hash;
 pub mod latency;
 pub mod limit;
+pub mod list;
 pub mod map;
 pub mod overwrite;
 pub mod pace;
@@ -33,7 +34,6 @@ pub mod random;
 pub mod rbtree;
 pub mod records;
 pub mod reuse;
-mod roots;
 pub mod run;
 pub mod sdg;
 pub mod session;
@@ -48,8 +48,8 @@ mod zeroed;
 pub mod zipf;
 
 pub use latency::{Latencies, Recorder};
+pub use list::check_root;
 pub use records::Records;
-pub use roots::check_root;
 pub use run::{
     Failure, Measured, Outcome, Plan, Progress, Share, Workload, counted_since, load, measure, work,
 };

@@ -5,6 +5,7 @@
 //! the size stays about the same. A key's value follows from it; the number of keys at the end must
 //! agree with the threads' successful inserts and removals.
 
+use crate::list::{self, Given, Listed, OnWorkload, Row};
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::collections::{HashMap, OrderedMap, kind};
 use perdura::{Result, Root, Tx};
@@ -16,7 +17,9 @@ const ROOT: &str = "bench.map";
 const LOAD_BATCH: u64 = 64;
 
 /// A map from words to words that lives in the heap.
-pub trait WordMap: Copy + Send + Sync {
+pub trait WordMap: Copy + Send + Sync + 'static {
+    /// The workload's name, and a description in one line.
+    const NAMED: [&'static str; 2];
     /// Its kind, in the catalogue of roots.
     const KIND: u32;
 
@@ -58,8 +61,10 @@ pub trait WordMap: Copy + Send + Sync {
 }
 
 macro_rules! word_map {
-    ($map:ty, $kind:expr) => {
+    ($map:ty, $kind:expr, $name:literal, $line:literal) => {
         impl WordMap for $map {
+            const NAMED: [&'static str; 2] = [$name, $line];
+
             const KIND: u32 = $kind;
 
             fn create<T: Tx + ?Sized>(tx: &mut T) -> Result<Self> {
@@ -96,8 +101,13 @@ macro_rules! word_map {
     };
 }
 
-word_map!(HashMap<u64, u64>, kind::HASH_MAP);
-word_map!(OrderedMap<u64, u64>, kind::ORDERED_MAP);
+word_map!(
+    HashMap<u64, u64>,
+    kind::HASH_MAP,
+    "hash-map",
+    "25 % inserts, 25 % removals, 50 % look-ups in the heap's hash map"
+);
+word_map!(OrderedMap<u64, u64>, kind::ORDERED_MAP, "ordered-map", "the same in its ordered map");
 
 /// The workload on a [`HashMap`].
 pub type OnHashMap = Maps<HashMap<u64, u64>>;
@@ -208,6 +218,28 @@ fn wrong_value(key: u64) -> Failure {
 enum OperationEffect {
     Changed(i64),
     Found(Option<u64>),
+}
+
+/// Most bytes that a key takes, half-empty nodes included.
+const BYTES_PER_KEY: u64 = 64;
+
+impl<M: WordMap> Listed for Maps<M> {
+    const ROW: Row = Row {
+        name: M::NAMED[0],
+        line: M::NAMED[1],
+        parameters: &[
+            list::entries("keys that are drawn; half of them are there", 65_536),
+            list::disjoint("each thread has a map of its own, with its part of the keys"),
+        ],
+        operations: |_| 2_000_000,
+        rolls_back: false,
+        roots: &[],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let keys = given.entries();
+        Ok(code.run(Self::new(keys, given.parts())?, keys.saturating_mul(BYTES_PER_KEY)))
+    }
 }
 
 impl<M: WordMap> Workload for Maps<M> {

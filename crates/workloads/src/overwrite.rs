@@ -4,6 +4,7 @@
 //! clever logs. Each value counts its updates in its first word, so that at the end the sum of all
 //! counts is the number of updates.
 
+use crate::list::{self, Given, Listed, OnWorkload, Parameter, Row, Usual};
 use crate::payload;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::collections::Visit;
@@ -60,6 +61,35 @@ pub(crate) fn check_blocks(tx: &mut dyn Tx, directory: u64, visit: &mut Visit<'_
         visit(tx.read_word(directory + index * WORD)?)?;
     }
     Ok(())
+}
+
+impl Listed for Overwrite {
+    const ROW: Row = Row {
+        name: "overwrite",
+        line: "whole values overwritten at random",
+        parameters: &[
+            list::entries("values", 100_000),
+            Parameter {
+                name: "bytes",
+                line: "bytes of a value, a multiple of 8",
+                usual: Usual::Bytes(1024),
+            },
+            list::disjoint("each thread overwrites its own part of the values"),
+        ],
+        operations: |_| 500_000,
+        rolls_back: false,
+        roots: &[(KIND, check_blocks)],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let (values, bytes) = (given.entries(), given.values.number("bytes"));
+        if values < given.parts() as u64 {
+            let what = "overwriting needs a value for each thread that has its own part";
+            return Err(Failure::Parameters(what.to_owned()));
+        }
+        let workload = Overwrite::new(values, bytes as usize, given.values.is_on(list::DISJOINT))?;
+        Ok(code.run(workload, values.saturating_mul(bytes.saturating_add(64))))
+    }
 }
 
 impl Workload for Overwrite {

@@ -6,6 +6,7 @@
 //! With `within`, both entries of a swap are in one block of that many words: local swaps, whose two words
 //! share a line more often in smaller blocks.
 
+use crate::list::{self, Given, Listed, OnWorkload, Parameter, Row, Usual};
 use crate::random::Random;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::{Access, Purpose, Result, Root, Tx};
@@ -66,6 +67,58 @@ impl Sps {
     fn array<S: Session>(&self, session: &mut S) -> Outcome<u64> {
         let root = session.read(|tx| tx.root(ROOT))?;
         root.map(|root| root.at).ok_or_else(|| Failure::wrong("the array's root is gone"))
+    }
+}
+
+/// The workload with local swaps: within two lines, unless told otherwise.
+pub struct Local;
+
+const fn row(name: &'static str, line: &'static str, parameters: &'static [Parameter]) -> Row {
+    Row {
+        name,
+        line,
+        parameters,
+        operations: |_| 2_000_000,
+        rolls_back: false,
+        roots: &[(KIND, |_, at, visit| visit(at))],
+    }
+}
+
+const ENTRIES: Parameter = list::entries("words in the array", 65_536);
+const SWAPS: Parameter = list::ops_per_tx("swaps in a transaction", 1);
+const DISJOINT: Parameter = list::disjoint("each thread swaps in its own part of the array");
+
+const fn within(usual: Usual) -> Parameter {
+    let line = "both entries of a swap are in one aligned block of this number of words";
+    Parameter { name: "within", line, usual }
+}
+
+impl Listed for Sps {
+    const ROW: Row = row(
+        "sps",
+        "swaps of random words in an array",
+        &[ENTRIES, SWAPS, DISJOINT, within(Usual::Follows("anywhere", |_, _| None))],
+    );
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let (entries, swaps) = (given.entries(), given.ops_per_tx());
+        let (disjoint, within) =
+            (given.values.is_on(list::DISJOINT), given.values.optional("within"));
+        let sps = Sps { entries, swaps, disjoint, within };
+        sps.validate(given.threads)?;
+        Ok(code.run(sps, entries.saturating_mul(WORD)))
+    }
+}
+
+impl Listed for Local {
+    const ROW: Row = row(
+        "sps-local",
+        "the same within 16 words",
+        &[ENTRIES, SWAPS, DISJOINT, within(Usual::Number(16))],
+    );
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        Sps::run(given, code)
     }
 }
 

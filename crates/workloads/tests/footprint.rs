@@ -8,13 +8,12 @@ use perdura::testing::TestHeap;
 use perdura::{
     Access, Counters, Extent, Fresh, Mode, Moment, Purpose, Result, Root, Savepoint, Tx,
 };
-use perdura_workloads::pmembench::ctree::CTree;
-use perdura_workloads::pmembench::hashmap_tx::HashmapTx;
-use perdura_workloads::pmembench::{MapBench, Operation};
+use perdura_workloads::list::{self, Asked, Given, OnWorkload, Row};
 use perdura_workloads::random::Random;
+use perdura_workloads::records::Plain;
+use perdura_workloads::stamp::Input;
 use perdura_workloads::stamp::vacation::{self, Vacation};
-use perdura_workloads::stamp::{App, Input, OnApp};
-use perdura_workloads::{Outcome, Progress, Recorder, Session, Share, Workload};
+use perdura_workloads::{Progress, Recorder, Session, Share, Workload};
 use std::collections::BTreeSet;
 
 const SEED: u64 = 1;
@@ -146,12 +145,12 @@ struct Sizes {
     operations: u64,
 }
 
-impl OnApp for Sizes {
+impl OnWorkload for Sizes {
+    type Store = Plain;
     type Output = Vec<Size>;
 
-    fn run<W: Workload>(self, make: impl Fn() -> Outcome<W>, _: u64) -> Vec<Size> {
-        let (workload, mut session) = (make().expect("valid parameters"), Counting::default());
-        session.heap = TestHeap::new();
+    fn run<W: Workload>(self, workload: W, _: u64) -> Vec<Size> {
+        let mut session = Counting { heap: TestHeap::new(), ..Counting::default() };
         let progress = Progress::default();
         workload.load(&mut session, &progress).expect("it loads");
         session.sizes.clear();
@@ -165,8 +164,11 @@ impl OnApp for Sizes {
     }
 }
 
-fn of(app: App) -> Vec<Size> {
-    app.run(Input::Plain, None, SEED, Sizes { operations: 0 }).expect("valid parameters")
+fn of(application: &str) -> Vec<Size> {
+    let row = Row::named(application).expect("an application");
+    let values = &row.values(&Asked::new(), 1).expect("the plain input");
+    let given = Given { values, threads: 1, seed: SEED, operations: 0 };
+    list::run(application, &given, Sizes { operations: 0 }).expect("valid parameters")
 }
 
 /// Prints the means, with nine tenths of the lines, and compares reads and writes with the documented figures.
@@ -212,26 +214,28 @@ fn vacation_reserves() {
         ("vacation-high, reserve", vacation::Parameters::high(Input::Plain), (281.5, 5.4)),
     ] {
         let parameters = vacation::Parameters { user_percent: 100, ..parameters };
-        let sizes = Sizes { operations: 4_096 }.run(|| Vacation::new(parameters, SEED), 0);
+        let sizes = Sizes { operations: 4_096 };
+        let workload = Vacation::new(parameters, SEED).expect("valid parameters");
+        let sizes = sizes.run(workload, 0);
         show(what, &sizes.iter().collect::<Vec<_>>(), documented);
     }
 }
 
 #[test]
 fn kmeans_adds_points() {
-    let sizes = of(App::KMeansLow);
+    let sizes = of("kmeans-low");
     show("kmeans, point", &those(&sizes, |size| size.writes == 17), (17.0, 17.0));
     show("kmeans, chunk", &those(&sizes, |size| size.writes == 1), (1.0, 1.0));
 }
 
 #[test]
 fn ssca2_adds_edges() {
-    show("ssca2, edge", &every(&of(App::Ssca2), 2, 1), (1.0, 2.0));
+    show("ssca2, edge", &every(&of("ssca2"), 2, 1), (1.0, 2.0));
 }
 
 #[test]
 fn intruder_puts_packets_together() {
-    let sizes = of(App::Intruder);
+    let sizes = of("intruder");
     let packets = &sizes[..sizes.len() / 3 * 3];
     show("intruder, packet", &every(packets, 0, 3), (5.0, 1.0));
     show("intruder, reassemble", &every(packets, 1, 3), (46.2, 6.5));
@@ -240,7 +244,7 @@ fn intruder_puts_packets_together() {
 
 #[test]
 fn genome_inserts_and_joins() {
-    let sizes = of(App::Genome);
+    let sizes = of("genome");
     let together = 16_386usize.div_ceil(12);
     let unique = 256 - 16 + 1;
     let (inserted, rest) = sizes.split_at(together);
@@ -255,36 +259,30 @@ fn genome_inserts_and_joins() {
 
 #[test]
 fn labyrinth_lays_wires() {
-    let sizes = of(App::Labyrinth);
+    let sizes = of("labyrinth");
     let laid = those(&sizes, |size| size.reads == size.writes && size.allocated == 0);
     show("labyrinth, route", &laid, (21.7, 21.7));
 }
 
 #[test]
 fn yada_refines() {
-    let sizes = of(App::Yada);
+    let sizes = of("yada");
     show("yada, refine", &those(&sizes, |size| size.allocated >= 64 * 3), (123.0, 8.2));
 }
 
 #[test]
 fn bayes_applies_tasks() {
-    let sizes = of(App::Bayes);
+    let sizes = of("bayes");
     // Two nodes of lists: an edge that is inserted.
     show("bayes, insert", &those(&sizes, |size| size.allocated == 48), (5.3, 4.0));
 }
 
 #[test]
 fn pmdk_maps() {
-    let ctree = |operation| {
-        Sizes { operations: 0 }.run(|| MapBench::<CTree>::new(operation, 10_000, SEED), 0)
-    };
-    let hashed = |operation| {
-        Sizes { operations: 0 }.run(|| MapBench::<HashmapTx>::new(operation, 10_000, SEED), 0)
-    };
     // The rebuilds are left out.
     let usual = |size: &Size| size.writes < 10;
-    show("ctree, insert", &those(&ctree(Operation::Insert), usual), (76.4, 2.0));
-    show("ctree, remove", &those(&ctree(Operation::Remove), usual), (43.6, 2.0));
-    show("hashmap-tx, insert", &those(&hashed(Operation::Insert), usual), (10.0, 2.0));
-    show("hashmap-tx, remove", &those(&hashed(Operation::Remove), usual), (10.5, 2.0));
+    show("ctree, insert", &those(&of("ctree-insert"), usual), (76.4, 2.0));
+    show("ctree, remove", &those(&of("ctree-remove"), usual), (43.6, 2.0));
+    show("hashmap-tx, insert", &those(&of("hashmap-tx-insert"), usual), (10.0, 2.0));
+    show("hashmap-tx, remove", &those(&of("hashmap-tx-remove"), usual), (10.5, 2.0));
 }

@@ -27,7 +27,7 @@ fn a_senseless_command_line_is_explained() {
         (&["pool", "create", "x", "--engine", "undont"][..], EngineKind::NAMES),
         (&["pool", "create", "x", "--domain", "moon"], "auto"),
         (&["pool", "create", "x", "--size", "many"], "1G"),
-        (&["bench", "sps"], "perdura-lab"),
+        (&["bench", "--workload", "sps"], "perdura-lab"),
         (&["crash", "--help"], "perdura-lab"),
     ] {
         let output = run(arguments);

@@ -1,6 +1,5 @@
 //! The machines and settings that mechanisms are tried with: each combination in turn.
 
-use crate::subjects::POLICIES;
 use crate::{Case, Start};
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, Ps, Schedule, presets};
@@ -37,7 +36,7 @@ impl Default for Settings {
             schedules: SCHEDULES.to_vec(),
             starts: STARTS.to_vec(),
             epochs: EPOCHS_US.map(|us| Ps(us * 1_000_000)).to_vec(),
-            policies: POLICIES.map(|name| name.parse().expect("a policy")).to_vec(),
+            policies: Policy::NAMED.map(|own| own.policy).to_vec(),
         }
     }
 }

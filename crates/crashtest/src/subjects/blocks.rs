@@ -1,6 +1,7 @@
 //! Blocks too large for the log of a block device, which are stored in place by their transaction's body, and words
 //! that small transactions change.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::Visit;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
@@ -36,13 +37,20 @@ fn place_of(tx: &mut dyn Tx, index: u64) -> Result<u64> {
     Ok(tx.root(ROOT)?.expect("it was prepared").at + index * 64)
 }
 
+impl Listed for Blocks {
+    const ROW: Structure = Structure {
+        name: "blocks",
+        line: "blocks too large for a block device's log, stored in place, beside small changes",
+    };
+}
+
 impl Subject for Blocks {
     type Op = Step;
     /// The byte of each slot's block, or 256 where it is not filled with one; then the words.
     type Model = Vec<u64>;
 
     fn name(&self) -> &str {
-        "blocks"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Unaligned strings of bytes, written, read back and written elsewhere: by the transaction itself, and by earlier ones
 //! whose words may not be in place yet.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_memory::random::SplitMix64;
@@ -31,13 +32,20 @@ fn put(len: u64, byte: u8) -> Vec<u8> {
     (0..len).map(|index| byte.wrapping_add(index as u8)).collect()
 }
 
+impl Listed for Strings {
+    const ROW: Structure = Structure {
+        name: "bytes",
+        line: "unaligned strings, written, read back and written elsewhere",
+    };
+}
+
 impl Subject for Strings {
     /// Steps of one transaction, which aborts at its end if the flag is set.
     type Op = (Vec<Step>, bool);
     type Model = Vec<u8>;
 
     fn name(&self) -> &str {
-        "bytes"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

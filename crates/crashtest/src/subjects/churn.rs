@@ -1,5 +1,6 @@
 //! Allocator churn: blocks of all sizes are allocated, changed, resized and freed.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::Visit;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
@@ -77,13 +78,20 @@ fn act(tx: &mut dyn Tx, action: &Action) -> Result<()> {
     tx.write_word(place, new)
 }
 
+impl Listed for Churn {
+    const ROW: Structure = Structure {
+        name: "churn",
+        line: "blocks of all sizes allocated, changed, resized and freed",
+    };
+}
+
 impl Subject for Churn {
     /// Actions in one transaction, which aborts at its end if the flag is set.
     type Op = (Vec<Action>, bool);
     type Model = Vec<Vec<u8>>;
 
     fn name(&self) -> &str {
-        "churn"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

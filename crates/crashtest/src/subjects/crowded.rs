@@ -4,6 +4,7 @@
 //! A list of blocks, the ballast, takes all pages but a few. A transaction for which there is no room even so has no
 //! effect, and is no failure.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::{self, Bytes, HashMap, OrderedMap, Vector, Visit, kind};
 use perdura::{Purpose, Result, Root, Tx};
@@ -80,12 +81,19 @@ fn apply(tx: &mut dyn Tx, step: &Step) -> Result<()> {
     Ok(())
 }
 
+impl Listed for Crowded {
+    const ROW: Structure = Structure {
+        name: "crowded",
+        line: "maps and a vector with little room, whose objects move",
+    };
+}
+
 impl Subject for Crowded {
     type Op = Step;
     type Model = Contents;
 
     fn name(&self) -> &str {
-        "crowded"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

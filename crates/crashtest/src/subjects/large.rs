@@ -1,5 +1,6 @@
 //! Transactions that are too large for the log, and are then done in parts, between small ones on the same lines.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::{Purpose, Result, Root, Tx};
 use perdura_memory::random::SplitMix64;
@@ -34,12 +35,17 @@ pub enum Change {
     Touch(Vec<u64>, u64),
 }
 
+impl Listed for Large {
+    const ROW: Structure =
+        Structure { name: "large", line: "transactions too large for the log, done in parts" };
+}
+
 impl Subject for Large {
     type Op = Change;
     type Model = Vec<u64>;
 
     fn name(&self) -> &str {
-        "large"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The heap's own maps, from words to words.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::{HashMap, OrderedMap, kind};
 use perdura::{Error, Result, Root, Tx, TxExt};
@@ -44,18 +45,22 @@ fn step(model: &mut BTreeMap<u64, u64>, (changes, aborts): &Changes) -> bool {
 }
 
 macro_rules! map_subject {
-    ($(#[$doc:meta])* $subject:ident, $name:literal, $map:ty, $kind:expr, $keys:literal, $first:literal,
+    ($(#[$doc:meta])* $subject:ident, $name:literal, $line:literal, $map:ty, $kind:expr, $keys:literal, $first:literal,
      $create:expr, $before:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $subject;
+
+        impl Listed for $subject {
+            const ROW: Structure = Structure { name: $name, line: $line };
+        }
 
         impl Subject for $subject {
             type Op = Changes;
             type Model = BTreeMap<u64, u64>;
 
             fn name(&self) -> &str {
-                $name
+                Self::ROW.name
             }
 
             fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {
@@ -105,18 +110,18 @@ macro_rules! map_subject {
 
 map_subject! {
     /// The hash map; small, so that it grows during the run.
-    Hash, "hash-map", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
+    Hash, "hash-map", "the heap's hash map, which grows", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
     |tx| HashMap::<u64, u64>::create_seeded(tx, 5), |_, _: &mut dyn Tx| Ok::<(), Error>(())
 }
 
 map_subject! {
     /// The hash map with its count in lanes, which it drops now and then, since it is small.
-    Laned, "laned-map", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
+    Laned, "laned-map", "the same with its count in lanes", HashMap<u64, u64>, kind::HASH_MAP, 48, 10,
     |tx| HashMap::<u64, u64>::create_seeded(tx, 5), |map: HashMap<u64, u64>, tx| map.use_lanes(tx)
 }
 
 map_subject! {
     /// The ordered map, with enough keys for nodes that split and merge.
-    Ordered, "ordered-map", OrderedMap<u64, u64>, kind::ORDERED_MAP, 90, 40,
+    Ordered, "ordered-map", "the ordered map, whose nodes split and merge", OrderedMap<u64, u64>, kind::ORDERED_MAP, 90, 40,
     OrderedMap::<u64, u64>::create, |_, _: &mut dyn Tx| Ok::<(), Error>(())
 }

@@ -28,25 +28,19 @@ pub use ycsb_a::YcsbA;
 
 use crate::Subject;
 
-/// The names of the structures.
-pub const SUBJECTS: [&str; 14] = [
-    "sps",
-    "hash-map",
-    "ordered-map",
-    "churn",
-    "ycsb-a",
-    "wide",
-    "tpcc",
-    "bytes",
-    "large",
-    "pieces",
-    "laned-map",
-    "blocks",
-    "roomy",
-    "crowded",
-];
-/// The names of the replacement policies, one of each kind.
-pub const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
+/// A structure with a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Structure {
+    /// The name: a workload's, if it is the same program on a small pool.
+    pub name: &'static str,
+    /// A description in one line.
+    pub line: &'static str,
+}
+
+/// The type of a structure with its row.
+trait Listed: Subject + Default + Send + 'static {
+    const ROW: Structure;
+}
 
 /// Code that is generic over the structure.
 pub(crate) trait WithSubject {
@@ -57,23 +51,26 @@ pub(crate) trait WithSubject {
     fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output;
 }
 
-/// Runs it with the structure of this name.
-pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Output> {
-    Some(match name {
-        "sps" => work.with(Sps::default()),
-        "hash-map" => work.with(Hash),
-        "ordered-map" => work.with(Ordered),
-        "churn" => work.with(Churn),
-        "ycsb-a" => work.with(YcsbA::default()),
-        "wide" => work.with(Wide),
-        "bytes" => work.with(Strings),
-        "large" => work.with(Large),
-        "pieces" => work.with(Pieces),
-        "laned-map" => work.with(Laned),
-        "blocks" => work.with(Blocks),
-        "roomy" => work.with(Roomy),
-        "crowded" => work.with(Crowded),
-        "tpcc" => work.with(Tpcc::default()),
-        _ => return None,
-    })
+macro_rules! subjects {
+    ($($subject:ident),* $(,)?) => {
+        /// The structures.
+        pub const STRUCTURES: [Structure; [$(stringify!($subject)),*].len()] = [$($subject::ROW),*];
+
+        /// Their names.
+        pub const SUBJECTS: [&str; STRUCTURES.len()] = [$($subject::ROW.name),*];
+
+        /// Runs it with the structure of this name.
+        pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Output> {
+            match name {
+                $(_ if name == $subject::ROW.name => Some(work.with($subject::default())),)*
+                _ => None,
+            }
+        }
+    };
 }
+
+// The one list: a new structure is its file, and its name here.
+subjects![
+    Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
+    Crowded,
+];

@@ -1,5 +1,6 @@
 //! Byte strings in pieces, and a map whose keys and values are moved, as when pages are emptied.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::{Blob, Bytes, HashMap, Visit};
 use perdura::testing::ScatteredTx;
@@ -88,13 +89,20 @@ fn act(tx: &mut dyn Tx, step: &Step) -> Result<()> {
     if moved != blob { tx.write_word(at + 8, moved.at()) } else { Ok(()) }
 }
 
+impl Listed for Pieces {
+    const ROW: Structure = Structure {
+        name: "pieces",
+        line: "byte strings in pieces, and a map whose keys and values are moved",
+    };
+}
+
 impl Subject for Pieces {
     /// Steps of one transaction, which aborts at its end if the flag is set.
     type Op = (Vec<Step>, bool);
     type Model = Contents;
 
     fn name(&self) -> &str {
-        "pieces"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

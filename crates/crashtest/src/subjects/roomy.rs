@@ -3,6 +3,7 @@
 //! What only a larger pool shows: memory that goes past the log also on a block device (from 64 KiB on), in one piece or
 //! several; runs of many pages that are freed, split and joined; page tables with a sum for each of their pages.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Root, Tx};
@@ -72,13 +73,20 @@ fn act(tx: &mut dyn Tx, action: &Action) -> Result<()> {
     tx.write_word(place, new)
 }
 
+impl Listed for Roomy {
+    const ROW: Structure = Structure {
+        name: "roomy",
+        line: "blocks of up to 140 KB, in a pool with several pages of page table",
+    };
+}
+
 impl Subject for Roomy {
     /// Actions in one transaction, which aborts at its end if the flag is set.
     type Op = (Vec<Action>, bool);
     type Model = Vec<Block>;
 
     fn name(&self) -> &str {
-        "roomy"
+        Self::ROW.name
     }
 
     fn pool_bytes(&self) -> u64 {

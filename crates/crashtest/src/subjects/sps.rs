@@ -1,5 +1,6 @@
 //! Swaps in an array: the smallest scattered update.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_memory::random::SplitMix64;
@@ -21,12 +22,16 @@ impl Default for Sps {
     }
 }
 
+impl Listed for Sps {
+    const ROW: Structure = Structure { name: "sps", line: "swaps in an array of 256 words" };
+}
+
 impl Subject for Sps {
     type Op = (u64, u64);
     type Model = Vec<u64>;
 
     fn name(&self) -> &str {
-        "sps"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

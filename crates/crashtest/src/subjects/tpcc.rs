@@ -3,6 +3,7 @@
 //! The model is the same transactions on tables in ordinary memory. What is read back must be
 //! such tables, and TPC-C's consistency conditions must hold on them.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::Visit;
 use perdura::testing::TestHeap;
@@ -123,12 +124,17 @@ impl Records for Shared {
     }
 }
 
+impl Listed for Tpcc {
+    const ROW: Structure =
+        Structure { name: "tpcc", line: "TPC-C, on a warehouse with two districts and four items" };
+}
+
 impl Subject for Tpcc {
     type Op = Input;
     type Model = Tables;
 
     fn name(&self) -> &str {
-        "tpcc"
+        Self::ROW.name
     }
 
     /// Orders are never deleted.

@@ -1,5 +1,6 @@
 //! Transactions of several log segments between small ones.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_memory::random::SplitMix64;
@@ -13,13 +14,18 @@ const WORDS: u64 = 600;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wide;
 
+impl Listed for Wide {
+    const ROW: Structure =
+        Structure { name: "wide", line: "transactions of several log segments between small ones" };
+}
+
 impl Subject for Wide {
     /// The start, the number of words, and the value.
     type Op = (u64, u64, u64);
     type Model = Vec<u64>;
 
     fn name(&self) -> &str {
-        "wide"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

@@ -1,6 +1,7 @@
 //! YCSB's workload A: half reads, half updates of a field, on records of a kilobyte, with
 //! Zipf's distribution.
 
+use super::{Listed, Structure};
 use crate::Subject;
 use perdura::collections::{Bytes, HashMap, Visit};
 use perdura::{Purpose, Result, Root, Tx, TxExt};
@@ -44,12 +45,16 @@ fn table(tx: &mut dyn Tx) -> Result<Option<Table>> {
     Ok(tx.root(ROOT)?.map(|root| Table::new(root.at)))
 }
 
+impl Listed for YcsbA {
+    const ROW: Structure = Structure { name: "ycsb-a", line: "YCSB A on 16 records" };
+}
+
 impl Subject for YcsbA {
     type Op = Op;
     type Model = Vec<Vec<u8>>;
 
     fn name(&self) -> &str {
-        "ycsb-a"
+        Self::ROW.name
     }
 
     fn prepare(&self, tx: &mut dyn Tx) -> Result<()> {

@@ -5,9 +5,9 @@ use perdura_crashtest::runner::{ENGINES, find};
 use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Budget, Case, Points, Report, Runner, Start, Watcher};
 use perdura_machine::MachineConfig;
+use perdura_machine::cache::Policy;
 use perdura_memory::Domain;
 
-const POLICIES: [&str; 5] = ["lru", "tree-plru", "bimodal", "random", "quad-age"];
 const DOMAINS: [Domain; 2] = [Domain::Transient, Domain::Persistent];
 
 fn tiny() -> MachineConfig {
@@ -38,12 +38,13 @@ fn nothing_is_lost() {
         let mut sum = Report::default();
         for round in 0..number("PERDURA_CRASH_ROUNDS", 1) as usize {
             let policies = number("PERDURA_CRASH_POLICIES", 1) as usize;
-            let some = POLICIES.into_iter().cycle().skip(index % POLICIES.len()).take(policies);
+            let some =
+                Policy::NAMED.iter().cycle().skip(index % Policy::NAMED.len()).take(policies);
             for (turn, policy) in some.enumerate() {
                 seed += 1;
                 let turn = index + round + turn;
                 let (domain, cores) = (DOMAINS[turn % 2], [1, 3][turn / 2 % 2]);
-                let policy = policy.parse().unwrap();
+                let policy = policy.policy;
                 let case = Case { policy, domain, cores, points, ..Case::new(tiny(), seed) };
                 match runner.explore(&case, Budget::default(), &Watcher::default()) {
                     Ok(report) => sum.add(&report),

@@ -6,11 +6,12 @@
 use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::runner::find;
-use perdura_crashtest::subjects::{POLICIES, SUBJECTS, Sps};
+use perdura_crashtest::subjects::{SUBJECTS, Sps};
 use perdura_crashtest::{
     Budget, Case, CcStm, Eager, Failure, On, Points, Runner, Subject, Watcher,
 };
 use perdura_engine::planted::{self, Bug};
+use perdura_machine::cache::Policy;
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::sync::atomic::Ordering;
@@ -66,7 +67,7 @@ impl Hunt {
         let images = || watcher.images.load(Ordering::Relaxed);
         let first = self.first();
         for seed in first..first + seeds {
-            let policy = POLICIES[seed as usize % POLICIES.len()].parse().unwrap();
+            let policy = Policy::NAMED[seed as usize % Policy::NAMED.len()].policy;
             let operations = self.operations.unwrap_or(usual_operations(seed, runner.skips()));
             let operations = operations.min(runner.most_operations());
             let Hunt { cores, domain, points, .. } = *self;

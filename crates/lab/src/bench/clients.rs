@@ -9,13 +9,12 @@ use super::stage::Stage;
 use super::watch;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
-use crate::named::ycsb_bytes;
 use perdura_baselines::Error;
 use perdura_baselines::redis_benchmark::Answer;
 use perdura_baselines::server::{Launch, Server};
 use perdura_baselines::ycsb::Client;
 use perdura_workloads::ycsb::remote::Records;
-use perdura_workloads::ycsb::{Letter, Shape};
+use perdura_workloads::ycsb::{Letter, Shape, bytes_of};
 use perdura_workloads::{Measured, Plan, Progress};
 use serde::{Serialize, Serializer};
 use tempfile::TempDir;
@@ -77,7 +76,7 @@ impl Demand {
             (operations as f64 * round.letter.mix().insert * 1.1) as u64 + 1_000
         });
         let records = inserts.fold(self.records, u64::saturating_add);
-        plenty(ycsb_bytes(Letter::C, records, 0, Shape::default()), &Knobs::default())
+        plenty(bytes_of(Letter::C, records, 0, Shape::default()), &Knobs::default())
     }
 
     /// All servers' runs of a repetition have the same seed. Rounds on the same records have different ones: a value

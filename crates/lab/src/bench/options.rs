@@ -6,43 +6,9 @@ use crate::domain::DomainChoice;
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
 use perdura::EngineKind;
-use perdura_workloads::Workload;
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
-
-/// Where the records of a keyed workload are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Over {
-    /// YCSB's own table: a block for each record, and maps to find it
-    Table,
-    /// The heap's own collections: a hash for each record, and sorted sets as indexes
-    Plain,
-    /// The store that the server uses, with the same hashes and sorted sets
-    Store,
-}
-
-impl Over {
-    /// For a heading: the name with an article.
-    pub(crate) fn in_words(self) -> &'static str {
-        match self {
-            Over::Table => "the table",
-            Over::Plain => "plain collections",
-            Over::Store => "the store",
-        }
-    }
-}
-
-impl fmt::Display for Over {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Over::Table => "table",
-            Over::Plain => "plain",
-            Over::Store => "store",
-        })
-    }
-}
 
 /// One engine, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,10 +148,10 @@ impl Common {
         EngineKind::ALL.into_iter().filter(asked).collect()
     }
 
-    /// As [`engines`](Self::engines), of those that can run the workload `W`.
-    pub(crate) fn engines_for<W: Workload>(&self) -> Outcome<Vec<EngineKind>> {
+    /// As [`engines`](Self::engines), of those that can run a workload that rolls transactions back, or does not.
+    pub(crate) fn engines_for(&self, rolls_back: bool) -> Outcome<Vec<EngineKind>> {
         let mut engines = self.engines();
-        if W::ROLLS_BACK {
+        if rolls_back {
             refuse_without_rollback(&self.engines)?;
             engines.retain(|kind| kind.rolls_back());
         }

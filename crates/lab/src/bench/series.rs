@@ -1,6 +1,6 @@
 //! Runs engines in turn, repeatedly, and summarises the figures.
 
-use super::engine::{self, PoolPlan, Run};
+use super::engine::{PoolPlan, Run};
 use super::knobs::Knobs;
 use super::options::{Common, Setting, Threads, require, usual_warm_up};
 use super::report::{Count, EngineReport, Report, RunRecord};
@@ -11,9 +11,10 @@ use super::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
+use crate::workload::Made;
 use perdura::{Domain, EngineKind};
 use perdura_memory::{MapOptions, Mapped};
-use perdura_workloads::{Plan, Workload, limit};
+use perdura_workloads::{Plan, limit};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -23,21 +24,19 @@ pub(crate) const BASELINE_BYTES: u64 = 16 << 20;
 pub(crate) const SEED_STEP: u64 = 1_000;
 
 /// What to measure.
-pub(crate) struct Case<'a, W> {
+pub(crate) struct Case<'a> {
     /// A description for the heading.
     pub(crate) title: String,
     /// All parameters, for the JSON.
     pub(crate) parameters: Value,
     /// Measured operations.
     pub(crate) operations: u64,
-    /// Approximate bytes of data.
-    pub(crate) data_bytes: u64,
     /// Makes the workload anew for each run; the argument is the number of operations, warm-up included.
-    pub(crate) make: &'a dyn Fn(u64) -> perdura_workloads::Outcome<W>,
+    pub(crate) make: &'a dyn Fn(u64) -> perdura_workloads::Outcome<Made>,
 }
 
 /// Measures `case` with the user's options, and shows the report.
-pub(crate) fn run_and_show<W: Workload>(case: &Case<'_, W>, setting: &Setting) -> Outcome {
+pub(crate) fn run_and_show(case: &Case<'_>, setting: &Setting) -> Outcome {
     let Setting { threads, knobs, place, common } = setting;
     let stage = Stage::at(place)?;
     let report = run_some(case, common, threads, knobs, &stage)?;
@@ -46,8 +45,8 @@ pub(crate) fn run_and_show<W: Workload>(case: &Case<'_, W>, setting: &Setting) -
 }
 
 /// Measures `case` on every engine asked for.
-pub(crate) fn run<W: Workload>(
-    case: &Case<'_, W>,
+pub(crate) fn run(
+    case: &Case<'_>,
     common: &Common,
     threads: &Threads,
     knobs: &Knobs,
@@ -59,8 +58,8 @@ pub(crate) fn run<W: Workload>(
 }
 
 /// As [`run`], but returns after Ctrl-C the measurements so far, if each engine has some.
-fn run_some<W: Workload>(
-    case: &Case<'_, W>,
+fn run_some(
+    case: &Case<'_>,
     common: &Common,
     threads: &Threads,
     knobs: &Knobs,
@@ -76,15 +75,20 @@ fn run_some<W: Workload>(
         case.operations > 0,
         "there is nothing to measure in 0 operations; give --operations more",
     )?;
-    let limit = common.pool_bytes(case.data_bytes, knobs);
+    // Only to know what kind it is: each run has its own.
+    let like = (case.make)(case.operations)?;
+    let limit = common.pool_bytes(like.bytes, knobs);
     let (domain, knobs) = (common.domain.0, *knobs);
     let pool = PoolPlan { limit, domain, knobs, emptied: false, unflushed: false };
     let seed = common.seed();
     let warm_up =
-        if W::ENDS { 0 } else { threads.warm_up.unwrap_or(usual_warm_up(case.operations)) };
+        if like.ends() { 0 } else { threads.warm_up.unwrap_or(usual_warm_up(case.operations)) };
     let mut baseline = Vec::new();
-    let mut runs: Vec<(EngineKind, Vec<RunRecord>)> =
-        common.engines_for::<W>()?.into_iter().map(|engine| (engine, Vec::new())).collect();
+    let mut runs: Vec<(EngineKind, Vec<RunRecord>)> = common
+        .engines_for(like.rolls_back())?
+        .into_iter()
+        .map(|engine| (engine, Vec::new()))
+        .collect();
     let mut memory = String::new();
     'repetitions: for repetition in 0..u64::from(common.repeat) {
         let line = line_and_fence(site, pool.domain)?;
@@ -101,7 +105,7 @@ fn run_some<W: Workload>(
         };
         for (engine, records) in &mut runs {
             let workload = (case.make)(plan.operations + plan.warm_up)?;
-            let run = engine::run(engine.name(), *engine, site, pool, &workload, &plan, progress);
+            let run = workload.natively(engine.name(), *engine, site, pool, &plan, progress);
             if progress.is_stopped() {
                 // The first repetition has all of these.
                 match repetition {

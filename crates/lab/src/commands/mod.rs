@@ -3,6 +3,7 @@
 mod bench;
 mod crash;
 mod crash_disk;
+mod list;
 mod reproduce;
 mod rot;
 mod sim;
@@ -23,8 +24,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure: every figure with its baseline from the same run
-    #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(Box<bench::Arguments>),
     /// Cut the power of a simulated machine at every event, and check the images
     Crash(Box<crash::Arguments>),
     /// Record a server's writes to a block device, and check images that a power cut may leave
@@ -33,6 +33,8 @@ enum Command {
     Rot(rot::Arguments),
     /// Run threads on real pools, kill their processes, and check their reads and the pools
     Stress(stress::Arguments),
+    /// List workloads, structures, policies, mechanisms, machines and engines
+    List(list::Arguments),
     /// Run a workload on a simulated machine, timed by its clock
     Sim(sim::Arguments),
     /// Run a table or figure of a paper again, and compare the results with the paper's
@@ -51,11 +53,12 @@ enum Command {
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
-        Command::Bench(command) => bench::run(command),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::CrashDisk(arguments) => crash_disk::run(&arguments),
         Command::Rot(arguments) => rot::run(&arguments),
         Command::Stress(arguments) => stress::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),

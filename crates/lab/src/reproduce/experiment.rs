@@ -6,14 +6,14 @@
 
 use super::kind::Kind;
 use super::quantity::Quantity;
+use super::tpcc;
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
-use crate::micro::MicroSize;
-use crate::tpcc;
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, presets};
 use perdura_memory::Domain;
+use perdura_workloads::list::{self as parameters, Asked};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -125,7 +125,7 @@ pub(crate) struct Run {
     /// Pairs of an engine and a mechanism, by their names among the engines.
     #[serde(default)]
     pub(crate) protocols: BTreeMap<String, ProtocolSpec>,
-    /// Microworkloads with sizes other than the default, by the experiment's names for them.
+    /// Microworkloads with parameters other than the defaults, by the experiment's names for them.
     #[serde(default)]
     pub(crate) sizes: BTreeMap<String, SizeSpec>,
     /// The workloads that means are over; all of them, if empty.
@@ -224,19 +224,20 @@ pub(crate) struct ProtocolSpec {
     pub(crate) epoch_us: u64,
 }
 
-/// A microworkload's size.
+/// A microworkload's parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct SizeSpec {
     /// The microworkload, if the experiment has another name for it.
     pub(crate) workload: Option<String>,
-    pub(crate) entries: Option<u64>,
-    pub(crate) ops_per_tx: Option<u32>,
+    /// By their names, with `_` for `-`.
+    #[serde(flatten)]
+    parameters: BTreeMap<String, parameters::Value>,
 }
 
 impl SizeSpec {
-    pub(super) fn size(&self) -> MicroSize {
-        MicroSize { entries: self.entries, ops_per_tx: self.ops_per_tx, input: None }
+    pub(super) fn asked(&self) -> Asked {
+        let parameters = self.parameters.iter();
+        parameters.map(|(name, value)| (name.replace('_', "-"), value.clone())).collect()
     }
 }
 

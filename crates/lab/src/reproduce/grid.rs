@@ -46,7 +46,7 @@ fn jobs<'a>(plan: &'a Plan, calibrations: &'a [Calibration]) -> Outcome<Vec<Job<
                     jobs.extend(variants.iter().map(|&(engine, unflushed)| Job {
                         part,
                         workload,
-                        work,
+                        work: work.clone(),
                         setting,
                         threads,
                         repetition,

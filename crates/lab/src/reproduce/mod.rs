@@ -27,6 +27,7 @@ mod quantity;
 mod runs;
 mod served;
 pub(crate) mod show;
+mod tpcc;
 mod validate;
 mod work;
 

@@ -4,11 +4,9 @@
 use super::experiment::Experiment;
 use super::kind::Kind;
 use super::quantity::Quantity;
-use super::work::Work;
+use super::tpcc;
+use super::work::{self, Work};
 use crate::failure::{Failure, Outcome};
-use crate::micro::{Micro, MicroSize};
-use crate::named::{self, Extent};
-use crate::tpcc;
 use perdura_machine::MachineConfig;
 use perdura_memory::Domain;
 use serde::Serialize;
@@ -70,8 +68,15 @@ impl Place {
 
     /// Whether this workload is run here.
     pub(crate) fn runs(self, workload: &str) -> bool {
-        self != Place::Served || named::letter(workload).is_some()
+        self != Place::Served || work::letter(workload).is_some()
     }
+}
+
+/// The amount of data: YCSB records, TPC-C tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Extent {
+    pub(crate) records: u64,
+    pub(crate) tpcc: tpcc::Size,
 }
 
 /// The runs of one place.
@@ -96,14 +101,6 @@ impl Part {
     /// Operations of this workload.
     pub(crate) fn operations_of(&self, workload: &str) -> u64 {
         self.operations_of.get(workload).copied().unwrap_or(self.operations)
-    }
-
-    /// A microworkload's entries: at most the records asked for.
-    pub(crate) fn entries_of(&self, micro: Micro, size: MicroSize) -> u64 {
-        match (self.extent.records, micro.entries(size)) {
-            (0, entries) => entries,
-            (most, entries) => entries.min(most),
-        }
     }
 
     /// Warm-up operations: for simulated caches twice as many as are measured, natively a tenth, as in `perdura
@@ -168,9 +165,9 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
     }
     parts.iter_mut().for_each(|part| change(part, experiment, changes));
     let workloads = if changes.workloads.is_empty() { &run.workloads } else { &changes.workloads };
-    let has_records = workloads
-        .iter()
-        .any(|name| Work::named(experiment.kind, &run.sizes, name).is_ok_and(Work::has_records));
+    let has_records = workloads.iter().any(|name| {
+        Work::named(experiment.kind, &run.sizes, name).is_ok_and(|work: Work| work.has_records())
+    });
     parts.iter().try_for_each(|part| check(part, experiment, has_records))?;
     Ok(parts)
 }
@@ -204,7 +201,7 @@ fn change(part: &mut Part, experiment: &Experiment, changes: &Changes) {
 fn check(part: &Part, experiment: &Experiment, has_records: bool) -> Outcome {
     let refuse =
         |what: String| Err(Failure::new(format!("experiment '{}': {what}", experiment.name)));
-    part.extent.tpcc.validate()?;
+    part.extent.tpcc.scale().validate()?;
     experiment.kind.cores_fit(&part.threads).or_else(refuse)?;
     let Part { place, cuts, .. } = part;
     let least = part.operations_of.values().fold(part.operations, |all, own| all.min(*own));

@@ -4,24 +4,24 @@
 use super::kind::Kind;
 use super::plan::{Part, Place, Plan, Setting};
 use super::protocol::Protocol;
-use super::work::Work;
-use crate::bench::engine::{self, PoolPlan};
+use super::work::{self, Work};
+use crate::bench::engine::PoolPlan;
 use crate::bench::options::plenty;
 use crate::bench::series::SEED_STEP;
 use crate::bench::stage::Stage;
 use crate::bench::watch;
 use crate::failure::{Failure, Outcome};
-use crate::micro::{Micro, MicroSize};
-use crate::named::{self, Database, OnWorkload};
 use crate::simulate;
+use crate::workload::Made;
 use perdura::{AnyHeap, Counters, EngineKind, Format};
 use perdura_crashtest::Losses;
 use perdura_machine::{ConfigError, MachineConfig};
 use perdura_matrices::cost::{self, Bench, Costs, Demand, When};
 use perdura_memory::{AnyMemory, Domain, MapOptions, Mapped, Ram};
-use perdura_workloads::Workload;
 use perdura_workloads::records::Plain;
 use perdura_workloads::reuse::Reuse;
+use perdura_workloads::tpcc::Tpcc;
+use perdura_workloads::ycsb::{Options, Ycsb};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -87,19 +87,21 @@ pub(super) struct Job<'a> {
 
 /// Makes the run.
 pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
-    match (job.work, job.engine) {
-        (Work::Objects(size), _) => objects(job, size, label, plan, stage),
-        (Work::Database(database), None) => drawn(job, database, label, plan, stage),
-        (Work::Database(database), Some(engine)) => {
-            let total = job.operations().saturating_add(job.warm_up());
-            let on = On { job, label, engine, plan, stage };
-            database.over_store(job.part.extent, total, job.seed(plan), on)
-        }
-        (Work::Micro(micro, size), Some(engine)) => {
-            let on = On { job, label, engine, plan, stage };
-            micro.run(job.sized(micro, size), job.threads as usize, job.seed(plan), on)
-        }
-        (Work::Micro(..), None) => Err(Failure::new("a microworkload is run on an engine only")),
+    match (&job.work, job.engine) {
+        (Work::Objects(size), _) => return objects(job, *size, label, plan, stage),
+        (Work::Database(choice), None) => return drawn(job, choice.row.name, label, plan, stage),
+        _ => {}
+    }
+    let choice = job.part.sized(&job.work, job.setting.ops_per_tx)?;
+    let (Some(choice), Some(engine)) = (choice, job.engine) else {
+        return Err(Failure::new("a microworkload is run on an engine only"));
+    };
+    let total = job.operations().saturating_add(job.warm_up());
+    let made = choice.make(job.threads as usize, job.seed(plan), total)?;
+    let on = On { job, label, engine, plan, stage };
+    match job.part.place {
+        Place::Simulated => on.simulated(&made),
+        _ => on.natively(&made),
     }
 }
 
@@ -143,15 +145,6 @@ impl Job<'_> {
         }
     }
 
-    /// The microworkload's size in this job.
-    fn sized(&self, micro: Micro, size: MicroSize) -> MicroSize {
-        MicroSize {
-            entries: Some(self.part.entries_of(micro, size)),
-            ops_per_tx: self.setting.ops_per_tx.or(size.ops_per_tx),
-            input: size.input,
-        }
-    }
-
     /// The machine that the job is simulated on.
     fn machine(&self) -> Outcome<MachineConfig> {
         let machine = self.part.machine.clone();
@@ -178,19 +171,8 @@ struct On<'a> {
     stage: &'a Stage,
 }
 
-impl OnWorkload for On<'_> {
-    type Output = Sample;
-
-    fn run<W: Workload>(self, workload: &W, bytes: u64) -> Outcome<Sample> {
-        match self.job.part.place {
-            Place::Simulated => self.simulated(workload, bytes),
-            _ => self.natively(workload, bytes),
-        }
-    }
-}
-
 impl On<'_> {
-    fn natively<W: Workload>(&self, workload: &W, bytes: u64) -> Outcome<Sample> {
+    fn natively(&self, made: &Made) -> Outcome<Sample> {
         let On { job, plan, stage, .. } = *self;
         let work = perdura_workloads::Plan {
             threads: job.threads as usize,
@@ -204,11 +186,10 @@ impl On<'_> {
         };
         let knobs = job.setting.tuning;
         let emptied = plan.kind == Kind::Flushes;
-        let (limit, domain) = (plenty(bytes, &knobs), job.part.domain);
+        let (limit, domain) = (plenty(made.bytes, &knobs), job.part.domain);
         let pool = PoolPlan { limit, domain, knobs, emptied, unflushed: job.unflushed };
         let engine = self.engine.engine;
-        let run =
-            engine::run(self.label, engine, &stage.site, pool, workload, &work, &stage.progress)?;
+        let run = made.natively(self.label, engine, &stage.site, pool, &work, &stage.progress)?;
         let measured = run.measured;
         let overall = measured.overall.as_ref();
         Ok(Sample {
@@ -224,7 +205,7 @@ impl On<'_> {
         })
     }
 
-    fn simulated<W: Workload>(&self, workload: &W, bytes: u64) -> Outcome<Sample> {
+    fn simulated(&self, made: &Made) -> Outcome<Sample> {
         let On { job, plan, stage, .. } = *self;
         let machine = job.machine()?;
         let memory = format!("simulated: {}", machine.title);
@@ -246,7 +227,7 @@ impl On<'_> {
         };
         let total = work.operations + work.warm_up;
         let run = watch::with_bar(self.label, total, &stage.progress, || {
-            simulate::run(&work, workload, bytes.saturating_mul(2), &stage.progress)
+            made.simulated(&work, made.bytes.saturating_mul(2), &stage.progress)
         })?;
         let seconds = run.statistics.time_ns / 1e9;
         let operations = run.operations as f64;
@@ -267,17 +248,19 @@ impl On<'_> {
 
 fn drawn(
     job: &Job<'_>,
-    database: Database,
+    database: &str,
     label: &str,
     plan: &Plan,
     stage: &Stage,
 ) -> Outcome<Sample> {
-    let reuse = watch::with_bar(label, job.operations(), &stage.progress, || match database {
-        Database::Ycsb(letter) => {
-            let workload = named::ycsb(letter, job.part.extent.records, job.operations(), 1)?;
-            Ok(workload.reuse(job.seed(plan), &stage.progress)?)
+    let reuse = watch::with_bar(label, job.operations(), &stage.progress, || {
+        match work::letter(database) {
+            Some(letter) => {
+                let options = Options::new(letter, job.part.extent.records, job.operations());
+                Ok(Ycsb::new(options)?.reuse(job.seed(plan), &stage.progress)?)
+            }
+            None => tpcc_reuse(job, plan, stage),
         }
-        Database::Tpcc => tpcc_reuse(job, plan, stage),
     })?;
     Ok(Sample { reuse: Some(reuse), ..job.sample(plan) })
 }
@@ -285,14 +268,14 @@ fn drawn(
 /// The objects of a TPC-C transaction depend on earlier transactions, so these are executed, on an engine without
 /// promises.
 fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
-    let size = job.part.extent.tpcc;
-    let limit = size.bytes(job.operations()).saturating_mul(4).saturating_add(64 << 20);
+    let scale = job.part.extent.tpcc.scale();
+    let limit = scale.bytes_after(job.operations()).saturating_mul(4).saturating_add(64 << 20);
     let memory = Arc::new(AnyMemory::new(Arc::new(Ram::new(limit))));
     let format = Format { limit, log: None, id: 1, requires: None, checksums: false };
     let heap = <dyn AnyHeap>::create(EngineKind::Volatile, memory, format);
     let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
     let (seed, session) = (job.seed(plan), &mut heap.session()?);
-    let workload = size.make::<Plain>(seed)?;
+    let workload = Tpcc::<Plain>::new(scale, seed)?;
     Ok(workload.reuse(session, job.operations(), seed, &stage.progress)?)
 }
 

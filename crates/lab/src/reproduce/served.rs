@@ -4,11 +4,11 @@
 use super::experiment::ServerBaseline;
 use super::plan::{Part, Place, Plan};
 use super::runs::{Cell, Sample};
+use super::work;
 use crate::bench::clients::{self, Demand, Round, Turn};
 use crate::bench::servers;
 use crate::bench::stage::Stage;
 use crate::failure::Outcome;
-use crate::named;
 use perdura_baselines::Error;
 use perdura_baselines::server::Launch;
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub(crate) fn run(
 
 /// All numbers of clients for each letter, in the plan's order.
 fn rounds(plan: &Plan, part: &Part) -> Vec<Round> {
-    let letters = plan.workloads.iter().filter_map(|name| Some((name, named::letter(name)?)));
+    let letters = plan.workloads.iter().filter_map(|name| Some((name, work::letter(name)?)));
     let each = letters.flat_map(|(name, letter)| {
         part.threads.iter().map(move |&clients| Round {
             letter,

@@ -11,12 +11,12 @@ use super::protocol;
 use super::quantity::Quantity;
 use super::runs::Cell;
 use super::served::BaselineOutcome;
-use super::work::Work;
+use super::tpcc;
+use super::work::{self, Work};
 use crate::failure::Outcome;
-use crate::named::Database;
 use crate::output::{narrow, print, table, table_of};
 use crate::quantity::{plural, show_count};
-use crate::tpcc;
+use perdura_workloads::list::OPS_PER_TX;
 
 /// Lists the experiments.
 pub(crate) fn list(experiments: &[Experiment]) -> Outcome {
@@ -205,20 +205,21 @@ fn places(report: &Report) -> String {
 fn data(plan: &Plan, part: &Part) -> String {
     let records = part.extent.records;
     let micro = |name: &String| match plan.work(name) {
-        Ok(Work::Micro(micro, size)) => Some((name.clone(), micro, size)),
+        Ok(work @ Work::Micro(_)) => Some((name.clone(), part.sized(&work, None).ok()??)),
         _ => None,
     };
     if plan.kind == Kind::Checksums {
         return plural(records, "object");
     }
-    let is_tpcc = |name: &String| Database::named(name) == Some(Database::Tpcc);
+    let is_tpcc = |name: &String| work::is_tpcc(name);
     let tpcc::Size { warehouses, rows } = part.extent.tpcc;
     let tables = format!("{} of {} size", plural(warehouses.into(), "warehouse"), rows.name());
     let mut all = Vec::new();
-    let micros = plan.workloads.iter().filter_map(micro).map(|(name, micro, size)| {
-        let entries = part.entries_of(micro, size);
-        let operations = plural(micro.ops_per_tx(size).into(), "operation");
-        format!("{name} ({} entries, {operations} in a transaction)", show_count(entries))
+    let micros = plan.workloads.iter().filter_map(micro).filter_map(|(name, choice)| {
+        let values = choice.values(1).ok()?;
+        let operations = plural(values.optional(OPS_PER_TX).unwrap_or(1), "operation");
+        let entries = show_count(values.entries());
+        Some(format!("{name} ({entries} entries, {operations} in a transaction)"))
     });
     let micros: Vec<String> = micros.collect();
     let is_database = |name: &&String| part.place.runs(name) && micro(name).is_none();

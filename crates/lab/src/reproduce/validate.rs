@@ -4,8 +4,8 @@ use super::experiment::{Calibrate, Experiment, Run, Scale, Simulated, Value};
 use super::kind::Kind;
 use super::protocol::Protocol;
 use super::quantity::Quantity;
+use super::tpcc;
 use super::work::{self, Work};
-use crate::tpcc;
 use perdura::EngineKind;
 use perdura_matrices::cost::When;
 
@@ -83,7 +83,7 @@ impl Experiment {
     /// Whether some workload's size is `records`. Unknown workloads have no size.
     fn has_records(&self) -> bool {
         let named = |name: &String| Work::named(self.kind, &self.run.sizes, name);
-        self.run.workloads.iter().any(|name| named(name).is_ok_and(Work::has_records))
+        self.run.workloads.iter().any(|name| named(name).is_ok_and(|work| work.has_records()))
     }
 
     /// Protocols and sizes have names of the experiment's own, and mechanisms are simulated.
@@ -107,12 +107,11 @@ impl Experiment {
         if let Some(name) = known.find(|name| !workloads.contains(name)) {
             return Err(format!("'{name}' in sizes or mean_over is none of its workloads"));
         }
-        if let Some(name) = sizes.keys().find(|name| Work::named(self.kind, sizes, name).is_err()) {
-            return Err(format!("'{name}' in sizes is no microworkload"));
+        for name in sizes.keys() {
+            let work = Work::named(self.kind, sizes, name);
+            work.map_err(|error| format!("'{name}' in sizes: {error}"))?;
         }
-        let none = |ops: Option<u32>| ops == Some(0);
-        let settings = self.run.settings.iter().any(|setting| none(setting.ops_per_tx));
-        if settings || sizes.values().any(|size| none(size.ops_per_tx)) {
+        if self.run.settings.iter().any(|setting| setting.ops_per_tx == Some(0)) {
             return Err("a transaction has an operation at least: ops_per_tx".to_owned());
         }
         Ok(())

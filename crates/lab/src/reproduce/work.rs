@@ -2,18 +2,23 @@
 
 use super::experiment::{Run, SizeSpec};
 use super::kind::Kind;
+use super::parts::Part;
 use super::protocol::Protocol;
-use crate::micro::{Micro, MicroSize};
-use crate::named::{self, Database};
+use crate::failure::Outcome;
 use crate::quantity;
+use crate::workload::Choice;
 use perdura_matrices::cost::Demand;
+use perdura_workloads::list::{ENTRIES, OPS_PER_TX, OVER, Value};
+use perdura_workloads::ycsb::Letter;
 use std::collections::BTreeMap;
 
 /// The workload behind a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Work {
-    Database(Database),
-    Micro(Micro, MicroSize),
+    /// With the experiment's number of records or warehouses, in the server's store.
+    Database(Choice),
+    /// With data of its own size.
+    Micro(Choice),
     /// Objects of this many bytes.
     Objects(u64),
 }
@@ -34,24 +39,67 @@ impl Work {
             };
         }
         let spec = sizes.get(name);
-        if let Some(database) = Database::named(name).filter(|_| spec.is_none()) {
-            return Ok(Work::Database(database));
-        }
-        if kind == Kind::Reuse {
-            return Err(format!("unknown workload '{name}': it is {}", named::DATABASES));
-        }
-        let known = spec.and_then(|spec| spec.workload.as_deref()).unwrap_or(name);
-        let micro = Micro::named(known).ok_or_else(|| {
-            let micros = Micro::names();
-            format!("unknown workload '{known}': it is {}, or {micros}", named::DATABASES)
-        })?;
-        Ok(Work::Micro(micro, spec.map(SizeSpec::size).unwrap_or_default()))
+        let own = spec.and_then(|spec| spec.workload.as_deref()).unwrap_or(name);
+        let mut choice = Choice::named(own).map_err(|error| error.to_string())?;
+        match (choice.row.parameter(OVER), spec) {
+            (Some(_), None) => return Ok(Work::Database(choice)),
+            (Some(_), Some(_)) => {
+                Err(format!("{own} has the experiment's size: leave out its own"))
+            }
+            (None, _) if kind == Kind::Reuse => {
+                Err(format!("'{name}' is no database: choose tpcc, or ycsb-a to ycsb-f"))
+            }
+            (None, _) => Ok(()),
+        }?;
+        choice.asked = spec.map(SizeSpec::asked).unwrap_or_default();
+        choice.values(1).map_err(|error| error.to_string())?;
+        Ok(Work::Micro(choice))
     }
 
     /// Whether the experiment's number of records is loaded for it.
-    pub(crate) fn has_records(self) -> bool {
+    pub(crate) fn has_records(&self) -> bool {
         !matches!(self, Work::Micro(..))
     }
+}
+
+impl Part {
+    /// The workload with this part's amount of data, and this number of operations in a transaction, if one is given. A
+    /// microworkload has at most as many entries as there are records, if these are given.
+    pub(super) fn sized(&self, work: &Work, ops_per_tx: Option<u32>) -> Outcome<Option<Choice>> {
+        let (Work::Database(choice) | Work::Micro(choice)) = work else { return Ok(None) };
+        let mut choice = choice.clone();
+        let mut set = |name: &str, value| choice.asked.insert(name.to_owned(), value);
+        let (records, tpcc) = (self.extent.records, self.extent.tpcc);
+        match work {
+            Work::Database(choice) if is_tpcc(choice.row.name) => {
+                set(ENTRIES, Value::Number(tpcc.warehouses.into()));
+                set("scale", Value::Name(tpcc.rows.name().to_owned()));
+                set(OVER, Value::Name("store".to_owned()));
+            }
+            Work::Database(_) => {
+                set(ENTRIES, Value::Number(records));
+                set(OVER, Value::Name("store".to_owned()));
+            }
+            _ => {
+                if let Some(ops) = ops_per_tx {
+                    set(OPS_PER_TX, Value::Number(ops.into()));
+                }
+                let entries = choice.values(1)?.entries();
+                let most = if records == 0 { entries } else { entries.min(records) };
+                choice.asked.insert(ENTRIES.to_owned(), Value::Number(most));
+            }
+        }
+        Ok(Some(choice))
+    }
+}
+
+/// The letter in `ycsb-a` to `ycsb-f`.
+pub(crate) fn letter(name: &str) -> Option<Letter> {
+    name.strip_prefix("ycsb-")?.parse().ok()
+}
+
+pub(crate) fn is_tpcc(name: &str) -> bool {
+    name == "tpcc"
 }
 
 /// Whether the workload's base can run it.
@@ -70,5 +118,5 @@ pub(super) fn base_fits(run: &Run, workload: &str) -> Result<(), String> {
 
 /// Whether transactions of this workload are rolled back after stores.
 pub(super) fn rolls_back(workload: &str) -> bool {
-    Database::named(workload) == Some(Database::Tpcc)
+    Choice::named(workload).is_ok_and(|choice| choice.row.rolls_back)
 }

@@ -1,6 +1,7 @@
 //! Every benchmark runs, small, checks its data, and prints its report.
 
 use crate::common::{arg, command, fail, run, succeed, text};
+use perdura_workloads::list::WORKLOADS;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -37,8 +38,7 @@ fn assert_report(report: &Value, engines: &[&str]) {
 #[test]
 fn sps_on_all_engines_and_two_threads() {
     let report = json(&[
-        "sps",
-        "--swaps",
+        "--ops-per-tx",
         "2",
         "--entries",
         "2k",
@@ -57,49 +57,56 @@ fn sps_on_all_engines_and_two_threads() {
     assert_eq!(report["engines"][0]["runs"].as_array().map(Vec::len), Some(2));
 }
 
+/// Each workload of the list, with two engines and two threads.
 #[test]
-fn ycsb_from_a_to_f() {
-    for workload in ["a", "b", "c", "d", "e", "f"] {
-        let report = json(&[
-            "ycsb",
-            "--workload",
-            workload,
-            "--records",
-            "500",
-            "--ops",
-            "1000",
-            "--engine",
-            "redo",
-            "--repeat",
-            "1",
-            "--seed",
-            "5",
-        ]);
-        assert_report(&report, &["redo"]);
+fn every_workload() {
+    let small = ["--ops", "500", "--repeat", "1", "--seed", "5", "--sample", "1", "--threads", "2"];
+    for row in WORKLOADS {
+        let entries = if row.name == "tpcc" { "2" } else { "200" };
+        let sized = ["--workload", row.name, "--entries", entries, "--engine", "undo,archapt-redo"];
+        let larger = row.parameter("ops-per-tx").map_or(&[][..], |_| &["--ops-per-tx", "3"]);
+        let report = json(&[&sized[..], &small, larger].concat());
+        assert_report(&report, &["undo", "archapt-redo"]);
+        let parameters = &report["parameters"];
+        assert_eq!(parameters["workload"], row.name);
+        assert_eq!(parameters["entries"].to_string(), entries);
     }
 }
 
 #[test]
 fn ycsb_over_the_store() {
     for workload in ["a", "b", "c", "d", "e", "f"] {
-        let records = ["ycsb", "--workload", workload, "--over", "store", "--records", "300"];
+        let workload = format!("ycsb-{workload}");
+        let records = ["--workload", &workload, "--over", "store", "--entries", "300"];
         let small = ["--ops", "600", "--engine", "undo", "--repeat", "1", "--seed", "5"];
         let report = json(&[&records[..], &small].concat());
         assert_report(&report, &["undo"]);
         assert_eq!(report["parameters"]["over"], "store");
     }
-    let plain = ["ycsb", "--over", "plain", "--records", "300", "--ops", "600"];
+    let plain = ["--workload", "ycsb-a", "--over", "plain", "--entries", "300", "--ops", "600"];
     let once = ["--engine", "redo", "--repeat", "1", "--seed", "5"];
     assert_report(&json(&[&plain[..], &once].concat()), &["redo"]);
     // With this many fields, each record is a hash map.
-    let wide = ["ycsb", "--over", "store", "--fields", "50", "--records", "100", "--ops", "200"];
-    let printed = succeed(&[&["bench"], &wide[..], &["--repeat", "1", "--seed", "5"]].concat());
-    assert!(printed.contains("YCSB a over the store"), "{printed}");
+    let wide = ["--workload", "ycsb-a", "--over", "store", "--fields", "50", "--entries", "100"];
+    let few = ["--ops", "200", "--repeat", "1", "--seed", "5"];
+    let printed = succeed(&[&["bench"], &wide[..], &few].concat());
+    assert!(printed.contains("over store, distribution own, fields 50"), "{printed}");
 }
 
 #[test]
 fn a_window_is_told() {
-    let sps = ["sps", "--entries", "2k", "--ops", "3k", "--engine", "redo", "--window", "16"];
+    let sps = [
+        "--workload",
+        "sps",
+        "--entries",
+        "2k",
+        "--ops",
+        "3k",
+        "--engine",
+        "redo",
+        "--window",
+        "16",
+    ];
     let once = ["--domain", "media", "--repeat", "1", "--seed", "5"];
     let report = json(&[&sps[..], &once].concat());
     assert_report(&report, &["redo"]);
@@ -115,7 +122,18 @@ fn a_window_is_told() {
 
 #[test]
 fn knobs_are_told_and_work() {
-    let sps = ["sps", "--entries", "2k", "--ops", "3k", "--engine", "archapt-undo", "--seed", "5"];
+    let sps = [
+        "--workload",
+        "sps",
+        "--entries",
+        "2k",
+        "--ops",
+        "3k",
+        "--engine",
+        "archapt-undo",
+        "--seed",
+        "5",
+    ];
     let late = ["--answer-within", "never", "--group", "1M", "--queue", "1M", "--log", "32M"];
     let all = [&sps[..], &late, &["--window", "all", "--repeat", "1"]].concat();
     let report = json(&all);
@@ -134,41 +152,11 @@ fn knobs_are_told_and_work() {
 }
 
 #[test]
-fn maps_and_values() {
-    let small = ["--ops", "2k", "--engine", "undo", "--repeat", "1", "--seed", "5"];
-    for kind in ["hash-map", "ordered-map"] {
-        let report = json(&[&[kind, "--keys", "1k"][..], &small].concat());
-        assert_report(&report, &["undo"]);
-        assert_eq!(report["parameters"]["bench"], kind);
-    }
-    let report = json(&[&["overwrite", "--values", "100", "--bytes", "256"][..], &small].concat());
-    assert_report(&report, &["undo"]);
-}
-
-#[test]
-fn toggles_and_churn() {
-    let small = ["--ops", "500", "--ops-per-tx", "3", "--repeat", "1", "--seed", "5"];
-    let two = ["--engine", "undo", "--engine", "archapt-redo", "--threads", "2"];
-    for name in ["hash", "rbtree", "bptree"] {
-        let report = json(&[&[name, "--entries", "1k"][..], &small, &two].concat());
-        assert_report(&report, &["undo", "archapt-redo"]);
-        assert_eq!(report["parameters"]["bench"], name);
-    }
-    for sized in [["sdg", "--vertices", "100"], ["sqlite-pages", "--rows", "500"]] {
-        let report = json(&[&sized[..], &small, &two].concat());
-        assert_report(&report, &["undo", "archapt-redo"]);
-        assert_eq!(report["parameters"]["bench"], sized[0]);
-    }
-    let report = json(&[&["churn", "--slots", "100"][..], &small, &two].concat());
-    assert_report(&report, &["undo", "archapt-redo"]);
-}
-
-#[test]
 fn tpc_c() {
-    let small = ["tpcc", "--scale", "small", "--ops", "300", "--repeat", "1", "--seed", "5"];
+    let small = ["--workload", "tpcc", "--ops", "300", "--repeat", "1", "--seed", "5"];
     let report = json(&[&small[..], &["--engine", "redo", "--threads", "2"]].concat());
     assert_report(&report, &["redo"]);
-    assert_eq!(report["parameters"]["warehouses"], 2, "one for each thread");
+    assert_eq!(report["parameters"]["entries"], 2, "a warehouse for each thread");
     assert_eq!(report["parameters"]["over"], "store");
     let plain = json(&[&small[..], &["--over", "plain", "--engine", "undo"]].concat());
     assert_eq!(plain["parameters"]["over"], "plain");
@@ -179,33 +167,22 @@ fn tpc_c() {
     assert_eq!(counts.iter().filter_map(|count| count["count"].as_u64()).sum::<u64>(), 300);
     let printed = succeed(&[&["bench"], &small[..], &["--engine", "undo"]].concat());
     assert!(printed.contains("no tpmC") && printed.contains("stock-level"), "{printed}");
-    assert!(fail(&["bench", "tpcc", "--warehouses", "0"]).contains("1 to 10,000 warehouses"));
-    assert!(fail(&["bench", "tpcc", "--over", "table"]).contains("over store or plain"));
+    let refused = |more: &[&str]| fail(&[&["bench", "--workload", "tpcc"], more].concat());
+    assert!(refused(&["--entries", "0"]).contains("1 to 10,000 warehouses"));
+    assert!(refused(&["--over", "table"]).contains("is one of store, plain"));
 }
 
 #[test]
-fn applications_of_stamp_and_maps_of_pmdk() {
-    let once =
-        ["--engine", "redo", "--threads", "2", "--repeat", "1", "--seed", "5", "--sample", "1"];
-    for bench in ["vacation", "kmeans", "ssca2", "intruder", "genome", "labyrinth", "yada", "bayes"]
-    {
-        let report = json(&[&[bench, "--input", "small"][..], &once].concat());
-        assert_report(&report, &["redo"]);
-        assert_eq!(report["parameters"]["input"], "small");
-    }
-    let high = json(&[&["kmeans", "--contention", "high", "--entries", "60"][..], &once].concat());
-    assert_eq!(high["parameters"]["bench"], "kmeans-high");
-    assert_eq!(high["parameters"]["entries"], 60);
-    for bench in ["ctree", "hashmap-tx"] {
-        for op in ["insert", "remove", "get"] {
-            let report = json(&[&[bench, "--op", op, "--keys", "200"][..], &once].concat());
-            assert_report(&report, &["redo"]);
-            assert_eq!(report["engines"][0]["runs"][0]["operations"], 200);
-        }
-    }
-    let refused = run(&["bench", "genome", "--input", "huge"]);
-    assert!(text(&refused.stderr).contains("small, plain, plus"));
-    assert!(fail(&["bench", "ssca2", "--entries", "1"]).contains("vertices"));
+fn inputs_of_stamp() {
+    let small = ["--workload", "vacation-low", "--input", "small", "--engine", "redo"];
+    let report = json(&[&small[..], &["--repeat", "1", "--seed", "5"]].concat());
+    assert_report(&report, &["redo"]);
+    let parameters = &report["parameters"];
+    let [entries, operations] = ["entries", "operations"].map(|name| parameters[name].as_u64());
+    assert_eq!((entries, operations), (Some(256), Some(1_000)), "rows and tasks");
+    let refused = run(&["bench", "--workload", "genome", "--input", "huge"]);
+    assert!(text(&refused.stderr).contains("native, plain, plus, small"));
+    assert!(fail(&["bench", "--workload", "ssca2", "--entries", "1"]).contains("vertices"));
 }
 
 #[test]
@@ -220,18 +197,8 @@ fn limits() {
 
 #[test]
 fn tables_say_what_they_are() {
-    let printed = succeed(&[
-        "bench",
-        "sps",
-        "--entries",
-        "1k",
-        "--ops",
-        "1k",
-        "--repeat",
-        "1",
-        "--seed",
-        "5",
-    ]);
+    let printed =
+        succeed(&["bench", "--entries", "1k", "--ops", "1k", "--repeat", "1", "--seed", "5"]);
     for part in ["seed 5", "x line and fence", "p99.9", "temporary pools", "checked", "fences"] {
         assert!(printed.contains(part), "{part} is missing in:\n{printed}");
     }
@@ -321,15 +288,15 @@ fn libpmemobj_runs_the_same_work() {
 fn a_named_pool_is_left_behind_and_sound() {
     let folder = tempdir().expect("a folder");
     for bench in [
-        &["ycsb", "--workload", "d", "--records", "300"][..],
-        &["ycsb", "--workload", "f", "--records", "300", "--over", "store"],
+        &["ycsb-d", "--entries", "300"][..],
+        &["ycsb-f", "--entries", "300", "--over", "store"],
         &["hash", "--entries", "500"],
         &["rbtree", "--entries", "500"],
         &["bptree", "--entries", "500"],
-        &["sdg", "--vertices", "100"],
-        &["sqlite-pages", "--rows", "500"],
-        &["churn", "--slots", "100"],
-        &["vacation", "--input", "small"],
+        &["sdg", "--entries", "100"],
+        &["sqlite-pages", "--entries", "500"],
+        &["churn", "--entries", "100"],
+        &["vacation-low", "--input", "small"],
     ] {
         left_behind_and_sound(folder.path(), bench);
     }
@@ -338,7 +305,7 @@ fn a_named_pool_is_left_behind_and_sound() {
 fn left_behind_and_sound(folder: &Path, bench: &[&str]) {
     let pool = folder.join(bench[0]);
     let short = ["--ops", "600", "--repeat", "1", "--engine", "s-wal", "--pool", arg(&pool)];
-    succeed(&[&["bench"], bench, &short].concat());
+    succeed(&[&["bench", "--workload"], bench, &short].concat());
     let checked = succeed(&["pool", "check", arg(&pool)]);
     assert!(checked.contains("named roots lead to all of them"), "{checked}");
     std::fs::remove_file(&pool).expect("the pool");
@@ -348,16 +315,23 @@ fn left_behind_and_sound(folder: &Path, bench: &[&str]) {
 
 #[test]
 fn parameters_that_cannot_be_are_named() {
-    assert!(fail(&["bench", "sps", "--entries", "1"]).contains("two entries"));
-    assert!(fail(&["bench", "sps", "--within", "1"]).contains("blocks of two words"));
-    assert!(fail(&["bench", "sdg", "--vertices", "0"]).contains("vertices"));
-    assert!(fail(&["bench", "sqlite-pages", "--rows", "0"]).contains("a row"));
-    assert!(fail(&["bench", "overwrite", "--bytes", "9"]).contains("multiple of 8"));
-    assert!(fail(&["bench", "hash-map", "--keys", "1"]).contains("two keys"));
-    assert!(fail(&["bench", "hash", "--entries", "0"]).contains("an entry"));
-    assert!(fail(&["bench", "bptree", "--ops-per-tx", "0"]).contains("a toggle"));
-    assert!(fail(&["bench", "churn", "--slots", "1", "--threads", "2"]).contains("each thread"));
-    let small = ["bench", "sps", "--entries", "1M", "--size", "2M"];
+    for (workload, option, value, hint) in [
+        ("sps", "--entries", "1", "two entries"),
+        ("sps", "--within", "1", "blocks of two words"),
+        ("sdg", "--entries", "0", "vertices"),
+        ("sqlite-pages", "--entries", "0", "a row"),
+        ("overwrite", "--bytes", "9", "multiple of 8"),
+        ("hash-map", "--entries", "1", "two keys"),
+        ("hash", "--entries", "0", "an entry"),
+        ("bptree", "--ops-per-tx", "0", "is 1 to 1000000"),
+        ("sps", "--over", "store", "it has entries, ops-per-tx, disjoint, within"),
+    ] {
+        let refused = fail(&["bench", "--workload", workload, option, value]);
+        assert!(refused.contains(hint), "{workload}: {refused}");
+    }
+    let few = ["bench", "--workload", "churn", "--entries", "1", "--threads", "2"];
+    assert!(fail(&few).contains("each thread"));
+    let small = ["bench", "--entries", "1M", "--size", "2M"];
     assert!(fail(&small).contains("full"));
 }
 
@@ -368,7 +342,6 @@ fn an_interrupted_run_leaves_a_sound_pool() {
     let pool = folder.path().join("pool");
     let mut child = command(&[
         "bench",
-        "sps",
         "--engine",
         "redo",
         "--entries",
@@ -399,7 +372,7 @@ fn an_interrupted_run_leaves_a_sound_pool() {
 
 #[test]
 fn a_run_is_a_line_of_values() {
-    let run = ["bench", "sps", "--entries", "100", "--ops", "500", "--repeat", "2", "--seed", "5"];
+    let run = ["bench", "--entries", "100", "--ops", "500", "--repeat", "2", "--seed", "5"];
     let text = succeed(&[&run[..], &["--engine", "undo,redo", "--csv"]].concat());
     let mut lines = text.lines().map(|line| line.split(',').count());
     let header = text.lines().next().expect("a header");

@@ -3,8 +3,10 @@
 use crate::common::{arg, command, fail, run, succeed, text};
 use perdura::{Domain, EngineKind};
 use perdura_crashtest::case::start_name;
-use perdura_crashtest::subjects::{POLICIES, SUBJECTS};
+use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Budget, STARTS};
+use perdura_machine::cache::Policy;
+use perdura_workloads::list::WORKLOADS;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -49,6 +51,22 @@ fn every_engine_survives() {
     }
 }
 
+/// The workloads that have a structure, by their names; others say that they have none.
+#[test]
+fn workloads_by_their_names() {
+    let few = ["--engine", "redo", "--policy", "lru", "--domain", "transient", "--start", "closed"];
+    let (tested, others): (Vec<_>, Vec<_>) =
+        WORKLOADS.iter().map(|row| row.name).partition(|name| SUBJECTS.contains(name));
+    assert!(tested.len() > 5, "{tested:?}");
+    for name in tested {
+        let report = counts(json(&[&["--workload", name][..], &few].concat()));
+        assert_eq!(report["runs"][0]["workload"], name);
+        assert!(report["total"]["images"].as_u64() > Some(0), "{report}");
+    }
+    let refused = fail(&["crash", "--workload", others[0]]);
+    assert!(refused.contains("no structure for crash tests: these have: sps, "), "{refused}");
+}
+
 #[test]
 fn a_seed_is_a_report() {
     let arguments = ["--engine", "redo", "--workload", "sps", "--policy", "lru"];
@@ -77,7 +95,7 @@ fn help_is_complete() {
     let domains = [Domain::Transient, Domain::Persistent, Domain::Media].map(|it| it.to_string());
     let starts = STARTS.map(|start| start_name(start).to_owned());
     let engines = EngineKind::ALL.into_iter().filter(|kind| kind.is_crash_consistent());
-    let names = SUBJECTS.into_iter().chain(POLICIES).map(str::to_owned);
+    let names = SUBJECTS.into_iter().chain(Policy::NAMED.map(|own| own.name)).map(str::to_owned);
     let names = names.chain(domains).chain(starts).chain(engines.map(|kind| kind.to_string()));
     for name in names {
         let separate = |c: char| !c.is_alphanumeric() && c != '-';

@@ -24,7 +24,7 @@ fn serve(pool: &Path, folder: &Path) -> Server {
 fn a_benchmark_over_the_store_can_be_served() {
     let folder = tempdir().expect("a folder");
     let pool = folder.path().join("pool");
-    let ycsb = ["bench", "ycsb", "--workload", "d", "--over", "store", "--records", "200"];
+    let ycsb = ["bench", "--workload", "ycsb-d", "--over", "store", "--entries", "200"];
     let once = ["--ops", "400", "--engine", "redo", "--repeat", "1", "--seed", "5"];
     succeed(&[&ycsb[..], &once, &["--pool", arg(&pool)]].concat());
     let checked = succeed(&["pool", "check", arg(&pool)]);
@@ -48,7 +48,7 @@ fn a_benchmark_over_the_store_can_be_served() {
 fn tpc_c_over_the_store_can_be_served() {
     let folder = tempdir().expect("a folder");
     let pool = folder.path().join("pool");
-    let tpcc = ["bench", "tpcc", "--over", "store", "--scale", "small", "--ops", "300"];
+    let tpcc = ["bench", "--workload", "tpcc", "--over", "store", "--ops", "300"];
     let once = ["--engine", "redo", "--repeat", "1", "--seed", "5", "--pool", arg(&pool)];
     succeed(&[&tpcc[..], &once].concat());
     let checked = succeed(&["pool", "check", arg(&pool)]);
@@ -67,8 +67,7 @@ fn tpc_c_over_the_store_can_be_served() {
     let plain = folder.path().join("plain");
     let once = ["--engine", "undo", "--repeat", "1", "--seed", "5", "--pool", arg(&plain)];
     succeed(
-        &[&["bench", "tpcc", "--over", "plain", "--scale", "small", "--ops", "300"], &once[..]]
-            .concat(),
+        &[&["bench", "--workload", "tpcc", "--over", "plain", "--ops", "300"], &once[..]].concat(),
     );
     let checked = succeed(&["pool", "check", arg(&plain)]);
     assert!(checked.contains("named roots lead to all of them"), "{checked}");

@@ -324,7 +324,7 @@ fn what_cannot_be_is_named() {
     assert!(fig1(&["--engine", "nonesuch"]).contains("unknown engine 'nonesuch'"));
     assert!(fig1(&["--workload", "swaps"]).contains("unknown workload 'swaps'"));
     let drawn = ["reproduce", "archapt-fig3", "--quick", "--workload", "sps"];
-    assert!(fail(&drawn).contains("unknown workload 'sps'"));
+    assert!(fail(&drawn).contains("'sps' is no database"));
     assert!(fig1(&["--threads", "0"]).contains("1 to 256 threads"));
     assert!(fig1(&["--simulated", "--threads", "65"]).contains("1 to 64 threads"));
     assert!(fig1(&["--ops", "0"]).contains("nothing to measure"));

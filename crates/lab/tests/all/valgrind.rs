@@ -11,7 +11,7 @@ fn a_pool_that_grew_is_unmapped() {
         println!("not run: there is no valgrind");
         return;
     }
-    let bench = "bench sps --engine redo --entries 4096 --swaps 1 --operations 200 --warm-up 0 --repeat 1 --sample 0";
+    let bench = "bench --workload sps --engine redo --entries 4096 --operations 200 --warm-up 0 --repeat 1 --sample 0";
     let ended = Command::new("valgrind")
         .args(["--quiet", "--tool=none", env!("CARGO_BIN_EXE_perdura-lab")])
         .args(bench.split(' '))

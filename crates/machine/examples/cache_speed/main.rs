@@ -14,16 +14,8 @@ use std::time::Instant;
 
 mod trace;
 
-const POLICIES: [&str; 8] = [
-    "lru",
-    "tree-plru",
-    "bimodal",
-    "random",
-    "quad-age",
-    "H11_M1_R0_U0",
-    "H00_M1_R2_U1",
-    "H00_M2_R0_U0_UMO",
-];
+/// Besides those with names.
+const NOTATIONS: [&str; 3] = ["H11_M1_R0_U0", "H00_M1_R2_U1", "H00_M2_R0_U0_UMO"];
 
 struct Options {
     accesses: usize,
@@ -34,7 +26,8 @@ struct Options {
 }
 
 fn options() -> Result<Options, String> {
-    let policies = POLICIES.map(str::to_owned).to_vec();
+    let named = Policy::NAMED.into_iter().map(|own| own.name);
+    let policies = named.chain(NOTATIONS).map(str::to_owned).collect();
     let mut options = Options { accesses: 20_000_000, seed: 1, cores: 1, rounds: 3, policies };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {

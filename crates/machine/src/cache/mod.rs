@@ -31,5 +31,5 @@ mod victims;
 
 pub use extras::{Departure, DepartureReason, HeldVersion, Version, VictimRule};
 pub use hierarchy::{Access, Hierarchy, Outcome};
-pub use policy::{Policy, QuadAge, UnknownPolicy};
+pub use policy::{NamedPolicy, Policy, QuadAge, UnknownPolicy};
 pub use stats::{CacheStats, LevelStats};

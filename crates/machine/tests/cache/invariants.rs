@@ -51,8 +51,8 @@ fn extra() -> impl Strategy<Value = Step> {
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
-    let names = ["lru", "tree-plru", "bimodal", "random", "quad-age", "H00_M1_R2_U1"];
-    proptest::sample::select(names.map(|name| name.parse::<Policy>().unwrap()).to_vec())
+    let named = Policy::NAMED.map(|own| own.policy);
+    proptest::sample::select([&named[..], &["H00_M1_R2_U1".parse().unwrap()]].concat())
 }
 
 fn levels() -> impl Strategy<Value = Vec<Level>> {

@@ -3,7 +3,7 @@
 
 use crate::models::{AgedSet, Any, List, Model, Tree, TreeSet};
 use crate::{single_set, store};
-use perdura_machine::cache::{Policy, QuadAge};
+use perdura_machine::cache::{NamedPolicy, Policy, QuadAge};
 use perdura_memory::reference::SplitMix64;
 
 /// Stores and drops lines at random in both: equal hits and victims.
@@ -139,8 +139,9 @@ fn srrip_by_hand() {
 
 #[test]
 fn names_are_read_and_written() {
-    for name in ["lru", "tree-plru", "bimodal", "random", "quad-age"] {
+    for NamedPolicy { name, policy: own, .. } in Policy::NAMED {
         let policy: Policy = serde_json::from_str(&format!("\"{name}\"")).unwrap();
+        assert_eq!(policy, own);
         assert_eq!(serde_json::to_string(&policy).unwrap(), format!("\"{name}\""));
     }
     for notation in notations() {

@@ -19,7 +19,7 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
-use crate::toggle::{KeySet, Pairs};
+use crate::toggle::{KeySet, ListedSet, Pairs};
 use node::{Node, SIZE};
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx};
@@ -69,6 +69,11 @@ impl BpTree {
         }
         Ok((path, node))
     }
+}
+
+impl ListedSet for BpTree {
+    const LINE: &'static str = "keys toggled in a B+ tree with nodes of 4 KiB";
+    const OPS_PER_TX: u64 = 6;
 }
 
 impl KeySet for BpTree {

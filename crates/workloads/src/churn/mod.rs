@@ -14,6 +14,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::list::{self, Given, Listed, OnWorkload, Row};
 use crate::random::{Random, splitmix64};
 use crate::zeroed;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
@@ -141,11 +142,7 @@ fn change_one<T: Tx + ?Sized>(tx: &mut T, header: u64, change: Change) -> Result
 }
 
 /// Checks every block's bytes, and reports the header and every block to `visit`.
-pub(crate) fn check_blocks<T: Tx + ?Sized>(
-    tx: &mut T,
-    header: u64,
-    visit: &mut Visit<'_>,
-) -> Result<()> {
+pub(crate) fn check_blocks(tx: &mut dyn Tx, header: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(header)?;
     let slots = tx.read_word(header)?;
     if slots > (tx.usable(header)? - WORD) / SLOT {
@@ -221,6 +218,32 @@ impl Churn {
             let held = SlotState::of(expected.load(Ordering::Relaxed));
             expected.store(change.outcome(held).word(), Ordering::Relaxed);
         }
+    }
+}
+
+impl Listed for Churn {
+    const ROW: Row = Row {
+        name: "churn",
+        line: "blocks of random sizes allocated, resized and freed",
+        parameters: &[
+            list::entries(
+                "places for a block, of which two thirds are taken in the long run",
+                10_000,
+            ),
+            list::ops_per_tx("blocks allocated, resized or freed in a transaction", 3),
+        ],
+        operations: |_| 200_000,
+        rolls_back: false,
+        roots: &[(KIND, check_blocks)],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let slots = given.entries();
+        if slots < given.threads as u64 {
+            return Err(Failure::Parameters("churning needs a slot for each thread".to_owned()));
+        }
+        let bytes = slots.saturating_mul(BYTES_PER_BLOCK);
+        Ok(code.run(Churn::new(slots, given.ops_per_tx())?, bytes))
     }
 }
 

@@ -19,6 +19,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
+use crate::list::{self, Given, Listed, OnWorkload};
 use crate::random::Random;
 use crate::toggle::shuffled;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload, payload, zeroed};
@@ -257,11 +258,7 @@ pub fn check<T: Tx + ?Sized>(
 }
 
 /// Checks all pages, and reports the file to `visit`.
-pub(crate) fn check_blocks<T: Tx + ?Sized>(
-    tx: &mut T,
-    file: u64,
-    visit: &mut Visit<'_>,
-) -> Result<()> {
+pub(crate) fn check_blocks(tx: &mut dyn Tx, file: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(file)?;
     check(tx, file, &mut |_, _| Ok(())).map(drop)
 }
@@ -299,6 +296,25 @@ impl Pages {
     /// Draws keys into `keys`.
     fn draw(&self, random: &mut Random, keys: &mut [u64]) {
         keys.fill_with(|| random.below(self.rows));
+    }
+}
+
+impl Listed for Pages {
+    const ROW: list::Row = list::Row {
+        name: "sqlite-pages",
+        line: "rows replaced in pages of 1 KiB, as SQLite writes them",
+        parameters: &[
+            list::entries("rows, of a key of 16 bytes and a value of 100", 65_536),
+            list::ops_per_tx("rows replaced in a transaction", 8),
+        ],
+        operations: |_| 200_000,
+        rolls_back: false,
+        roots: &[(KIND, check_blocks)],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let rows = given.entries();
+        Ok(code.run(Pages::new(rows, given.ops_per_tx())?, bytes(rows)))
     }
 }
 

@@ -118,6 +118,11 @@ impl CTree {
 
 impl PmdkMap for CTree {
     const NAME: &'static str = "ctree";
+    const NAMED: [[&'static str; 2]; 3] = [
+        ["ctree-insert", "PMDK's crit-bit tree: each key inserted"],
+        ["ctree-remove", "the same, each key removed"],
+        ["ctree-get", "the same, each key looked up"],
+    ];
     const KIND: u32 = 2_019;
     const BYTES_PER_KEY: u64 = 64;
 

@@ -92,6 +92,11 @@ impl HashmapTx {
 
 impl PmdkMap for HashmapTx {
     const NAME: &'static str = "hashmap-tx";
+    const NAMED: [[&'static str; 2]; 3] = [
+        ["hashmap-tx-insert", "PMDK's hash map: each key inserted"],
+        ["hashmap-tx-remove", "the same, each key removed"],
+        ["hashmap-tx-get", "the same, each key looked up"],
+    ];
     const KIND: u32 = 2_020;
     const BYTES_PER_KEY: u64 = 32 + 3 * WORD;
 

@@ -10,6 +10,7 @@ pub mod hashmap_tx;
 #[cfg(test)]
 mod tests;
 
+use crate::list::{self, Given, Listed, OnWorkload, Row};
 use crate::random::{Random, splitmix64};
 use crate::stamp::party::Meeting;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
@@ -46,9 +47,11 @@ pub enum Then {
 }
 
 /// A map of PMDK's.
-pub trait PmdkMap: Copy + Send + Sync {
+pub trait PmdkMap: Copy + Send + Sync + 'static {
     /// Its name: its root is `bench.NAME`.
     const NAME: &'static str;
+    /// The names of its workloads, and their descriptions in one line, by [`Operation`].
+    const NAMED: [[&'static str; 2]; 3];
     /// The kind of its root.
     const KIND: u32;
     /// Bytes that a key takes at most.
@@ -177,6 +180,26 @@ impl<M: PmdkMap> MapBench<M> {
             }
             Operation::Get => Ok(session.read(|tx| map.get(tx, key))? == Some(value)),
         }
+    }
+}
+
+/// The workload of one [`Operation`], by its number.
+pub struct Each<M, const OPERATION: usize>(PhantomData<M>);
+
+impl<M: PmdkMap, const OPERATION: usize> Listed for Each<M, OPERATION> {
+    const ROW: Row = Row {
+        name: M::NAMED[OPERATION][0],
+        line: M::NAMED[OPERATION][1],
+        parameters: &[list::entries("keys, each used once and in a transaction", 10_000)],
+        operations: |values| values.entries(),
+        rolls_back: false,
+        roots: &[(M::KIND, check_blocks::<M>)],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let workload = MapBench::<M>::new(Operation::ALL[OPERATION], given.entries(), given.seed)?;
+        let bytes = workload.bytes();
+        Ok(code.run(workload, bytes))
     }
 }
 

@@ -14,7 +14,7 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
-use crate::toggle::{KeySet, Pairs, value_of};
+use crate::toggle::{KeySet, ListedSet, Pairs, value_of};
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx};
 
@@ -199,6 +199,11 @@ impl RbTree {
             }
         }
     }
+}
+
+impl ListedSet for RbTree {
+    const LINE: &'static str = "keys toggled in a red-black tree";
+    const OPS_PER_TX: u64 = 8;
 }
 
 impl KeySet for RbTree {

@@ -13,7 +13,8 @@
 pub mod generator;
 
 use crate::Outcome;
-use crate::toggle::{KeySet, Pairs, Toggles, value_of};
+use crate::list::{self, Given, Listed, OnWorkload, Row};
+use crate::toggle::{KeySet, Pairs, Toggles, check_blocks, value_of};
 use crate::zeroed;
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx};
@@ -231,6 +232,26 @@ pub fn workload(vertices: u64, per_transaction: usize, seed: u64) -> Outcome<Tog
     let scale = generator::scale_of(vertices)?;
     let below = 1 << (2 * scale);
     Toggles::among(generator::candidates(scale, seed), below, per_transaction)
+}
+
+impl Listed for Graph {
+    const ROW: Row = Row {
+        name: Self::NAME,
+        line: "edges toggled in the graph of SSCA#2",
+        parameters: &[
+            list::entries("vertices, up to the next power of two", 16_384),
+            list::ops_per_tx("edges toggled in a transaction", 12),
+        ],
+        operations: |_| 500_000,
+        rolls_back: false,
+        roots: &[(Self::KIND, check_blocks::<Self>)],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let workload = workload(given.entries(), given.ops_per_tx(), given.seed)?;
+        let bytes = workload.bytes();
+        Ok(code.run(workload, bytes))
+    }
 }
 
 #[cfg(test)]

@@ -23,32 +23,7 @@ pub mod ssca2;
 pub mod vacation;
 pub mod yada;
 
-use crate::{Outcome, Workload};
-
-/// One of the applications.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum App {
-    /// [`vacation`] with few queries.
-    VacationLow,
-    /// [`vacation`] with more queries among fewer rows.
-    VacationHigh,
-    /// [`kmeans`] with more centres.
-    KMeansLow,
-    /// [`kmeans`] with fewer centres.
-    KMeansHigh,
-    /// [`ssca2`].
-    Ssca2,
-    /// [`intruder`].
-    Intruder,
-    /// [`genome`].
-    Genome,
-    /// [`labyrinth`].
-    Labyrinth,
-    /// [`yada`].
-    Yada,
-    /// [`bayes`].
-    Bayes,
-}
+use crate::list::{ENTRIES, Parameter, Usual, Values};
 
 /// How large an input is. STAMP's names: plain for simulators, `+` for larger ones, `++` for real machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,140 +69,57 @@ impl std::str::FromStr for Input {
     }
 }
 
-/// Code to run with an application.
-pub trait OnApp {
-    /// What it returns.
-    type Output;
-
-    /// Runs with an application that `make` makes anew, whose data takes about `bytes` bytes.
-    fn run<W: Workload>(self, make: impl Fn() -> Outcome<W>, bytes: u64) -> Self::Output;
+/// The input among an application's values.
+pub(crate) fn input_of(values: &Values) -> Input {
+    values.name(INPUT.name).parse().unwrap_or_default()
 }
 
-impl App {
-    /// Its name, with the degree of contention where there is a choice.
-    pub const fn name(self) -> &'static str {
-        match self {
-            App::VacationLow => "vacation-low",
-            App::VacationHigh => "vacation-high",
-            App::KMeansLow => "kmeans-low",
-            App::KMeansHigh => "kmeans-high",
-            App::Ssca2 => "ssca2",
-            App::Intruder => "intruder",
-            App::Genome => "genome",
-            App::Labyrinth => "labyrinth",
-            App::Yada => "yada",
-            App::Bayes => "bayes",
-        }
-    }
+const INPUT: Parameter = Parameter {
+    name: "input",
+    line: "how large the input is: STAMP's for simulators, the larger ones (+ and ++), or one for tests",
+    usual: Usual::OneOf(&["plain", "small", "plus", "native"]),
+};
 
-    /// What [`entries`](App::entries) counts.
-    pub const fn of_what(self) -> &'static str {
-        match self {
-            App::VacationLow | App::VacationHigh => "rows",
-            App::KMeansLow | App::KMeansHigh => "points",
-            App::Ssca2 => "vertices",
-            App::Intruder => "flows",
-            App::Genome => "segments",
-            App::Labyrinth => "wires",
-            App::Yada => "points",
-            App::Bayes => "records",
-        }
-    }
+/// An application's row: its name and description, its entries' plural and their field in the options, the options of
+/// an input, the program, and the operations that a run does. `by` makes options of another number of entries, where
+/// other fields follow from it.
+macro_rules! listed {
+    ($listed:ty: $name:literal, $line:literal, $entries:literal $field:ident $(by $with:path)?, $options:path,
+     $program:ty, $operations:expr) => {
+        impl $crate::list::Listed for $listed {
+            const ROW: $crate::list::Row = $crate::list::Row {
+                name: $name,
+                line: $line,
+                parameters: &$crate::stamp::parameters($entries, |values, _| {
+                    Some($options($crate::stamp::input_of(values)).$field)
+                }),
+                operations: $operations,
+                rolls_back: false,
+                roots: &[(KIND, check_blocks)],
+            };
 
-    /// The number of entries of this input.
-    pub const fn entries(self, input: Input) -> u64 {
-        match self {
-            App::VacationLow => vacation::Parameters::low(input).rows,
-            App::VacationHigh => vacation::Parameters::high(input).rows,
-            App::KMeansLow => kmeans::Parameters::low(input).points,
-            App::KMeansHigh => kmeans::Parameters::high(input).points,
-            App::Ssca2 => ssca2::Parameters::of(input).vertices,
-            App::Intruder => intruder::Parameters::of(input).flows,
-            App::Genome => genome::Parameters::of(input).segments,
-            App::Labyrinth => labyrinth::Parameters::of(input).wires,
-            App::Yada => yada::Parameters::of(input).points,
-            App::Bayes => bayes::Parameters::of(input).records,
-        }
-    }
-
-    /// Operations that STAMP does with this input, if the application does a given number.
-    pub const fn operations(self, input: Input) -> Option<u64> {
-        match self {
-            App::VacationLow | App::VacationHigh => Some(vacation::Parameters::low(input).tasks),
-            App::KMeansLow | App::KMeansHigh | App::Ssca2 => None,
-            App::Intruder | App::Genome | App::Labyrinth => None,
-            App::Yada | App::Bayes => None,
-        }
-    }
-
-    /// Has `code` run it, on an input that follows from `seed`, with `entries`, if given, instead of the input's own
-    /// number.
-    ///
-    /// # Errors
-    /// `Parameters` if there cannot be this many entries.
-    pub fn run<C: OnApp>(
-        self,
-        input: Input,
-        entries: Option<u64>,
-        seed: u64,
-        code: C,
-    ) -> Outcome<C::Output> {
-        let entries = entries.unwrap_or(self.entries(input));
-        match self {
-            App::VacationLow => vacation(vacation::Parameters::low(input), entries, seed, code),
-            App::VacationHigh => vacation(vacation::Parameters::high(input), entries, seed, code),
-            App::KMeansLow => kmeans(kmeans::Parameters::low(input), entries, seed, code),
-            App::KMeansHigh => kmeans(kmeans::Parameters::high(input), entries, seed, code),
-            App::Ssca2 => {
-                let of = ssca2::Parameters { vertices: entries, ..ssca2::Parameters::of(input) };
-                made(|| ssca2::Ssca2::new(of, seed), ssca2::Ssca2::bytes, code)
-            }
-            App::Intruder => {
-                let of = intruder::Parameters { flows: entries, ..intruder::Parameters::of(input) };
-                made(|| intruder::Intruder::new(of, seed), intruder::Intruder::bytes, code)
-            }
-            App::Genome => {
-                let of = genome::Parameters::of(input).with_segments(entries);
-                made(|| genome::Genome::new(of, seed), genome::Genome::bytes, code)
-            }
-            App::Labyrinth => {
-                let of =
-                    labyrinth::Parameters { wires: entries, ..labyrinth::Parameters::of(input) };
-                made(|| labyrinth::Labyrinth::new(of, seed), labyrinth::Labyrinth::bytes, code)
-            }
-            App::Bayes => {
-                let of = bayes::Parameters { records: entries, ..bayes::Parameters::of(input) };
-                made(|| bayes::Bayes::new(of, seed), bayes::Bayes::bytes, code)
-            }
-            App::Yada => {
-                let of = yada::Parameters { points: entries, ..yada::Parameters::of(input) };
-                made(|| yada::Yada::new(of, seed), yada::Yada::bytes, code)
+            fn run<C: $crate::list::OnWorkload>(
+                given: &$crate::list::Given<'_>,
+                code: C,
+            ) -> $crate::Outcome<C::Output> {
+                let (mut options, entries) =
+                    ($options($crate::stamp::input_of(given.values)), given.values.entries());
+                $(options = $with(options, entries);)?
+                options.$field = entries;
+                let program = <$program>::new(options, given.seed)?;
+                let bytes = program.bytes();
+                Ok(code.run(program, bytes))
             }
         }
-    }
+    };
 }
+use listed;
 
-fn vacation<C: OnApp>(
-    of: vacation::Parameters,
-    rows: u64,
-    seed: u64,
-    code: C,
-) -> Outcome<C::Output> {
-    let of = vacation::Parameters { rows, ..of };
-    made(|| vacation::Vacation::new(of, seed), vacation::Vacation::bytes, code)
-}
-
-fn kmeans<C: OnApp>(of: kmeans::Parameters, points: u64, seed: u64, code: C) -> Outcome<C::Output> {
-    let of = kmeans::Parameters { points, ..of };
-    made(|| kmeans::KMeans::new(of, seed), kmeans::KMeans::bytes, code)
-}
-
-/// Has `code` run the workload that `make` makes; impossible parameters are refused before.
-fn made<W: Workload, C: OnApp>(
-    make: impl Fn() -> Outcome<W>,
-    bytes: impl Fn(&W) -> u64,
-    code: C,
-) -> Outcome<C::Output> {
-    let bytes = bytes(&make()?);
-    Ok(code.run(make, bytes))
+/// An application's parameters; `entries` are as many as the input has, unless given.
+const fn parameters(
+    entries: &'static str,
+    of_input: fn(&Values, usize) -> Option<u64>,
+) -> [Parameter; 2] {
+    let usual = Usual::Follows("as the input has", of_input);
+    [INPUT, Parameter { name: ENTRIES, line: entries, usual }]
 }

@@ -165,6 +165,11 @@ impl Ssca2 {
     }
 }
 
+super::listed! {
+    Ssca2: "ssca2", "STAMP: a graph's edges by target, to the end", "vertices" vertices, Parameters::of,
+    Ssca2, |values| values.entries()
+}
+
 impl Workload for Ssca2 {
     const KINDS: &'static [&'static str] = &["edge", "tally"];
     const ENDS: bool = true;

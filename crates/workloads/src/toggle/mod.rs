@@ -12,6 +12,7 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::list::{self, Given, Listed, OnWorkload, Row};
 use crate::random::Random;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::collections::Visit;
@@ -63,6 +64,43 @@ pub trait KeySet: Copy + Send + Sync {
         visit: &mut Visit<'_>,
         pair: &mut Pairs<'_>,
     ) -> Result<()>;
+}
+
+/// A set with a row in the list of workloads.
+pub trait ListedSet: KeySet + 'static {
+    /// A description in one line.
+    const LINE: &'static str;
+    /// Toggles in a transaction: as many as make as many lines dirty as LOC's paper has.
+    const OPS_PER_TX: u64;
+}
+
+impl<K: ListedSet> Listed for Toggles<K> {
+    const ROW: Row = Row {
+        name: K::NAME,
+        line: K::LINE,
+        parameters: &[
+            list::entries("entries at first, and about so many all the time", 65_536),
+            list::ops_per_tx("keys toggled in a transaction", K::OPS_PER_TX),
+        ],
+        operations: |_| 500_000,
+        rolls_back: false,
+        roots: &[(K::KIND, check_blocks::<K>)],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let workload = Toggles::<K>::new(given.entries(), given.ops_per_tx())?;
+        let bytes = workload.bytes();
+        Ok(code.run(workload, bytes))
+    }
+}
+
+/// Checks the set that a root leads to, and reports its blocks.
+pub(crate) fn check_blocks<K: KeySet>(
+    tx: &mut dyn Tx,
+    at: u64,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    K::open(at).check(tx, visit, &mut |_, _| Ok(()))
 }
 
 /// The value that belongs to a key: 32 bits, as many as the B+ tree has room for.

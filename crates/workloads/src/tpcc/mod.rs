@@ -33,7 +33,8 @@ pub use input::{Desk, Input};
 pub use load::{Batch, Loader};
 pub use scale::{Cents, Scale};
 
-use crate::records::Rooted;
+use crate::list::{self, Given, Listed, OnWorkload, Parameter, Row, Usual};
+use crate::records::{Plain, Rooted};
 use crate::{Failure, Outcome, Progress, Recorder, Records, Session, Share, Workload};
 use check::Survey;
 use perdura::{Error, Result, Tx};
@@ -188,6 +189,50 @@ fn warehouse_of(share: &mut Share, scale: Scale) -> u32 {
     }
     let own = (warehouses - thread).div_ceil(threads);
     (thread + threads * share.random.below(own)) as u32 + 1
+}
+
+/// The workload in the list.
+pub struct Shop;
+
+impl Listed for Shop {
+    const ROW: Row = Row {
+        name: "tpcc",
+        line: "TPC-C, without keying and think times, so that its rates are no tpmC",
+        parameters: &[
+            Parameter {
+                name: list::ENTRIES,
+                line: "warehouses",
+                usual: Usual::Follows("one for each thread", |_, threads| Some(threads as u64)),
+            },
+            Parameter {
+                name: "scale",
+                line: "rows: full, as TPC-C has them, or small, about fiftyfold fewer",
+                usual: Usual::OneOf(&["small", "full"]),
+            },
+            Parameter {
+                name: list::OVER,
+                line: "where the tables are: store, which is what the server keeps, or plain, the heap's own collections",
+                usual: Usual::OneOf(&["store", "plain"]),
+            },
+        ],
+        operations: |_| 100_000,
+        rolls_back: <Tpcc<Plain> as Workload>::ROLLS_BACK,
+        roots: &[],
+    };
+
+    fn run<C: OnWorkload>(given: &Given<'_>, code: C) -> Outcome<C::Output> {
+        let warehouses = u32::try_from(given.entries()).unwrap_or(u32::MAX);
+        let scale = match given.values.name("scale") {
+            "full" => Scale::full(warehouses),
+            _ => Scale::small(warehouses),
+        };
+        scale.validate()?;
+        let bytes = scale.bytes_after(given.operations);
+        Ok(match given.values.name(list::OVER) {
+            "plain" => code.run(Tpcc::<Plain>::new(scale, given.seed)?, bytes),
+            _ => code.run(Tpcc::<C::Store>::new(scale, given.seed)?, bytes),
+        })
+    }
 }
 
 impl<R: Rooted> Workload for Tpcc<R> {

@@ -10,6 +10,9 @@ pub(super) const MOST_LINES: u32 = 15;
 /// What each customer has paid before the first transaction.
 pub(super) const FIRST_PAYMENT: Cents = 1_000;
 
+/// Approximate bytes that a transaction adds: an order has ten lines, and 45 of 100 transactions are orders.
+const BYTES_PER_TX: u64 = 1536;
+
 /// How many rows of each kind there are at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
@@ -94,5 +97,10 @@ impl Scale {
         let customer = 768 + 192 + 192 + lines * 192 + 512;
         let stocks = u64::from(self.warehouses) * u64::from(self.items) * 448;
         districts * u64::from(self.customers) * customer + stocks + u64::from(self.items) * 256
+    }
+
+    /// The same after this many transactions.
+    pub fn bytes_after(self, transactions: u64) -> u64 {
+        self.bytes().saturating_add(transactions.saturating_mul(BYTES_PER_TX))
     }
 }

@@ -108,8 +108,10 @@ impl Letter {
 impl FromStr for Letter {
     type Err = String;
 
+    /// The letter, or the workload's name.
     fn from_str(name: &str) -> Result<Self, String> {
-        let found = Letter::ALL.into_iter().find(|l| l.to_string() == name.to_ascii_lowercase());
+        let letter = name.strip_prefix("ycsb-").unwrap_or(name).to_ascii_lowercase();
+        let found = Letter::ALL.into_iter().find(|own| own.to_string() == letter);
         found.ok_or_else(|| format!("'{name}' is none of the workloads a, b, c, d, e, f"))
     }
 }
@@ -201,6 +203,7 @@ mod tests {
     fn letters_parse_in_either_case() {
         assert_eq!("E".parse(), Ok(Letter::E));
         assert_eq!("e".parse(), Ok(Letter::E));
+        assert_eq!("ycsb-e".parse(), Ok(Letter::E));
         assert!("g".parse::<Letter>().is_err());
     }
 }

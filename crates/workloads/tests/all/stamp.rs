@@ -3,10 +3,12 @@
 
 use crate::heap;
 use perdura::{EngineKind, Tx};
+use perdura_workloads::list::{self, Given, OnWorkload, Row, Value};
 use perdura_workloads::pmembench::ctree::CTree;
 use perdura_workloads::pmembench::hashmap_tx::HashmapTx;
 use perdura_workloads::pmembench::{MapBench, Operation, PmdkMap};
-use perdura_workloads::stamp::{App, Input, OnApp};
+use perdura_workloads::records::Plain;
+use perdura_workloads::stamp::Input;
 use perdura_workloads::{Failure, Outcome, Plan, Progress, Store, Workload};
 use std::collections::BTreeSet;
 
@@ -31,11 +33,12 @@ struct Run {
     threads: usize,
 }
 
-impl OnApp for Run {
+impl OnWorkload for Run {
+    type Store = Plain;
     type Output = Outcome<u64>;
 
-    fn run<W: Workload>(self, make: impl Fn() -> Outcome<W>, _: u64) -> Outcome<u64> {
-        let (heap, workload, progress) = (heap::in_ram(self.engine), make()?, Progress::default());
+    fn run<W: Workload>(self, workload: W, _: u64) -> Outcome<u64> {
+        let (heap, progress) = (heap::in_ram(self.engine), Progress::default());
         perdura_workloads::load(&workload, &*heap, &progress)?;
         assert_eq!(progress.done(), workload.load_size());
         let measured =
@@ -49,11 +52,15 @@ impl OnApp for Run {
     }
 }
 
-fn runs(app: App) -> BTreeSet<u64> {
+fn runs(application: &str) -> BTreeSet<u64> {
+    let row = Row::named(application).expect("an application");
+    let small = [("input".to_owned(), Value::Name("small".to_owned()))].into();
     let mut operations = BTreeSet::new();
     for engine in [EngineKind::Redo, EngineKind::Volatile] {
         for threads in [1, 2] {
-            let run = app.run(Input::Small, None, SEED, Run { engine, threads });
+            let values = &row.values(&small, threads).expect("a small input");
+            let given = Given { values, threads, seed: SEED, operations: 660 };
+            let run = list::run(application, &given, Run { engine, threads });
             let done = run.expect("valid parameters");
             operations.insert(done.unwrap_or_else(|why| panic!("{engine}, {threads}: {why}")));
         }
@@ -63,28 +70,28 @@ fn runs(app: App) -> BTreeSet<u64> {
 
 #[test]
 fn vacation() {
-    assert_eq!(runs(App::VacationLow), [600].into());
-    assert_eq!(runs(App::VacationHigh), [600].into());
+    assert_eq!(runs("vacation-low"), [600].into());
+    assert_eq!(runs("vacation-high"), [600].into());
 }
 
 /// The rounds, and so the points, are as many as a single thread needs.
 #[test]
 fn kmeans() {
-    for app in [App::KMeansLow, App::KMeansHigh] {
-        let operations = runs(app);
+    for application in ["kmeans-low", "kmeans-high"] {
+        let operations = runs(application);
         assert!(operations.len() == 1 && operations.first() >= Some(&240), "{operations:?}");
     }
 }
 
 #[test]
 fn ssca2() {
-    let operations = runs(App::Ssca2);
+    let operations = runs("ssca2");
     assert!(operations.len() == 1 && operations.first() > Some(&200), "{operations:?}");
 }
 
 #[test]
 fn intruder() {
-    let operations = runs(App::Intruder);
+    let operations = runs("intruder");
     assert!(operations.len() == 1 && operations.first() > Some(&200), "{operations:?}");
 }
 
@@ -157,12 +164,12 @@ fn an_edge_too_many_is_noticed() {
 
 #[test]
 fn genome() {
-    assert_eq!(runs(App::Genome), [602].into(), "the segments, and those at the gene's ends");
+    assert_eq!(runs("genome"), [602].into(), "the segments, and those at the gene's ends");
 }
 
 #[test]
 fn labyrinth() {
-    assert_eq!(runs(App::Labyrinth), [16].into());
+    assert_eq!(runs("labyrinth"), [16].into());
 }
 
 #[test]
@@ -201,8 +208,8 @@ fn pmembench<M: PmdkMap>() {
     for operation in Operation::ALL {
         for engine in [EngineKind::Redo, EngineKind::Volatile] {
             for threads in [1, 2] {
-                let make = || MapBench::<M>::new(operation, 2_000, SEED);
-                let done = Run { engine, threads }.run(make, 0);
+                let map = MapBench::<M>::new(operation, 2_000, SEED).expect("valid parameters");
+                let done = Run { engine, threads }.run(map, 0);
                 let done = done.unwrap_or_else(|why| panic!("{engine}, {threads}: {why}"));
                 assert_eq!(done, 2_000);
             }
@@ -241,7 +248,7 @@ fn a_lost_key_is_noticed() {
 
 #[test]
 fn yada() {
-    assert!(runs(App::Yada).first() > Some(&20));
+    assert!(runs("yada").first() > Some(&20));
 }
 
 #[test]
@@ -257,7 +264,7 @@ fn a_triangle_that_is_forgotten_is_noticed() {
 
 #[test]
 fn bayes() {
-    assert!(runs(App::Bayes).first() > Some(&4));
+    assert!(runs("bayes").first() > Some(&4));
 }
 
 #[test]

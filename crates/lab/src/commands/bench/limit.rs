@@ -12,7 +12,7 @@ use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{self, show_count, show_ns};
-use perdura_workloads::Workload;
+use crate::workload::Made;
 use perdura_workloads::limit::{Bench, Primitive, Timing};
 use perdura_workloads::packed::Packed;
 use perdura_workloads::random::Random;
@@ -113,12 +113,12 @@ fn smallest(what: What, operations: u64, common: &Common, stage: &Stage) -> Outc
     let bare_log_ns = bare_log(what, operations, common, stage)?;
     let (name, report) = match what {
         What::Add => {
-            let make = |_| Word::new(WORDS);
+            let make = |_| Ok(Made::of(Word::new(WORDS)?, WORDS * 8));
             ("add to a word".to_owned(), on_engines(&make, operations, common, stage)?)
         }
         What::Swap(swaps) => {
             let sps = Sps { entries: WORDS, swaps, disjoint: false, within: None };
-            let make = |_| Ok(sps.clone());
+            let make = |_| Ok(Made::of(sps.clone(), WORDS * 8));
             let name = format!("swap {} words (SPS)", 2 * swaps);
             (name, on_engines(&make, (operations / swaps as u64).max(1), common, stage)?)
         }
@@ -127,19 +127,13 @@ fn smallest(what: What, operations: u64, common: &Common, stage: &Stage) -> Outc
     Ok(Smallest { name, line_and_fence_ns, bare_log_ns, engines })
 }
 
-fn on_engines<W: Workload>(
-    make: &dyn Fn(u64) -> perdura_workloads::Outcome<W>,
+fn on_engines(
+    make: &dyn Fn(u64) -> perdura_workloads::Outcome<Made>,
     operations: u64,
     common: &Common,
     stage: &Stage,
 ) -> Outcome<Report> {
-    let case = Case {
-        title: String::new(),
-        parameters: json!({}),
-        operations,
-        data_bytes: WORDS * 8,
-        make,
-    };
+    let case = Case { title: String::new(), parameters: json!({}), operations, make };
     series::run(&case, common, &threads(), &Knobs::default(), stage)
 }
 

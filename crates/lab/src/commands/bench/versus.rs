@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     only: Option<Opponent>,
 
-    /// YCSB's core workloads that clients run against servers: a to f
+    /// YCSB's core workloads that clients run against servers: ycsb-a to ycsb-f, or a to f
     #[arg(long, value_name = "LETTERS", value_delimiter = ',', default_value = "a")]
     workload: Vec<Letter>,
 

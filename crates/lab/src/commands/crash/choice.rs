@@ -6,11 +6,12 @@ use crate::failure::{Failure, Outcome};
 use perdura::EngineKind;
 use perdura_crashtest::case::usual_operations;
 use perdura_crashtest::runner::{self, ENGINES};
-use perdura_crashtest::subjects::{POLICIES, SUBJECTS};
+use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Case, Points, Runner, Start};
 use perdura_machine::cache::Policy;
 use perdura_machine::{MachineConfig, Schedule};
 use perdura_memory::Domain;
+use perdura_workloads::list::Row;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -20,12 +21,28 @@ const POINTS: u64 = 100;
 
 /// The help of `--workload`.
 pub(super) fn structures() -> String {
-    format!("Structures: {}, or all", SUBJECTS.join(", "))
+    format!(
+        "Workloads on small pools, and other structures: {}, or all; `perdura-lab list structures` tells what they are",
+        SUBJECTS.join(", ")
+    )
+}
+
+/// The structures that are named.
+pub(super) fn chosen_structures(names: &[String]) -> Outcome<Vec<&'static str>> {
+    // A workload that is known elsewhere is no typing error.
+    let untested = |name: &&String| Row::named(name).is_ok() && !SUBJECTS.contains(&name.as_str());
+    if let Some(name) = names.iter().find(untested) {
+        return Err(Failure::new(format!(
+            "the workload {name} has no structure for crash tests: these have: {}",
+            SUBJECTS.join(", ")
+        )));
+    }
+    several(names, "workload", &SUBJECTS, |name| *name)
 }
 
 /// The help of `--policy`.
 pub(super) fn known_policies() -> String {
-    format!("Replacement policies of all caches: {}, or all", POLICIES.join(", "))
+    format!("Replacement policies of all caches: {}, or all", Policy::names())
 }
 
 /// `--points`.
@@ -148,7 +165,7 @@ impl Cases {
             return Err(Failure::new(nothing_to_test(name)));
         }
         let engines = several(&arguments.engine, "engine", &ENGINES, name)?;
-        let structures = several(&arguments.workload, "workload", &SUBJECTS, name)?;
+        let structures = chosen_structures(&arguments.workload)?;
         let policies = policies(&arguments.policy)?;
         let mut runners = Vec::new();
         // Engines in turn, then structures: so that all of them come early.
@@ -211,13 +228,15 @@ impl Arguments {
     }
 }
 
-/// Five kinds of policies have names; any quad-age notation works too.
+/// Policies of other names are in quad-age's notation.
 pub(super) fn policies(chosen: &[String]) -> Outcome<Vec<Policy>> {
-    let names = chosen.iter().flat_map(|name| match name.as_str() {
-        "all" => POLICIES.to_vec(),
-        name => vec![name],
-    });
-    names
-        .map(|name| name.parse::<Policy>().map_err(|error| Failure::new(error.to_string())))
-        .collect()
+    let mut policies = Vec::new();
+    for name in chosen {
+        match name.as_str() {
+            "all" => policies.extend(Policy::NAMED.map(|own| own.policy)),
+            name => policies
+                .push(name.parse::<Policy>().map_err(|error| Failure::new(error.to_string()))?),
+        }
+    }
+    Ok(policies)
 }

@@ -1,6 +1,6 @@
 //! `perdura-lab crash --mechanism`: the cases of mechanisms in hardware, and their mutants.
 
-use super::choice::{Cases, policies, several};
+use super::choice::{Cases, chosen_structures, policies, several};
 use super::explore::{quietly, stopping};
 use super::mutants::LONGEST;
 use super::{Arguments, within};
@@ -11,7 +11,6 @@ use perdura::EngineKind;
 use perdura_crashtest::case::start_name;
 use perdura_crashtest::mechanisms::mutants::{TriedMutant, find, of};
 use perdura_crashtest::mechanisms::{self, Maker, Settings, settings};
-use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Case, Failure as Found, Runner, STARTS, Watcher};
 use perdura_machine::Ps;
 use perdura_memory::Domain;
@@ -49,7 +48,7 @@ impl Arguments {
             return Err(Failure::new("--mutant needs one --mechanism"));
         }
         let engines = self.engines_under()?;
-        let structures = several(&self.workload, "workload", &SUBJECTS, |name| *name)?;
+        let structures = chosen_structures(&self.workload)?;
         let (mut runners, mut round) = (Vec::new(), Vec::new());
         for structure in structures {
             for (maker, engine) in makers.iter().flat_map(|it| engines.iter().map(move |e| (it, e)))

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     engine: Vec<String>,
 
     /// Tests mechanisms in hardware, on the images of the machine itself, with what each promises; several with commas;
-    /// `perdura-lab sim --list` names them. The engine under the structures is then plain, where operations abort volatile,
+    /// `perdura-lab list mechanisms` names them. The engine under the structures is then plain, where operations abort volatile,
     /// unless one is named
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     mechanism: Vec<String>,

@@ -2,51 +2,17 @@
 
 use super::Arguments;
 use crate::csv;
-use crate::failure::{Failure, Outcome};
-use crate::micro::Micro;
+use crate::failure::Outcome;
 use crate::output;
 use crate::quantity::{plural, show_count, show_ns};
 use crate::simulate::Run;
+use crate::workload::values_as_json;
 use perdura::EngineKind;
 use perdura_crashtest::Losses;
-use perdura_machine::mechanism::list;
-use perdura_machine::{MachineConfig, presets};
+use perdura_machine::MachineConfig;
+use perdura_workloads::list::Values;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// The machines that there are, the mechanisms that they can have, and the workloads.
-pub(super) fn list(json: bool) -> Outcome {
-    let machines: Result<Vec<MachineConfig>, _> = presets::names().map(presets::load).collect();
-    let machines = machines.map_err(|error| Failure::new(error.to_string()))?;
-    let machines: Vec<_> =
-        machines.into_iter().map(|machine| [machine.name, machine.title]).collect();
-    let mechanisms = list::KINDS.iter().map(|kind| [kind.name, kind.title]);
-    let databases = [
-        ["tpcc", "TPC-C, of the small scale, without keying and think times"],
-        ["ycsb-a to ycsb-f", "YCSB's core workloads"],
-    ];
-    let workloads = Micro::titles().chain(databases);
-    let owned = |row: [&str; 2]| row.map(str::to_owned);
-    let all = [
-        ("machine", machines),
-        ("mechanism", mechanisms.map(owned).collect()),
-        ("workload", workloads.map(owned).collect()),
-    ];
-    if json {
-        let of = |rows: &[[String; 2]]| -> Vec<Value> {
-            rows.iter().map(|[name, title]| json!({ "name": name, "title": title })).collect()
-        };
-        let kinds = all.iter().map(|(kind, rows)| (format!("{kind}s"), Value::from(of(rows))));
-        return output::print_json(&Value::Object(kinds.collect()));
-    }
-    for (index, (kind, rows)) in all.into_iter().enumerate() {
-        if index > 0 {
-            output::print("")?;
-        }
-        output::print(output::table([kind, "what it is"], rows))?;
-    }
-    Ok(())
-}
 
 /// The figures of each engine's run beside those of the first, the baseline.
 struct Figures {
@@ -93,14 +59,14 @@ pub(super) fn report(
     runs: &[(EngineKind, Run)],
 ) -> Outcome {
     let Some(first) = runs.first() else { return Ok(()) };
-    let baseline = &first.1;
+    let (baseline, values) = (&first.1, &arguments.values()?);
     if arguments.json {
-        return output::print_json(&as_json(arguments, machine, runs));
+        return output::print_json(&as_json(arguments, values, machine, runs));
     }
     if arguments.csv {
-        return csv::print(&as_json(arguments, machine, runs), &["engines"]);
+        return csv::print(&as_json(arguments, values, machine, runs), &["engines"]);
     }
-    output::print(heading(arguments, machine))?;
+    output::print(heading(arguments, values, machine))?;
     let rows = runs.iter().map(|(engine, run)| {
         let figures = Figures::of(run, baseline);
         [
@@ -161,11 +127,10 @@ fn verdict(runs: &[(EngineKind, Run)], (first, baseline): &(EngineKind, Run)) ->
 }
 
 /// What was run.
-pub(super) fn heading(arguments: &Arguments, machine: &MachineConfig) -> String {
+pub(super) fn heading(arguments: &Arguments, values: &Values, machine: &MachineConfig) -> String {
     format!(
-        "{}{} on {} ({}), {}{}: {} after {}, {} in each, {} entries; seed {}",
-        arguments.workload,
-        arguments.over().map_or_else(String::new, |over| format!(" over {}", over.in_words())),
+        "{}, {values}, on {} ({}), {}{}: {} after {}; seed {}",
+        arguments.workload.row.name,
         machine.name,
         machine.title,
         plural(arguments.cores as u64, "core"),
@@ -176,8 +141,6 @@ pub(super) fn heading(arguments: &Arguments, machine: &MachineConfig) -> String 
             .collect::<String>(),
         plural(arguments.ops, "transaction"),
         show_count(arguments.warm_up()),
-        plural(arguments.ops_per_tx() as u64, "operation"),
-        show_count(arguments.entries()),
         arguments.seed,
     )
 }
@@ -222,6 +185,7 @@ fn counts(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
 /// All of it.
 pub(super) fn as_json(
     arguments: &Arguments,
+    values: &Values,
     machine: &MachineConfig,
     runs: &[(EngineKind, Run)],
 ) -> Value {
@@ -248,15 +212,12 @@ pub(super) fn as_json(
         })
         .collect();
     json!({
-        "sim": arguments.workload,
+        "sim": arguments.workload.row.name,
+        "parameters": values_as_json(values),
         "machine": machine,
         "cores": arguments.cores,
-        "over": arguments.over().map(|over| over.to_string()),
         "window": arguments.window,
         "tuning": arguments.knobs,
-        "entries": arguments.entries(),
-        "input": arguments.app().map(|_| arguments.input.unwrap_or_default().name()),
-        "operations_per_transaction": arguments.ops_per_tx(),
         "warm_up": arguments.warm_up(),
         "seed": arguments.seed,
         "baseline": runs.first().map(|(engine, _)| engine.to_string()),

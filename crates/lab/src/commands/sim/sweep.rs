@@ -56,11 +56,12 @@ pub(super) struct Point {
 
 /// Prints the throughput of each engine beside the baseline's, for each value, and its range.
 pub(super) fn report(arguments: &Arguments, sweep: &Sweep, points: &[Point]) -> Outcome {
+    let values = &arguments.values()?;
     if arguments.json || arguments.csv {
         let points: Vec<_> = points
             .iter()
             .map(|point| {
-                let report = show::as_json(arguments, &point.machine, &point.runs);
+                let report = show::as_json(arguments, values, &point.machine, &point.runs);
                 json!({ "value": point.value, "report": report })
             })
             .collect();
@@ -71,7 +72,7 @@ pub(super) fn report(arguments: &Arguments, sweep: &Sweep, points: &[Point]) -> 
         };
     }
     let Some(first) = points.first() else { return Ok(()) };
-    output::print(show::heading(arguments, &first.machine))?;
+    output::print(show::heading(arguments, values, &first.machine))?;
     let relative = |engine: usize| {
         points.iter().map(move |point| show::relative(&point.runs[engine].1, &point.runs[0].1))
     };

@@ -1,6 +1,7 @@
 use super::super::catalogue::EXPERIMENTS;
 use super::*;
 use perdura_fuzz::{Mutator, rounds};
+use perdura_workloads::list::Value;
 
 const GOOD: &str = r#"
     name = "x"
@@ -214,7 +215,8 @@ const PROTOCOLS: &str = r#"
 fn protocols_sizes_and_figures_are_read() {
     let run = Experiment::parse("x", PROTOCOLS).expect("an experiment").run;
     assert_eq!(run.protocols["strict"].epoch_us, 1000);
-    assert_eq!(run.sizes["few"].size(), MicroSize { entries: Some(16), ..MicroSize::default() });
+    assert_eq!(run.sizes["few"].asked(), [("entries".to_owned(), Value::Number(16))].into());
+    assert_eq!(run.sizes["hash"].asked(), [("ops-per-tx".to_owned(), Value::Number(3))].into());
     assert_eq!(run.settings[0].sets["memory.home.activate_ns"].to_string(), "30");
     let calibrate = run.simulated.expect("simulated runs").calibrate.expect("a figure");
     assert_eq!((calibrate.values, calibrate.engine), (vec![1, 8], "s-wal".to_owned()));
@@ -228,8 +230,9 @@ fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
         ("seed = 1", "seed = 1\nnative = true\nrepetitions = 1\noperations = 1", "native runs"),
         ("few = {", "many = {", "'many' in sizes"),
         ("mean_over = [\"hash\"]", "mean_over = [\"sps\"]", "'sps' in sizes or mean_over"),
-        ("workload = \"sps\"", "workload = \"tpcc\"", "no microworkload"),
-        ("ops_per_tx = 3", "ops_per_tx = 0", "an operation at least"),
+        ("workload = \"sps\"", "workload = \"tpcc\"", "the experiment's size"),
+        ("entries = 16", "entrys = 16", "no parameter 'entrys': it has entries"),
+        ("ops_per_tx = 3", "ops_per_tx = 0", "is 1 to 1000000"),
         ("ops_per_tx = 2", "ops_per_tx = 0", "an operation at least"),
         ("home.activate_ns", "home.colour", "has no figure 'memory.home.colour'"),
         ("activate_ns\" = 30", "activate_ns\" = \"far\"", "memory.home.activate_ns"),

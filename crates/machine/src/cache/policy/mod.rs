@@ -25,8 +25,7 @@ use tree_plru::TreePlru;
 /// Which line of a full set is replaced. Empty ways are filled first, the leftmost one first
 /// unless the policy says otherwise.
 ///
-/// In configurations: `lru`, `tree-plru`, `bimodal`, `random`, `quad-age` (as in Ivy Bridge's
-/// last level), or any quad-age policy in its notation, as `H11_M1_R0_U0`.
+/// In configurations: a name of [`NAMED`](Self::NAMED), or any quad-age policy in its notation, as `H11_M1_R0_U0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Policy {
@@ -42,11 +41,46 @@ pub enum Policy {
     QuadAge(QuadAge),
 }
 
+/// A policy with a name.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedPolicy {
+    /// The name.
+    pub name: &'static str,
+    /// A description in one line.
+    pub line: &'static str,
+    /// The policy.
+    pub policy: Policy,
+}
+
+const fn named(policy: Policy, name: &'static str, line: &'static str) -> NamedPolicy {
+    NamedPolicy { name, line, policy }
+}
+
+/// As in Ivy Bridge's last level.
+const USUAL_AGES: Policy = Policy::QuadAge(QuadAge::IVY_BRIDGE_L3);
+
+impl Policy {
+    /// The policies that have names, one of each kind: the one list of them.
+    pub const NAMED: [NamedPolicy; 5] = [
+        named(Policy::Lru, "lru", "the least recently used line"),
+        named(Policy::TreePlru, "tree-plru", "nearly that one: a tree of bits"),
+        named(Policy::Bimodal, "bimodal", "as lru, but most new lines are inserted as the oldest"),
+        named(Policy::Random, "random", "any line"),
+        named(USUAL_AGES, "quad-age", "the oldest by two-bit ages, as in Ivy Bridge's last level"),
+    ];
+
+    /// The names, for messages.
+    pub fn names() -> String {
+        Self::NAMED.map(|own| own.name).join(", ")
+    }
+}
+
 /// There is no such policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no replacement policy '{0}': there are lru, tree-plru, bimodal, random, quad-age \
-     and quad-age policies in nanoBench's notation, as H11_M1_R1_U2"
+    "there is no replacement policy '{0}': there are {names}, and quad-age policies in nanoBench's notation, as \
+     H11_M1_R1_U2",
+    names = Policy::names()
 )]
 pub struct UnknownPolicy(pub String);
 
@@ -54,26 +88,19 @@ impl FromStr for Policy {
     type Err = UnknownPolicy;
 
     fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        Ok(match name {
-            "lru" => Policy::Lru,
-            "tree-plru" => Policy::TreePlru,
-            "bimodal" => Policy::Bimodal,
-            "random" => Policy::Random,
-            "quad-age" => Policy::QuadAge(QuadAge::default()),
-            notation => Policy::QuadAge(notation.parse()?),
-        })
+        match Self::NAMED.iter().find(|own| own.name == name) {
+            Some(own) => Ok(own.policy),
+            None => Ok(Policy::QuadAge(name.parse()?)),
+        }
     }
 }
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Policy::Lru => f.write_str("lru"),
-            Policy::TreePlru => f.write_str("tree-plru"),
-            Policy::Bimodal => f.write_str("bimodal"),
-            Policy::Random => f.write_str("random"),
-            Policy::QuadAge(ages) if *ages == QuadAge::default() => f.write_str("quad-age"),
-            Policy::QuadAge(ages) => ages.fmt(f),
+        match (Self::NAMED.iter().find(|own| own.policy == *self), self) {
+            (Some(own), _) => f.write_str(own.name),
+            (None, Policy::QuadAge(ages)) => ages.fmt(f),
+            (None, _) => unreachable!("only quad-age policies have no names"),
         }
     }
 }

@@ -201,6 +201,11 @@ impl Bayes {
     }
 }
 
+super::listed! {
+    Bayes: "bayes", "STAMP: a network of dependencies learnt from records, to the end", "records" records,
+    Parameters::of, Bayes, |values| values.entries()
+}
+
 impl Workload for Bayes {
     const KINDS: &'static [&'static str] = &["apply", "task", "put", "sums"];
     const ENDS: bool = true;

@@ -267,6 +267,11 @@ impl Genome {
     }
 }
 
+super::listed! {
+    Genome: "genome", "STAMP: a gene put together from segments, to the end",
+    "segments" segments by Parameters::with_segments, Parameters::of, Genome, |values| values.entries()
+}
+
 impl Workload for Genome {
     const KINDS: &'static [&'static str] = &["segments", "entry", "table", "match"];
     const ENDS: bool = true;

@@ -218,6 +218,11 @@ impl Places {
     }
 }
 
+super::listed! {
+    Intruder: "intruder", "STAMP: packets put together, and looked at for attacks, to the end", "flows" flows,
+    Parameters::of, Intruder, |values| values.entries()
+}
+
 impl Workload for Intruder {
     const KINDS: &'static [&'static str] = &["reassemble", "packet", "text"];
     const ENDS: bool = true;

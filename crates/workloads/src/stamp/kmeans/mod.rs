@@ -245,6 +245,22 @@ fn add_point<T: Tx + ?Sized>(tx: &mut T, accumulator: u64, point: &[i64]) -> Res
     Ok(())
 }
 
+/// The workload of 40 centres.
+pub struct Low;
+
+/// The workload of 15 centres.
+pub struct High;
+
+super::listed! {
+    Low: "kmeans-low", "STAMP: points gathered around 40 centres, to the end", "points" points, Parameters::low,
+    KMeans, |values| values.entries()
+}
+
+super::listed! {
+    High: "kmeans-high", "the same around 15 centres", "points" points, Parameters::high,
+    KMeans, |values| values.entries()
+}
+
 impl Workload for KMeans {
     const KINDS: &'static [&'static str] = &["point", "chunk", "changes", "centres"];
     const ENDS: bool = true;

@@ -196,6 +196,11 @@ fn hang_in<T: Tx + ?Sized>(tx: &mut T, at: Places, results: &[u64]) -> Result<()
     tx.write_word(link, new)
 }
 
+super::listed! {
+    Labyrinth: "labyrinth", "STAMP: wires laid in a grid, to the end", "wires" wires, Parameters::of,
+    Labyrinth, |values| values.entries()
+}
+
 impl Workload for Labyrinth {
     const KINDS: &'static [&'static str] = &["route", "wire", "results"];
     const ENDS: bool = true;

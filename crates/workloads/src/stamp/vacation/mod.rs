@@ -104,6 +104,22 @@ impl Vacation {
     }
 }
 
+/// The workload of few queries.
+pub struct Low;
+
+/// The workload of more queries among fewer rows.
+pub struct High;
+
+super::listed! {
+    Low: "vacation-low", "STAMP: a travel agency", "rows" rows, Parameters::low,
+    Vacation, |values| Parameters::low(super::input_of(values)).tasks
+}
+
+super::listed! {
+    High: "vacation-high", "the same with more queries among fewer rows", "rows" rows, Parameters::high,
+    Vacation, |values| Parameters::high(super::input_of(values)).tasks
+}
+
 impl Workload for Vacation {
     const KINDS: &'static [&'static str] = &["reserve", "delete-customer", "update-tables"];
 

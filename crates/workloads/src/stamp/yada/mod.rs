@@ -189,6 +189,11 @@ fn draw(count: u64, seed: u64) -> Vec<Point> {
     points
 }
 
+super::listed! {
+    Yada: "yada", "STAMP: a mesh of triangles made better, to the end", "points" points, Parameters::of,
+    Yada, |values| values.entries()
+}
+
 impl Workload for Yada {
     const KINDS: &'static [&'static str] = &["refine", "pop", "push"];
     const ENDS: bool = true;
