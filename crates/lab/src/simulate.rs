@@ -153,8 +153,7 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
         limit: format.limit,
         seed: plan.seed,
         schedule: Schedule::Clock,
-        // A mechanism must know the contents of the home device.
-        keep: if plain && plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
+        keep: if plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
         mechanism: plan.mechanism.design(&plan.machine)?,
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
         ..Options::default()

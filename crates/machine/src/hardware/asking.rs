@@ -99,6 +99,9 @@ impl Hardware {
             mechanisms.designs[place] = design;
             mechanisms.moments[place] = built.moments();
             mechanisms.any = mechanisms.any | built.moments();
+            if built.moments() != Moments::NONE {
+                self.data.show();
+            }
             mechanisms.built[place] = Some(built);
         }
     }

@@ -118,6 +118,11 @@ impl<O: PersistOrder> Mechanism for Tracking<O> {
         hardware.wait_until(core, self.tracked.last_durable());
     }
 
+    fn due(&mut self, hardware: &mut Hardware, _: u64) {
+        let now = hardware.now();
+        self.tracked.retire(hardware, now);
+    }
+
     fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
         HardwareTicket(self.tracked.known(hardware.now()))
     }
