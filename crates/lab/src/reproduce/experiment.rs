@@ -253,6 +253,12 @@ pub(crate) struct Calibrate {
     pub(crate) engine: String,
     /// Its share in the paper.
     pub(crate) share: f64,
+    /// By how much its runs have fewer operations than the experiment's.
+    #[serde(default = "undivided")]
+    pub(crate) operations_divided_by: u64,
+    /// Whether it is calibrated in each of the experiment's settings, and not once without them.
+    #[serde(default)]
+    pub(crate) each_setting: bool,
 }
 
 /// Baseline servers that an experiment can name.

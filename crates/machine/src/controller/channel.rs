@@ -191,7 +191,7 @@ impl Channel {
         self.counts.writes += 1;
         let arrival = from + self.accept;
         if !self.placed.is_empty() {
-            return self.write_to_media(line, place, arrival, from > now);
+            return self.write_to_media(line, place, (now, arrival), from > now);
         }
         let QueueLimits { writes, from: mark, .. } = self.limits;
         if from > now && self.waiting.len() + 1 < mark {
@@ -231,10 +231,12 @@ impl Channel {
         &mut self,
         line: u64,
         place: BankRow,
-        arrival: Ps,
+        (now, arrival): (Ps, Ps),
         later: bool,
     ) -> (Ps, Ps, bool) {
-        let queued = self.placed[place.bank].queued(line, arrival);
+        let placed = &mut self.placed[place.bank];
+        placed.forget(now, &mut self.banks[place.bank]);
+        let queued = placed.queued(line, arrival);
         let mut accepted = arrival;
         if !later {
             if queued.is_none() {
@@ -250,18 +252,26 @@ impl Channel {
             return (accepted, accepted.max(queued.end), false);
         }
         self.counts.write_wait(accepted.since(arrival));
-        (accepted, self.place(line, place, self.timing.write_burst, accepted), true)
+        (accepted, self.place((line, later), place, self.timing.write_burst, accepted), true)
     }
 
     /// Places a write to the media. Returns when it is there.
-    fn place(&mut self, line: u64, place: BankRow, length: Ps, accepted: Ps) -> Ps {
+    fn place(
+        &mut self,
+        (line, held): (u64, bool),
+        place: BankRow,
+        length: Ps,
+        accepted: Ps,
+    ) -> Ps {
         let (write, bank) = (self.timing.write, &self.banks[place.bank]);
         let placed = &mut self.placed[place.bank];
         let ready = placed.room(accepted.max(bank.ready(place.row, true)), length + write);
         let start = self.bus.reserve(ready, length, Direction::Write);
         let end = start + length + write;
-        placed.add(PlacedWrite { line, accepted, start, end });
-        self.sent.push(start + length);
+        placed.add(PlacedWrite { line, accepted, held, start, end });
+        if !held {
+            self.sent.push(start + length);
+        }
         self.settled = self.settled.max(placed.last());
         end
     }
@@ -298,7 +308,7 @@ impl Channel {
         if self.placed.is_empty() {
             self.put(place, lines, now);
         } else {
-            self.place(NO_LINE, place, Ps(self.timing.write_burst.0 * lines), now);
+            self.place((NO_LINE, true), place, Ps(self.timing.write_burst.0 * lines), now);
         }
     }
 

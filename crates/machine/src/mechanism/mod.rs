@@ -6,7 +6,7 @@
 //!
 //! | moment | where | asked for |
 //! |---|---|---|
-//! | [`accessed`](Mechanism::accessed) | a core, before the data changes, hits too | [`Moments::ACCESS`] |
+//! | [`accessed`](Mechanism::accessed) | a core, before the data changes, hits too | [`Moments::ACCESS`], or [`Moments::STORE`] |
 //! | [`filled`](Mechanism::filled) | the caches want a line that none of them has | [`Moments::FILL`] |
 //! | [`departed`](Mechanism::departed), [`displaced`](Mechanism::displaced) | a marked line, or a version, leaves a cache | [`Moments::CACHES`] |
 //! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |

@@ -273,7 +273,7 @@ impl Caching {
 
 impl Mechanism for Caching {
     fn moments(&self) -> Moments {
-        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
+        Moments::STORE | Moments::FILL | Moments::EVICTION | Moments::CACHES
     }
 
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {

@@ -42,7 +42,7 @@ pub(in crate::mechanism) struct Tracking<O> {
 
 impl<O: PersistOrder> Mechanism for Tracking<O> {
     fn moments(&self) -> Moments {
-        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
+        Moments::STORE | Moments::FILL | Moments::EVICTION | Moments::CACHES
     }
 
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
