@@ -363,7 +363,7 @@ impl Tracked {
     /// The log's head moves behind the windows that are home at `now`.
     pub(super) fn retire(&mut self, hardware: &mut Hardware, now: Ps) {
         let home = self.going.partition_point(|one| one.home <= now);
-        if let Some(last) = self.going.drain(..home).last() {
+        if let Some(last) = self.going.drain(..home).next_back() {
             self.log.truncate_before(hardware, last.behind, last.home);
         }
     }
@@ -380,7 +380,7 @@ impl Tracked {
         loop {
             let (first, later) = self.log.dead(hardware.now());
             let numbers = last.saturating_sub(first) <= TX_STATE_ENTRIES;
-            if numbers && !(self.is_full() && !self.going.is_empty()) {
+            if numbers && (self.going.is_empty() || !self.is_full()) {
                 return;
             }
             let Some(next) = self.going.front().map(|one| one.home).or(later) else { return };
@@ -391,7 +391,7 @@ impl Tracked {
 
     /// The log's head moves behind all windows that are on their way home, once they are.
     pub(in crate::mechanism) fn retire_all(&mut self, hardware: &mut Hardware) {
-        if let Some(last) = self.going.drain(..).last() {
+        if let Some(last) = self.going.drain(..).next_back() {
             self.log.truncate_before(hardware, last.behind, last.home);
         }
     }
