@@ -186,7 +186,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         LinesWritten => lines_written(own),
         LinesRatio => ratio(lines_written(own)?, lines_written(other?)?),
         MostWorn => worn(own).map(|each| each * 1000.0),
-        Lifetime => ratio(ENDURANCE / own.per_second / 86_400.0, worn(own)?),
+        Lifetime => ratio(ENDURANCE / own.per_second / 3600.0, worn(own)?),
         InPlace => of_mechanism(own, "lines_in_place"),
         EvictedBlocks => of_mechanism(own, "evicted_blocks"),
         DisplacedVersions => of_mechanism(own, "displaced_versions"),

@@ -96,7 +96,7 @@ pub(crate) enum Quantity {
     LinesRatio,
     /// Writes of the line that is written most, for a thousand transactions.
     MostWorn,
-    /// Days at the measured rate until that line has been written a hundred million times.
+    /// Hours at the measured rate until that line has been written a hundred million times.
     Lifetime,
     /// Of a mechanism for transactions, for each transaction: lines written in place (with windows of one transaction:
     /// the lines that it makes dirty),
@@ -184,7 +184,7 @@ const ALL: [(Quantity, &str, &str, Kind); 63] = [
     (LinesWritten, "lines-written", "/tx", Kind::Traffic),
     (LinesRatio, "lines-ratio", "of the other's", Kind::Traffic),
     (MostWorn, "most-worn", "/1000 tx", Kind::Traffic),
-    (Lifetime, "lifetime", "days", Kind::Traffic),
+    (Lifetime, "lifetime", "hours", Kind::Traffic),
     (InPlace, "in-place", "/tx", Kind::Share),
     (EvictedBlocks, "evicted-blocks", "/tx", Kind::Share),
     (DisplacedVersions, "displaced-versions", "/tx", Kind::Share),
