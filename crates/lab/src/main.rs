@@ -7,6 +7,7 @@
 
 mod bench;
 mod commands;
+mod computing;
 mod csv;
 mod engines;
 mod faults;

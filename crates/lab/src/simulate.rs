@@ -1,6 +1,7 @@
 //! One engine's run on a simulated machine: load, warm up, measure by the machine's clock, check.
 
 use crate::bench::knobs::Knobs;
+use crate::computing::ComputingSession;
 use crate::failure::{Failure, Outcome};
 use crate::faults::FaultInjector;
 use crate::quantity::show_bytes;
@@ -153,8 +154,7 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
         limit: format.limit,
         seed: plan.seed,
         schedule: Schedule::Clock,
-        // A mechanism must know the contents of the home device.
-        keep: if plain && plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
+        keep: if plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
         mechanism: plan.mechanism.design(&plan.machine)?,
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
         ..Options::default()
@@ -236,7 +236,9 @@ fn work<W: Workload>(
             let mut recorder = Recorder::new(W::KINDS.len(), 0, plan.seed, progress);
             let session = windows.session().map_err(perdura_workloads::Failure::from);
             let worked = session.and_then(|session| {
-                let mut session = injector.session(session);
+                let cycles = plan.machine.cores.program_cycles;
+                let mut session =
+                    injector.session(ComputingSession::new(session, machine, cycles));
                 perdura_workloads::work(workload, &mut session, share, &mut recorder)
             });
             done.set(done.get() + recorder.done());

@@ -50,6 +50,10 @@ pub(crate) struct Data {
     landed: Ps,
     pub(crate) model: Option<Image>,
     kept: bool,
+    /// Whether mechanisms are given lines' contents.
+    shown: bool,
+    /// Size of `elsewhere` from which it is worth removing what is durable.
+    elsewhere_crowded: usize,
     /// The simulated caches do not determine what is durable: the page cache of a file lies between them and
     /// the device, or a process that died has left lines that are not in them.
     guesses: bool,
@@ -114,6 +118,8 @@ impl Data {
             landed,
             model,
             kept,
+            shown: kept,
+            elsewhere_crowded: CROWDED,
             guesses,
             failing,
             fences,
@@ -267,14 +273,21 @@ impl Data {
         }
     }
 
-    /// A line as programs see it; zeros if no durable image is kept, since the words are not used then.
-    pub(crate) fn visible_line(&self, line: u64) -> LineWords {
-        if self.kept { words_of(&self.visible, line) } else { [0; WORDS] }
+    /// From now on mechanisms are given lines' contents: they put back what an aborted transaction has stored.
+    pub(crate) fn show(&mut self) {
+        self.shown = true;
     }
 
-    /// A line as the home device will have it when all is there that is on its way.
+    /// A line as programs see it; zeros if neither a durable image is kept nor a mechanism wants them, since the words
+    /// are not used then.
+    pub(crate) fn visible_line(&self, line: u64) -> LineWords {
+        if self.shown { words_of(&self.visible, line) } else { [0; WORDS] }
+    }
+
+    /// A line as the home device will have it when all is there that is on its way; zeros if no durable image is kept.
     pub(crate) fn home_line(&self, line: u64) -> LineWords {
-        self.flights.newest(line).map_or_else(|| words_of(&self.home, line), |flight| flight.words)
+        let landed = || if self.kept { words_of(&self.home, line) } else { [0; WORDS] };
+        self.flights.newest(line).map_or_else(landed, |flight| flight.words)
     }
 
     /// When the last flight of a line lands.
@@ -389,6 +402,12 @@ impl Data {
 
     /// A mechanism has redirected a line, or kept it: it is durable from `durable` on.
     pub(crate) fn leave_elsewhere(&mut self, line: u64, durable: Ps) {
+        if self.elsewhere.len() >= self.elsewhere_crowded {
+            // No core is behind this time: nothing waits for these lines.
+            let landed = self.landed;
+            self.elsewhere.retain(|_, durable| *durable > landed);
+            self.elsewhere_crowded = CROWDED.max(2 * self.elsewhere.len());
+        }
         self.elsewhere.insert(line, durable);
     }
 

@@ -362,7 +362,11 @@ impl Hardware {
         core.stats.write_backs += 1;
         // The write-back follows all earlier stores.
         let stored = core.stored();
-        let stored = stored.max(self.arrivals.of(line, stored));
+        let mut stored = stored.max(self.arrivals.of(line, stored));
+        if self.count > 1 && self.hierarchy.is_dirty_elsewhere(self.core, line) {
+            // The request goes to the other core first.
+            stored += issue + self.cycles(self.hierarchy.handing_cycles());
+        }
         let kept = self.config.cores.write_back_keeps;
         let dirty = self.hierarchy.write_back(self.core, line, kept);
         self.tell_departures();

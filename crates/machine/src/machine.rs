@@ -115,8 +115,7 @@ impl Machine {
     /// A machine whose memory is `words`, durable: whole lines of them.
     ///
     /// # Panics
-    /// If they are not whole lines; if a mechanism reserves lines on a machine that keeps no durable image or has
-    /// persistent caches; if [`Options::own`] has more lines than the mechanisms reserve; if the image that a dead
+    /// If they are not whole lines; if a mechanism reserves lines on a machine with persistent caches; if [`Options::own`] has more lines than the mechanisms reserve; if the image that a dead
     /// process has [left](Options::left) is of another length, or the machine does not keep the model.
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
@@ -131,11 +130,7 @@ impl Machine {
         let last_level_cache = config.caches.last().map_or(0, |level| level.bytes);
         let mechanisms = Mechanisms::new([options.transactions, options.mechanism], lines);
         let (reserved, promise) = (mechanisms.reserved(), mechanisms.promise());
-        let has_home = keep != Keep::Visible && domain == Domain::Transient;
-        assert!(
-            reserved == 0 || has_home,
-            "a mechanism needs transient caches and a durable image"
-        );
+        assert!(reserved == 0 || domain == Domain::Transient, "a mechanism needs transient caches");
         let [limit_words, reserved_words] = [lines, reserved].map(|lines| lines as usize * 8);
         assert!(own.len() <= reserved_words, "contents of {reserved} lines of mechanisms");
         let mut data = Data::new(words, limit_words, (own, reserved_words), domain, keep, left);

@@ -199,6 +199,7 @@ mod tests {
             count: 1,
             ghz: 1.0,
             cycles_per_access: 0,
+            program_cycles: 0,
             store_buffer,
             fill_buffers: 4,
             line_buffers: 2,

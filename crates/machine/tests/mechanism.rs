@@ -6,7 +6,7 @@ mod common;
 use common::mechanisms::{Test, small, undo_log};
 use common::tiny;
 use perdura_machine::config::DramCache;
-use perdura_machine::mechanism::{Fetch, Home, Leaving, Moments, Verdict};
+use perdura_machine::mechanism::{Fetch, Home, Leaving, Moments, Verdict, list};
 use perdura_machine::{
     Design, Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps, Schedule,
 };
@@ -484,17 +484,58 @@ fn a_mechanism_can_make_all_cores_wait() {
     assert!(evicted.now() >= 9_000);
 }
 
-/// A mechanism cannot work on a machine that keeps no durable image, and has nothing to do where caches are
-/// persistent.
+/// A mechanism has nothing to do where caches are persistent.
 #[test]
 fn mechanisms_are_refused_where_they_cannot_work() {
-    for (domain, keep) in [(Domain::Transient, Keep::Visible), (Domain::Persistent, Keep::Durable)]
-    {
-        let made = std::panic::catch_unwind(|| {
-            let mechanism = undo_log(None);
-            let options = Options { keep, mechanism, ..Options::default() };
-            Machine::new(tiny(domain), &[0; LEN as usize], options)
-        });
-        assert!(made.is_err(), "{domain} {keep:?}");
+    let made = std::panic::catch_unwind(|| {
+        let options = Options { mechanism: undo_log(None), ..Options::default() };
+        Machine::new(tiny(Domain::Persistent), &[0; LEN as usize], options)
+    });
+    assert!(made.is_err());
+}
+
+/// A run that is only timed keeps no durable image: it takes as long, and programs see the same, what aborted
+/// transactions have stored undone.
+#[test]
+fn what_is_kept_changes_no_time() {
+    let program = |machine: &Machine, seed: u64| {
+        let mut random = SplitMix64::new(seed);
+        for step in 1..400 {
+            if step % 60 == 0 {
+                machine.end_epoch();
+            }
+            machine.tx_begin().expect("it runs alone");
+            for _ in 0..random.below(12) {
+                let line = random.below(LEN / LINE) * LINE;
+                match random.below(8) {
+                    0 => machine.write_back(line, 64),
+                    1 => machine.fence(),
+                    2..4 => _ = machine.load(line),
+                    _ => machine.store(line + random.below(8) * 8, step << 8 | seed),
+                }
+            }
+            match random.below(6) {
+                0 => _ = machine.tx_abort(),
+                1 => {
+                    machine.tx_commit().expect("it fits");
+                    machine.tx_flush();
+                }
+                _ => _ = machine.tx_commit().expect("it fits"),
+            }
+        }
+    };
+    for kind in list::KINDS {
+        for config in ["tiny", "tiny-dram"] {
+            let [timed, kept] = [Keep::Visible, Keep::Durable].map(|keep| {
+                let config = perdura_machine::presets::load(config).expect("a preset");
+                let mechanism = list::design(kind.name, &config, None).expect("a mechanism");
+                let options = Options { keep, mechanism, ..Options::default() };
+                let machine = Machine::new(config, &[0; LEN as usize], options);
+                program(&machine, 1);
+                let statistics = serde_json::to_string(&machine.statistics()).expect("JSON");
+                (machine.visible(), statistics)
+            });
+            assert_eq!(timed, kept, "{} on {config}", kind.name);
+        }
     }
 }

@@ -116,7 +116,15 @@ fn missing_keys_are_refused_but_for_options() {
             for key in inner(&mut whole, &path).keys().cloned().collect::<Vec<_>>() {
                 let mut changed = machine.clone();
                 inner(&mut changed, &path).remove(&key);
-                let known = ["dram_cache", "inside", "energy", "write_back_waits", "mechanism"];
+                let known = [
+                    "dram_cache",
+                    "inside",
+                    "energy",
+                    "write_back_waits",
+                    "mechanism",
+                    "acknowledged",
+                    "waits",
+                ];
                 let optional = known.contains(&key.as_str()) || path == ["mechanism"];
                 assert_eq!(parse(&changed).is_ok(), optional, "{name} {path:?} {key}");
             }

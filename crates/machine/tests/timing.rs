@@ -9,7 +9,7 @@ mod common;
 use common::mechanisms::small;
 use common::timed as config;
 use perdura_machine::config::DurableAt;
-use perdura_machine::{Hardware, Machine, MachineConfig, Mechanism, Options, Ps};
+use perdura_machine::{Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps};
 use perdura_memory::Memory;
 use std::cell::Cell;
 
@@ -235,4 +235,88 @@ fn all_cores_wait_for_the_end_of_an_epoch() {
     ]);
     assert_eq!(first.get(), 1000 + L1);
     assert_eq!(second.get(), 4999 + L1 + 1000);
+}
+
+/// A preset that keeps no data.
+fn preset(name: &str, cores: usize) -> Machine {
+    let config = perdura_machine::presets::load(name).expect("a preset");
+    let options = Options { cores: Some(cores), keep: Keep::Visible, ..Options::default() };
+    Machine::new(config, &[0; 256 << 10], options)
+}
+
+/// Where lines are durable at the media, a load waits for the write that its bank has begun, and not for those behind.
+#[test]
+fn reads_go_before_queued_writes_to_the_media() {
+    let machine = preset("loc", 1);
+    // Lines go round eight banks.
+    let line = |number: u64| number * 8 * 64;
+    (0..6).for_each(|number| machine.store(line(number), 1));
+    machine.work(10_000);
+    let handed = took(&machine, || (0..6).for_each(|number| machine.write_back(line(number), 8)));
+    assert_eq!(handed, 6, "a cycle each");
+    // The first write is over after 5 + 163; the load opens its row in 163 and sends it in 5. Six cycles are over.
+    assert_eq!(took(&machine, || _ = machine.load(line(100))), 168 + 168 - 6);
+    // Another bank is free: 1 + 21 to the last cache, 163 + 5.
+    assert_eq!(took(&machine, || _ = machine.load(line(101) + 64)), 22 + 168);
+    // The fence waits for the times that the lines were given when they were handed over: 6 * 168 from then on.
+    let waited = took(&machine, || machine.fence());
+    assert_eq!(waited, 6 * 168 - 6 - 330 - 190);
+}
+
+/// A queue that is filled to the upper mark sends writes first: down to the lower mark, and 16 at least.
+#[test]
+fn a_filled_queue_sends_writes_to_the_media_before_reads() {
+    let took = |lines: u64| {
+        let machine = preset("loc", 1);
+        (0..lines).for_each(|line| machine.store(line * 64, 1));
+        machine.work(100_000);
+        (0..lines).for_each(|line| machine.write_back(line * 64, 8));
+        took(&machine, || _ = machine.load(800 * 64))
+    };
+    // 24 lines, of which the banks have begun eight: 16 wait, fewer than 0.85 * 32 = 27. After 24 cycles the load waits
+    // for the write that its bank has begun at 0.
+    assert_eq!(took(24), 168 + 168 - 24);
+    // 36 lines: 28 wait. Sixteen go first, two in each bank; with those begun, three: 3 * 168.
+    assert_eq!(took(36), 3 * 168 + 168 - 36);
+}
+
+/// A load of a line whose write waits in the queue is answered from there (as by gem5's controller, which looks there
+/// first, and forgets a write once it is sent); once its bank has begun, it waits for the cells.
+#[test]
+fn a_line_that_is_still_queued_is_read_from_the_queue() {
+    let mut config = perdura_machine::presets::load("loc").expect("a preset");
+    config.cores.write_back_keeps = false;
+    let machine = Machine::new(config, &[0; 4096], Options::default());
+    let line = |number: u64| number * 8 * 64;
+    (0..6).for_each(|number| machine.store(line(number), 1));
+    machine.work(10_000);
+    (0..6).for_each(|number| machine.write_back(line(number), 8));
+    // 1 + 21 to the controller.
+    assert_eq!(took(&machine, || _ = machine.load(line(5))), 22);
+    // 168 from when the first write has begun: 6 + 22 of them are over; then the read.
+    assert_eq!(took(&machine, || _ = machine.load(line(0))), 168 - 6 - 22 + 168);
+}
+
+/// A line that another core has dirty is fetched from it before it is written back.
+#[test]
+fn a_write_back_goes_to_the_core_that_has_the_line() {
+    for (owner, expected) in [(0, 2), (1, 1 + 34 + 34)] {
+        let machine = preset("persistence-sync", 2);
+        let result = Cell::new(0);
+        let stores = || machine.store(0, 1);
+        let writes_back = || {
+            machine.work(10_000);
+            result.set(took(&machine, || {
+                machine.write_back(0, 8);
+                machine.fence();
+            }));
+        };
+        let programs: [Box<dyn FnOnce()>; 2] = match owner {
+            0 => [Box::new(|| { stores(); writes_back() }), Box::new(|| ())],
+            _ => [Box::new(writes_back), Box::new(stores)],
+        };
+        machine.run(programs.into());
+        // A cycle for the request; 34 to look into the last cache, and 34 from core to core. Accepted at once.
+        assert_eq!(result.get(), expected, "core {owner} has it");
+    }
 }

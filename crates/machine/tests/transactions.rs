@@ -165,6 +165,7 @@ fn whole_transactions_are_left_in_their_order() {
         for (number, config) in machines().into_iter().enumerate() {
             for (seed, cores) in (1..9).map(|seed| (seed, 1 + seed as usize % 3)) {
                 let schedule = SCHEDULES[(seed as usize + number) % 2];
+                let config = acknowledging(&config, kind.name, seed / 2);
                 let found = cuts(&config, (kind.name, None), (cores, seed), schedule);
                 let images =
                     found.unwrap_or_else(|what| panic!("{}, seed {seed}: {what}", kind.name));
@@ -181,7 +182,9 @@ fn their_mutants_are_found() {
         assert!(kind.mutants.len() >= 3);
         for mutant in kind.mutants {
             let found = (1..60).any(|seed| {
+                // Each machine with each of the moments.
                 let config = &machines()[seed as usize % 3];
+                let config = &acknowledging(config, kind.name, seed / 3);
                 let (cores, schedule) = (1 + seed as usize % 3, SCHEDULES[seed as usize / 2 % 2]);
                 let run = |left_out| cuts(config, (kind.name, left_out), (cores, seed), schedule);
                 let found = run(Some(mutant.name)).is_err();
@@ -302,11 +305,10 @@ fn what_does_not_fit_is_refused() {
 fn what_a_commit_takes_by_hand() {
     let mut config = timed(0);
     config.memory.controller.durable_at = DurableAt::Media;
-    let took = |name: &str, transactions: u64, degree: Option<i64>| {
-        let mut config = config.clone();
-        if let Some(degree) = degree {
-            config.mechanism.get_mut(name).expect("a table").insert("degree".into(), degree.into());
-        }
+    let took = |name: &str, transactions: u64, sets: &[(&str, &str)]| {
+        let config = sets.iter().fold(config.clone(), |config, (figure, value)| {
+            config.with(&format!("mechanism.{name}.{figure}"), value).expect("a figure")
+        });
         let mechanism = list::design(name, &config, None).expect("a mechanism");
         let machine = Machine::new(config, &[0; 4096], Options { mechanism, ..Options::default() });
         // The line is in the caches, and the store is over.
@@ -325,13 +327,30 @@ fn what_a_commit_takes_by_hand() {
     };
     // Time of a store whose line is in the first cache.
     let store = 4.0;
-    assert_eq!(took("h-wal", 1, None), store + 76.0 + 3.0 * 65.0);
-    assert_eq!(took("h-wal", 2, None), 2.0 * (store + 76.0 + 3.0 * 65.0));
-    assert_eq!(took("ec-wal", 1, None), store + 76.0 + 65.0);
+    let [home, truncated] = ["home", "truncated"].map(|value| [("acknowledged", value)]);
+    // The commit record acknowledges it; or the line in place; or the log's head.
+    assert_eq!(took("h-wal", 1, &[]), store + 76.0 + 65.0);
+    assert_eq!(took("h-wal", 1, &home), store + 76.0 + 2.0 * 65.0);
+    assert_eq!(took("h-wal", 1, &truncated), store + 76.0 + 3.0 * 65.0);
+    assert_eq!(took("h-wal", 2, &truncated), 2.0 * (store + 76.0 + 3.0 * 65.0));
+    // Without the record.
+    assert_eq!(took("ec-wal", 1, &[]), store + 76.0);
+    assert_eq!(took("ec-wal", 1, &home), store + 76.0 + 65.0);
+    assert_eq!(took("ec-wal", 1, &truncated), store + 76.0 + 2.0 * 65.0);
+    // Where the next begin waits, computation between them does not wait; there is none here.
+    assert_eq!(took("ec-wal", 1, &[home[0], ("waits", "begin")]), store + 76.0 + 65.0);
     // Sixteen transactions persist together: one block, and fifteen pairs in two more blocks, which its bank takes one
     // after the other.
-    assert_eq!(took("loc-wal", 16, Some(16)), 16.0 * store + 76.0 + 2.0 * 55.0 + 65.0);
+    let sixteen = ("degree", "16");
+    assert_eq!(took("loc-wal", 16, &[sixteen]), 16.0 * store + 76.0 + 2.0 * 55.0);
+    assert_eq!(took("loc-wal", 16, &[sixteen, home[0]]), 16.0 * store + 76.0 + 2.0 * 55.0 + 65.0);
     // A line that is in the nearest cache is written to the last one in 20 ns, and the commit bit in 20 more.
-    assert_eq!(took("kiln", 1, None), store + 1.0 + 20.0 + 20.0);
-    assert_eq!(took("loc-kiln", 16, Some(16)), 16.0 * store + 1.0 + 20.0 + 20.0);
+    assert_eq!(took("kiln", 1, &[]), store + 1.0 + 20.0 + 20.0);
+    assert_eq!(took("loc-kiln", 16, &[sixteen]), 16.0 * store + 1.0 + 20.0 + 20.0);
+}
+
+/// The machine with a mechanism whose programs go on at the `turn`th of the three moments.
+fn acknowledging(config: &MachineConfig, name: &str, turn: u64) -> MachineConfig {
+    let moment = ["logged", "home", "truncated"][turn as usize % 3];
+    config.with(&format!("mechanism.{name}.acknowledged"), moment).expect("a figure")
 }

@@ -5,7 +5,7 @@
 //! the interval between the two neighbours that enclose the paper's share is halved repeatedly.
 
 use super::experiment::Calibrate;
-use super::plan::{Calibrating, Part, Place, Plan};
+use super::plan::{Calibrating, Part, Place, Plan, Setting};
 use super::runs::{self, Job};
 use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
@@ -16,6 +16,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Calibration {
     pub(crate) workload: String,
+    /// If it is for one setting alone.
+    pub(crate) setting: Option<String>,
     pub(crate) figure: String,
     pub(crate) engine: String,
     pub(crate) value: u64,
@@ -31,7 +33,7 @@ impl Calibrating {
     fn find(
         &self,
         part: &Part,
-        workload: &str,
+        (workload, setting): (&str, &Setting),
         plan: &Plan,
         stage: &Stage,
     ) -> Outcome<Calibration> {
@@ -45,14 +47,14 @@ impl Calibrating {
                     part,
                     workload,
                     work: plan.work(workload).map_err(Failure::new)?,
-                    setting: &self.setting,
+                    setting,
                     threads: part.threads.first().copied().unwrap_or(1),
                     repetition: 0,
                     engine: Some(protocol),
                     unflushed: false,
                     calibrated: Some((figure, value)),
                 };
-                let label = format!("{figure} = {value}: {workload} {}", protocol.name);
+                let label = format!("{figure} = {value}: {}", job.describe());
                 *rate = runs::run(&job, &label, plan, stage)?.per_second;
                 interrupt::check(&stage.progress)?;
             }
@@ -63,6 +65,7 @@ impl Calibrating {
         let &(value, share) = found.ok_or_else(|| Failure::new("there is no value to try"))?;
         Ok(Calibration {
             workload: workload.to_owned(),
+            setting: setting.name.clone(),
             figure: figure.clone(),
             engine: self.engine.name.clone(),
             value,
@@ -113,14 +116,24 @@ fn nearest(
     Ok(())
 }
 
-/// Finds the figure for each workload, if the experiment has a calibration and is simulated.
+/// Finds the figure for each workload, and in each setting if it is wanted, if the experiment has a calibration and is simulated.
 pub(super) fn find(plan: &Plan, stage: &Stage) -> Outcome<Vec<Calibration>> {
     let simulated = plan.parts.iter().find(|part| part.place == Place::Simulated);
     let (Some(part), Some(calibrating)) = (simulated, &plan.calibrating) else {
         return Ok(Vec::new());
     };
+    let settings = match calibrating.of.each_setting {
+        true => &plan.settings[..],
+        false => std::slice::from_ref(&calibrating.setting),
+    };
+    let by = calibrating.of.operations_divided_by.max(1);
+    let mut part = part.clone();
+    part.operations = part.operations.div_ceil(by);
+    part.operations_of.values_mut().for_each(|operations| *operations = operations.div_ceil(by));
     let workloads = plan.workloads.iter();
-    workloads.map(|workload| calibrating.find(part, workload, plan, stage)).collect()
+    let all = workloads.flat_map(|workload| settings.iter().map(move |own| (workload, own)));
+    all.map(|(workload, setting)| calibrating.find(&part, (workload, setting), plan, stage))
+        .collect()
 }
 
 #[cfg(test)]

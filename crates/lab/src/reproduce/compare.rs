@@ -66,9 +66,10 @@ pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) 
 /// Whether the experiment chooses a figure of the machine so that this value comes out.
 fn is_calibrated(experiment: &Experiment, value: &Value) -> bool {
     let calibrate = experiment.run.simulated.iter().find_map(|own| own.calibrate.as_ref());
-    calibrate.is_some_and(|own| {
-        value.quantity == Quantity::Share && value.engine.as_ref() == Some(&own.engine)
-    })
+    value.calibrated
+        || calibrate.is_some_and(|own| {
+            value.quantity == Quantity::Share && value.engine.as_ref() == Some(&own.engine)
+        })
 }
 
 /// Whether the value applies to a figure's cell.
@@ -246,6 +247,7 @@ mod tests {
             value: 0.0,
             bound: None,
             approximate: false,
+            calibrated: false,
         };
         let of = |left: [f64; 2]| {
             let engines = ["archapt-undo-sum", "archapt-redo-sum"];
@@ -287,6 +289,7 @@ mod tests {
             value: 0.316,
             bound: None,
             approximate: false,
+            calibrated: false,
         };
         let figures = [figure("hash", 0.2), figure("sdg", 0.6), figure("sps", 0.9)];
         let over = |names: [&str; 2]| {

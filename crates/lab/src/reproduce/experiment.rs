@@ -81,6 +81,9 @@ pub(crate) struct Value {
     /// Whether it is read off a picture, or otherwise not exact.
     #[serde(default)]
     pub(crate) approximate: bool,
+    /// Whether a figure of the machine was chosen so that this comes out.
+    #[serde(default)]
+    pub(crate) calibrated: bool,
 }
 
 /// The kind of a bound.
@@ -254,6 +257,12 @@ pub(crate) struct Calibrate {
     pub(crate) engine: String,
     /// Its share in the paper.
     pub(crate) share: f64,
+    /// By how much its runs have fewer operations than the experiment's.
+    #[serde(default = "undivided")]
+    pub(crate) operations_divided_by: u64,
+    /// Whether it is calibrated in each of the experiment's settings, and not once without them.
+    #[serde(default)]
+    pub(crate) each_setting: bool,
 }
 
 /// Baseline servers that an experiment can name.
@@ -279,6 +288,9 @@ impl ServerBaseline {
 pub(crate) struct Simulated {
     /// A preset's name.
     pub(crate) machine: String,
+    /// Figures of it that differ from the preset's in all runs, by their paths in the machine's file.
+    #[serde(default)]
+    pub(crate) sets: BTreeMap<String, Scalar>,
     /// Factor by which its caches are smaller than the preset's.
     #[serde(default = "undivided")]
     pub(crate) caches_divided_by: u64,
@@ -349,6 +361,10 @@ impl Simulated {
     /// The machine, with caches smaller than the preset's by the given factor.
     pub(super) fn machine(&self, caches_divided_by: u64) -> Result<MachineConfig, String> {
         let mut machine = presets::load(&self.machine).map_err(|error| error.to_string())?;
+        for (figure, value) in &self.sets {
+            machine = machine.with(figure, &value.to_string()).map_err(|error| error.to_string())?;
+            machine.title += &format!("; {figure} = {value}");
+        }
         if caches_divided_by == 1 {
             return Ok(machine);
         }

@@ -18,6 +18,9 @@ use serde::Serialize;
 /// If an engine adds less than this share of the base engine's time, that is too little to break down.
 const LEAST_ADDED: f64 = 0.03;
 
+/// Writes that a line endures: those of phase-change memory, 10^6 to 10^8 (LOC 2.1).
+const ENDURANCE: f64 = 1e8;
+
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
@@ -182,6 +185,11 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         TrafficRatio => ratio(traffic(own)?, traffic(other?)?),
         LinesWritten => lines_written(own),
         LinesRatio => ratio(lines_written(own)?, lines_written(other?)?),
+        MostWorn => worn(own).map(|each| each * 1000.0),
+        Lifetime => ratio(ENDURANCE / own.per_second / 3600.0, worn(own)?),
+        InPlace => of_mechanism(own, "lines_in_place"),
+        EvictedBlocks => of_mechanism(own, "evicted_blocks"),
+        DisplacedVersions => of_mechanism(own, "displaced_versions"),
         // Of two figures: see the comparison with the paper.
         SpeedUp | Slowdown => None,
         _ if quantity.kind() == Kind::Crash => lost(quantity, own.losses.as_ref()?),
@@ -222,6 +230,17 @@ fn traffic(sample: &Sample) -> Option<f64> {
 /// Lines that reached memory for each transaction, also for engines that count no commits.
 fn lines_written(sample: &Sample) -> Option<f64> {
     ratio(sample.memory_writes? as f64, sample.operations as f64)
+}
+
+/// Writes of the line that is written most, for each transaction.
+fn worn(sample: &Sample) -> Option<f64> {
+    ratio(sample.most_worn? as f64, sample.operations as f64)
+}
+
+/// A count of the sample's mechanism for each of its transactions, those of the warm-up included.
+fn of_mechanism(sample: &Sample, name: &str) -> Option<f64> {
+    let count = |name| sample.mechanism.get(name).map(|count| *count as f64);
+    ratio(count(name)?, count("transactions")?)
 }
 
 /// From `from` to `to`, percent.
@@ -309,6 +328,8 @@ mod tests {
             memory_writes: None,
             memory_bytes: None,
             stored_bytes: None,
+            most_worn: None,
+            mechanism: Default::default(),
             memory: String::new(),
         }
     }

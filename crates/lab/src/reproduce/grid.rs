@@ -5,7 +5,7 @@
 
 use super::calibrate::Calibration;
 use super::kind::Kind;
-use super::plan::{Place, Plan};
+use super::plan::{Place, Plan, Setting};
 use super::protocol::Protocol;
 use super::runs::{self, Job, Sample};
 use crate::bench::stage::Stage;
@@ -36,13 +36,20 @@ fn jobs<'a>(plan: &'a Plan, calibrations: &'a [Calibration]) -> Outcome<Vec<Job<
             for workload in &plan.workloads {
                 let work = plan.work(workload).map_err(Failure::new)?;
                 let simulated = part.place == Place::Simulated;
-                let found = calibrations.iter().find(|own| simulated && own.workload == *workload);
-                let calibrated = found.map(|own| (own.figure.as_str(), own.value));
+                let calibrated = |setting: &Setting| {
+                    let fits = |own: &&Calibration| {
+                        simulated
+                            && own.workload == *workload
+                            && (own.setting.is_none() || own.setting == setting.name)
+                    };
+                    calibrations.iter().find(fits).map(|own| (own.figure.as_str(), own.value))
+                };
                 let variants = variants(plan, workload);
                 let places = part.threads.iter();
                 let places =
                     places.flat_map(|&threads| plan.settings.iter().map(move |own| (threads, own)));
                 for (threads, setting) in places {
+                    let calibrated = calibrated(setting);
                     jobs.extend(variants.iter().map(|&(engine, unflushed)| Job {
                         part,
                         workload,

@@ -94,6 +94,17 @@ pub(crate) enum Quantity {
     LinesWritten,
     /// Those, relative to the engine that `bases` names.
     LinesRatio,
+    /// Writes of the line that is written most, for a thousand transactions.
+    MostWorn,
+    /// Hours at the measured rate until that line has been written a hundred million times.
+    Lifetime,
+    /// Of a mechanism for transactions, for each transaction: lines written in place (with windows of one transaction:
+    /// the lines that it makes dirty),
+    InPlace,
+    /// its blocks that left the caches before it was logged,
+    EvictedBlocks,
+    /// and versions that left the caches.
+    DisplacedVersions,
 }
 
 /// The operation on an object.
@@ -113,7 +124,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 58] = [
+const ALL: [(Quantity, &str, &str, Kind); 63] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -172,6 +183,11 @@ const ALL: [(Quantity, &str, &str, Kind); 58] = [
     (TrafficRatio, "traffic-ratio", "of the other's", Kind::Traffic),
     (LinesWritten, "lines-written", "/tx", Kind::Traffic),
     (LinesRatio, "lines-ratio", "of the other's", Kind::Traffic),
+    (MostWorn, "most-worn", "/1000 tx", Kind::Traffic),
+    (Lifetime, "lifetime", "hours", Kind::Traffic),
+    (InPlace, "in-place", "/tx", Kind::Share),
+    (EvictedBlocks, "evicted-blocks", "/tx", Kind::Share),
+    (DisplacedVersions, "displaced-versions", "/tx", Kind::Share),
 ];
 
 impl Quantity {

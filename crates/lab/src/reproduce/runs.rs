@@ -23,6 +23,7 @@ use perdura_workloads::reuse::Reuse;
 use perdura_workloads::tpcc::Tpcc;
 use perdura_workloads::ycsb::{Options, Ycsb};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One operation in this many is timed; all of them if latencies are measured.
@@ -68,6 +69,11 @@ pub(crate) struct Sample {
     /// Bytes of those, and bytes stored by the program.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stored_bytes: Option<u64>,
+    /// Writes of the line that was written most.
+    pub(crate) most_worn: Option<u64>,
+    /// What the simulated mechanism has counted, the warm-up included.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) mechanism: BTreeMap<&'static str, u64>,
     pub(crate) memory: String,
 }
 
@@ -240,6 +246,8 @@ impl On<'_> {
             memory_writes: Some(run.statistics.memory.home.writes),
             memory_bytes: Some(run.statistics.memory.home.written_bytes),
             stored_bytes: Some(stored),
+            most_worn: run.statistics.memory.home.wear.map(|wear| wear.most),
+            mechanism: run.statistics.mechanism_figures.into_iter().collect(),
             memory,
             ..job.sample(plan)
         })

@@ -155,7 +155,9 @@ fn calibrated(calibrations: &[Calibration]) -> String {
         let tried = own.tried.iter().map(|(value, share)| format!("{value}: {share:.3}"));
         let far = (own.share - wanted).abs() > wanted / 50.0;
         let share = format!("{:.3}{}", own.share, if far { ", not reached" } else { "" });
-        [own.workload.clone(), own.value.to_string(), share, tried.collect::<Vec<_>>().join(", ")]
+        let setting = own.setting.as_ref().map_or(String::new(), |name| format!(", {name}"));
+        let tried = tried.collect::<Vec<_>>().join(", ");
+        [format!("{}{setting}", own.workload), own.value.to_string(), share, tried]
     });
     format!(
         "{figure} was found for each workload on {engine} alone: the value with which its share of the base's \

@@ -126,7 +126,7 @@ impl Experiment {
         for setting in &self.run.settings {
             setting.sets.iter().try_for_each(|(figure, value)| with(figure, value.to_string()))?;
         }
-        let Some(Calibrate { figure, values, engine, share }) = &simulated.calibrate else {
+        let Some(Calibrate { figure, values, engine, share, .. }) = &simulated.calibrate else {
             return Ok(());
         };
         let fits = self.run.base.as_ref().is_some_and(|base| base != engine);

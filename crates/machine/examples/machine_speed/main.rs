@@ -8,9 +8,11 @@
 //! loads and stores words through the memory that programs use; *durable* also keeps what a power
 //! cut would leave, with a line written back and a fence now and then; *model* also keeps all
 //! that the persistency model allows, for the crash tester. Then `--cores N` (16) cores, each on lines of its own and
-//! all waiting for one lock; and the end of an epoch of `--epoch-mib N` (128) of dirty lines on `dual-page`.
+//! all waiting for one lock; the mechanisms for transactions on `loc`; and the end of an epoch of `--epoch-mib N` (128)
+//! of dirty lines on `dual-page`.
 
 mod cores;
+mod transactions;
 #[path = "../cache_speed/trace.rs"]
 mod trace;
 
@@ -75,6 +77,8 @@ fn main() -> Result<(), String> {
     for cores in [1, cores] {
         cores::report(&config, cores, accesses.min(1_000_000), seed);
     }
+    println!("loc, transactions of 100 accesses");
+    transactions::report(accesses.min(1_000_000), seed, rounds)?;
     cores::epoch(epoch << 14, seed)
 }
 

@@ -6,7 +6,7 @@
 //! this happens.
 
 use super::extras::DepartureReason;
-use super::hierarchy::{Access, Hierarchy, Outcome};
+use super::hierarchy::{Access, Hierarchy, Outcome, narrow};
 use super::set_cache::{Cache, Line, WaySlot};
 use crate::config::Holds;
 use std::ops::Range;
@@ -30,6 +30,11 @@ impl Hierarchy {
             }
         }
         Ok(owners != 0)
+    }
+
+    /// Whether another core has the line dirty in its own caches.
+    pub(crate) fn is_dirty_elsewhere(&mut self, core: usize, line: u64) -> bool {
+        self.snoop(narrow(line)).is_err_and(|owner| owner != core)
     }
 
     /// Makes `core` the only one that has the line, and cleans it in the shared levels: it is about to

@@ -170,7 +170,7 @@ impl Hierarchy {
 
     /// Cycles to hand a line, or the right to change it, to another core.
     #[inline]
-    pub(super) fn handing_cycles(&self) -> u32 {
+    pub(crate) fn handing_cycles(&self) -> u32 {
         self.levels[self.private.min(self.levels.len() - 1)].latency + self.transfer_cycles
     }
 

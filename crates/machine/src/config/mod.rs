@@ -95,6 +95,10 @@ pub struct Cores {
     pub ghz: f64,
     /// Cycles of computation charged for each access besides its own time.
     pub cycles_per_access: u32,
+    /// Cycles that a program computes before each access of its transactions to its data. The programs' driver charges
+    /// them ([`Memory::work`](perdura_memory::Memory::work)): an engine's own accesses cost none.
+    #[serde(default)]
+    pub program_cycles: u32,
     /// Stores that a core can have on their way while it goes on; 0: it waits for each.
     pub store_buffer: usize,
     /// Lines that a core can have on their way to its first cache (line fill buffers, miss status holding
@@ -223,6 +227,7 @@ impl Cores {
     fn validate(&self) -> Result<(), String> {
         let cycles = [
             ("cycles_per_access", self.cycles_per_access),
+            ("program_cycles", self.program_cycles),
             ("write_back_cycles", self.write_back_cycles),
             ("fence_cycles", self.fence_cycles),
             ("pause_cycles", self.pause_cycles),

@@ -2,15 +2,20 @@
 //!
 //! Nothing ticks. Every call first sends the writes that banks would have begun before it while
 //! there was no read, then places its own commands. A full queue, or one filled to the upper mark,
-//! sends writes before any later read.
+//! sends writes before any later read. Where lines are durable at the media only, each write is placed at once, and
+//! reads go before those that have not begun ([`media`](super::media)).
 
 use super::bank::{Activates, Bank, DeviceTiming, RowState};
 use super::bus::{Bus, Direction};
+use super::media::{PlacedWrite, PlacedWrites};
 use super::queue::WriteQueue;
 use super::stats::DeviceCounts;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device, DurableAt};
 use crate::finishes::Finishes;
+
+/// A block that no read is answered from.
+const NO_LINE: u64 = u64::MAX;
 
 /// Where in a channel a line is.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,8 @@ pub(super) struct Channel {
     accept: Ps,
     at_media: bool,
     banks: Vec<Bank>,
+    /// Where lines are durable at the media, and go there past the row buffer: each bank's writes.
+    placed: Vec<PlacedWrites>,
     activates: Activates,
     bus: Bus,
     reads: Finishes,
@@ -65,6 +72,12 @@ impl Channel {
             accept: Ps::from_ns(controller.static_write_ns),
             at_media: controller.durable_at == DurableAt::Media,
             banks: vec![Bank::new(); device.banks],
+            placed: match controller.durable_at {
+                DurableAt::Media if device.write_through => {
+                    std::iter::repeat_with(PlacedWrites::default).take(device.banks).collect()
+                }
+                _ => Vec::new(),
+            },
             activates: Activates::default(),
             bus: Bus::new(Ps::from_ns(controller.turnaround_ns)),
             reads: Finishes::default(),
@@ -83,14 +96,15 @@ impl Channel {
         self.advance(now);
         self.counts.reads += lines;
         if lines == 1
-            && let Some(accepted) = self.waiting.find(line, place.bank)
+            && let Some(accepted) = self.queued(line, place.bank, now)
         {
             self.counts.forwarded += 1;
             let there = now.max(accepted);
             return (there, there);
         }
+        let free = self.reads.place(now, self.limits.reads, 0);
+        let begin = self.overtake(place.bank, free);
         let timing = &self.timing;
-        let begin = self.reads.place(now, self.limits.reads, 0);
         let bank = &mut self.banks[place.bank];
         let (column, found) = bank.open(place.row, begin, timing, &mut self.activates);
         let length = Ps(timing.read_burst.0 * lines);
@@ -98,11 +112,54 @@ impl Channel {
         let end = start + length;
         let command = start - timing.column;
         bank.used(command + length, command + length, timing);
+        if let Some(placed) = self.placed.get_mut(place.bank) {
+            placed.is_read(begin, bank.ready(place.row, true));
+            self.settled = self.settled.max(placed.last());
+        }
         self.reads.push(end);
         self.reads_end = self.reads_end.max(end);
         let unloaded = self.found(found) + self.timing.column;
         self.counts.read_wait(start.since(now + unloaded));
         (start + self.timing.read_burst, end)
+    }
+
+    /// When the write of a line that is still in the queue was accepted.
+    #[inline]
+    fn queued(&self, line: u64, bank: usize, now: Ps) -> Option<Ps> {
+        match self.placed.get(bank) {
+            Some(placed) => placed.queued(line, now).map(|write| write.accepted),
+            None => self.waiting.find(line, bank),
+        }
+    }
+
+    /// When a read of a bank can begin, not before `now`: before writes that have not begun, unless the queue is filled
+    /// to the upper mark.
+    #[inline]
+    fn overtake(&mut self, bank: usize, now: Ps) -> Ps {
+        if self.placed.is_empty() {
+            return now;
+        }
+        self.placed[bank].forget(now, &mut self.banks[bank]);
+        let drained = self.drained(now);
+        self.placed[bank].overtake(now, drained)
+    }
+
+    /// When the last of those writes begins that go before reads, where each is placed at once.
+    fn drained(&mut self, now: Ps) -> Ps {
+        let QueueLimits { writes, from, to, least, .. } = self.limits;
+        self.sent.forget(now);
+        if self.sent.len() < from {
+            return Ps::default();
+        }
+        let mut waiting: Vec<Ps> = self.placed.iter().flat_map(|own| own.waiting(now)).collect();
+        if waiting.len() < from {
+            return Ps::default();
+        }
+        self.counts.drains += 1;
+        waiting.sort_unstable();
+        let count = waiting.len().min(writes);
+        let first = (count - to.min(count)).max(least).min(count);
+        first.checked_sub(1).map_or(Ps::default(), |last| waiting[last])
     }
 
     /// Counts how an access found the row buffer. Returns the time that this costs.
@@ -133,6 +190,9 @@ impl Channel {
     pub(super) fn write(&mut self, line: u64, place: BankRow, now: Ps, from: Ps) -> (Ps, Ps, bool) {
         self.counts.writes += 1;
         let arrival = from + self.accept;
+        if !self.placed.is_empty() {
+            return self.write_to_media(line, place, (now, arrival), from > now);
+        }
         let QueueLimits { writes, from: mark, .. } = self.limits;
         if from > now && self.waiting.len() + 1 < mark {
             self.advance(now);
@@ -165,6 +225,57 @@ impl Channel {
         (accepted, accepted, true)
     }
 
+    /// As [`write`](Self::write), where each write is placed at once. A line that comes `later` is held back by whatever
+    /// hands it over, and takes no place in the queue before.
+    fn write_to_media(
+        &mut self,
+        line: u64,
+        place: BankRow,
+        (now, arrival): (Ps, Ps),
+        later: bool,
+    ) -> (Ps, Ps, bool) {
+        let placed = &mut self.placed[place.bank];
+        placed.forget(now, &mut self.banks[place.bank]);
+        let queued = placed.queued(line, arrival);
+        let mut accepted = arrival;
+        if !later {
+            if queued.is_none() {
+                self.sent.forget(arrival);
+                accepted = self.sent.place(arrival, self.limits.writes, 0);
+            }
+            accepted = accepted.max(self.accepted_last);
+            self.accepted_last = accepted;
+        }
+        if let Some(queued) = queued {
+            // Coalesces with the queued write of the line.
+            self.counts.coalesced += 1;
+            return (accepted, accepted.max(queued.end), false);
+        }
+        self.counts.write_wait(accepted.since(arrival));
+        (accepted, self.place((line, later), place, self.timing.write_burst, accepted), true)
+    }
+
+    /// Places a write to the media. Returns when it is there.
+    fn place(
+        &mut self,
+        (line, held): (u64, bool),
+        place: BankRow,
+        length: Ps,
+        accepted: Ps,
+    ) -> Ps {
+        let (write, bank) = (self.timing.write, &self.banks[place.bank]);
+        let placed = &mut self.placed[place.bank];
+        let ready = placed.room(accepted.max(bank.ready(place.row, true)), length + write);
+        let start = self.bus.reserve(ready, length, Direction::Write);
+        let end = start + length + write;
+        placed.add(PlacedWrite { line, accepted, held, start, end });
+        if !held {
+            self.sent.push(start + length);
+        }
+        self.settled = self.settled.max(placed.last());
+        end
+    }
+
     /// Takes a line that arrives in the future into the write queue, which has room.
     fn write_later(&mut self, line: u64, place: BankRow, arrival: Ps) -> (Ps, Ps, bool) {
         let coalesces = self.waiting.find(line, place.bank).is_some_and(|there| there <= arrival);
@@ -194,7 +305,11 @@ impl Channel {
     /// Writes `lines` lines of a row at once, past the queue: a block that fills a cache.
     pub(super) fn fill(&mut self, place: BankRow, lines: u64, now: Ps) {
         self.counts.writes += lines;
-        self.put(place, lines, now);
+        if self.placed.is_empty() {
+            self.put(place, lines, now);
+        } else {
+            self.place((NO_LINE, true), place, Ps(self.timing.write_burst.0 * lines), now);
+        }
     }
 
     /// Sends the writes that would have begun before `now`.

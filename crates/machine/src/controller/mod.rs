@@ -3,7 +3,7 @@
 //! A call returns the time at which it completes; nothing is ticked. The times of successive calls
 //! need not ascend strictly: cores whose clocks differ a little share a controller.
 //!
-//! Reading order: `channel` (queues, banks and a bus), `bank`, `bus`, `queue`; `device`
+//! Reading order: `channel` (queues, banks and a bus), `bank`, `bus`, `queue`, `media`; `device`
 //! (channels); `inside` and `buffer` (Optane-like modules); `dram_cache` and `lru`; `stats`.
 
 mod bank;
@@ -14,6 +14,7 @@ mod device;
 mod dram_cache;
 mod inside;
 mod lru;
+mod media;
 mod queue;
 mod stats;
 mod wear;

@@ -99,6 +99,9 @@ impl Hardware {
             mechanisms.designs[place] = design;
             mechanisms.moments[place] = built.moments();
             mechanisms.any = mechanisms.any | built.moments();
+            if built.moments() != Moments::NONE {
+                self.data.show();
+            }
             mechanisms.built[place] = Some(built);
         }
     }
@@ -175,11 +178,17 @@ impl Hardware {
 
     /// A core is about to access words of the pool.
     #[cold]
-    pub(crate) fn ask_access(&mut self, line: u64, how: How, stores: &[Piece]) -> Effect {
+    fn ask_access(
+        &mut self,
+        moments: Moments,
+        line: u64,
+        how: How,
+        stores: &[Piece],
+    ) -> Effect {
         let mut effect = Effect::Happens;
         let before = self.data.visible_line(line);
         let access = Accessed { core: self.core, line, how, stores, before };
-        self.ask_each(Moments::ACCESS, |mechanism, hardware| {
+        self.ask_each(moments, |mechanism, hardware| {
             if mechanism.accessed(hardware, &access) == Effect::Lost {
                 effect = Effect::Lost;
             }
@@ -449,6 +458,11 @@ impl Hardware {
     /// As [`ask_access`](Self::ask_access), for words of a line. Returns whether the access takes place.
     #[inline(always)]
     pub(crate) fn accesses(&mut self, place: Words, how: How, stores: &[Piece]) -> bool {
-        !self.asks(Moments::ACCESS) || self.ask_access(place.line, how, stores) == Effect::Happens
+        let moments = match how {
+            How::Load => Moments::ACCESS,
+            _ => Moments::ACCESS | Moments::STORE,
+        };
+        !self.asks(moments)
+            || self.ask_access(moments, place.line, how, stores) == Effect::Happens
     }
 }

@@ -2,13 +2,14 @@
 //! have one copy of each line; the order is that of software logging, without any relaxation.
 //!
 //! At a commit the transaction's lines are logged; when they are durable, its commit record is written; when that is
-//! durable, the lines are written in place; when these are home, the log is dead. The core waits for each step, as
-//! software does.
+//! durable, the lines are written in place; when these are home, the log is dead. Each step begins when the one before
+//! is over. The core waits until the commit record is durable (LOC 2: that acknowledges it), or, as configured, for the
+//! steps behind it too.
 
 use super::mutant::Mutant;
 use super::transactions::{
     APPLY, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, PersistOrder, RECORD, Tracked,
-    Tracking, recover,
+    Tracking, Waits, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;
@@ -75,15 +76,22 @@ impl PersistOrder for StrictOrder {
         let logged = if self.left_out == Some(RECORD) { now } else { logged };
         let recorded = tracked.record(hardware, tracked.next(), logged);
         tracked.announce(recorded);
-        let home = tracked.go_home(hardware, recorded);
-        self.over = tracked.truncate(hardware, home);
-        hardware.wait_until(core, self.over);
-        self.waited += self.over.since(now);
+        self.over = tracked.finish(hardware, recorded);
+        if tracked.config.waits == Waits::Commit {
+            self.waited += self.over.since(now);
+            hardware.wait_until(core, self.over);
+        }
     }
 
-    fn begins(&mut self, _: &mut Tracked, hardware: &mut Hardware, core: usize) {
+    fn begins(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
         // Another core's transaction may not be over yet.
+        self.waited += self.over.since(hardware.now());
         hardware.wait_until(core, self.over);
+        tracked.wait_for_room(hardware, core, 1);
+    }
+
+    fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
+        tracked.retire_all(hardware);
     }
 
     fn stalls(&mut self, time: Ps) {

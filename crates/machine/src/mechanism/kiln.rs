@@ -12,8 +12,8 @@
 
 use super::mutant::Mutant;
 use super::transactions::{
-    APPLY, Caching, CachingSettings, EVICTED, HEAD, HOME, LogConfig, OLDER, RECORD,
-    TX_STATE_ENTRIES, UNDONE, VERSION, recover_cache,
+    APPLY, Acknowledged, Caching, CachingSettings, EVICTED, HEAD, HOME, LogConfig, OLDER, RECORD,
+    TX_STATE_ENTRIES, UNDONE, VERSION, Waits, recover_cache,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::hardware::Hardware;
@@ -45,6 +45,9 @@ pub struct KilnConfig {
     pub area_bytes: u64,
     /// Cycles to find a block of a transaction in the caches and hand it over.
     pub block_cycles: u32,
+    /// When a program goes on whose transaction did not fit into the cache.
+    #[serde(default)]
+    pub acknowledged: Acknowledged,
 }
 
 impl KilnConfig {
@@ -61,6 +64,7 @@ impl KilnConfig {
             slots: 1 << 15,
             area_bytes,
             block_cycles,
+            acknowledged: Acknowledged::default(),
         }
     }
 
@@ -132,12 +136,17 @@ impl Kiln {
         left_out: Option<&Mutant>,
     ) -> Result<Self, String> {
         config.validate()?;
-        let KilnConfig { source, area_bytes, block_cycles, .. } = config;
-        let log = LogConfig { source, area_bytes, block_cycles };
+        let KilnConfig { source, area_bytes, block_cycles, acknowledged, .. } = config;
+        let log = LogConfig {
+            source,
+            area_bytes,
+            block_cycles,
+            acknowledged,
+            waits: if waits { Waits::Commit } else { Waits::Begin },
+        };
         log.validate()?;
         let settings = CachingSettings {
             degree: config.degree,
-            waits,
             write_ns: config.write_ns,
             banks: config.banks,
             keeps_older: config.keeps_older,

@@ -5,13 +5,14 @@
 //! recovery counts them. *Speculative persistence*: consecutive transactions share a window. At its end the
 //! newest contents of each line go into the log, in any order, with the pairs that say how many blocks of a transaction
 //! later ones have overlapped; then the lines are written in place. Programs do not wait: a commit returns at once, and
-//! only the first transaction of the next window waits for the end of the window before. A window of one transaction
-//! is eager commit alone.
+//! only the first transaction of the next window waits, until the window before is durable in the log (or, as
+//! configured, in place). EC-WAL has windows of one transaction, and waits at its commit, as H-WAL does.
 
 use super::mutant::Mutant;
 use super::transactions::{
-    APPLY, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig, METADATA,
-    ONE_LESS, PAIR, PersistOrder, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION, recover,
+    APPLY, Acknowledged, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig,
+    METADATA, ONE_LESS, PAIR, PersistOrder, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION,
+    Waits, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;
@@ -38,13 +39,23 @@ pub struct LocConfig {
     pub area_bytes: u64,
     /// Cycles to find a block of a transaction in the caches and hand it over.
     pub block_cycles: u32,
+    /// When a program goes on.
+    #[serde(default)]
+    pub acknowledged: Acknowledged,
+    /// Where it waits.
+    #[serde(default = "at_begin")]
+    pub waits: Waits,
+}
+
+fn at_begin() -> Waits {
+    Waits::Begin
 }
 
 impl Default for LocConfig {
     fn default() -> Self {
-        let LogConfig { source, area_bytes, block_cycles } = LogConfig::default();
+        let LogConfig { source, area_bytes, block_cycles, acknowledged, .. } = LogConfig::default();
         let source = format!("{source}; LOC 5.1: a speculation degree of 16");
-        LocConfig { source, degree: 16, area_bytes, block_cycles }
+        LocConfig { source, degree: 16, area_bytes, block_cycles, acknowledged, waits: at_begin() }
     }
 }
 
@@ -74,8 +85,8 @@ impl LooseOrdering {
         if !(1..=TX_STATE_ENTRIES / 2).contains(&config.degree) {
             return Err("degree is a number of transactions from 1 to 64".to_owned());
         }
-        let LocConfig { source, degree, area_bytes, block_cycles } = config;
-        let log = LogConfig { source, area_bytes, block_cycles };
+        let LocConfig { source, degree, area_bytes, block_cycles, acknowledged, waits } = config;
+        let log = LogConfig { source, area_bytes, block_cycles, acknowledged, waits };
         LooseOrdering { degree, ..Self::eager(log, left_out)? }.named("loc-wal")
     }
 
@@ -121,30 +132,39 @@ impl LooseOrder {
     fn end(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
         let logged = tracked.persist(hardware);
         tracked.announce(logged);
-        self.over = tracked.go_home(hardware, logged);
-        tracked.truncate(hardware, self.over);
+        self.over = tracked.finish(hardware, logged);
+    }
+
+    fn wait(&mut self, hardware: &mut Hardware, core: usize) {
+        self.stalled += self.over.since(hardware.now());
+        hardware.wait_until(core, self.over);
     }
 }
 
 impl PersistOrder for LooseOrder {
-    fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, _: usize) {
+    fn committed(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
         if tracked.len() as u64 >= self.degree {
             self.end(tracked, hardware);
+            if tracked.config.waits == Waits::Commit {
+                self.wait(hardware, core);
+            }
         }
     }
 
     fn begins(&mut self, tracked: &mut Tracked, hardware: &mut Hardware, core: usize) {
+        tracked.wait_for_room(hardware, core, self.degree);
         if tracked.len() > 0 && tracked.is_full() {
             self.end(tracked, hardware);
+            tracked.wait_for_room(hardware, core, self.degree);
         }
-        self.stalled += self.over.since(hardware.now());
-        hardware.wait_until(core, self.over);
+        self.wait(hardware, core);
     }
 
     fn refused(&mut self, tracked: &mut Tracked, hardware: &mut Hardware) {
         if tracked.len() > 0 {
             self.end(tracked, hardware);
         }
+        tracked.retire_all(hardware);
     }
 
     fn stalls(&mut self, time: Ps) {

@@ -6,7 +6,7 @@
 //!
 //! | moment | where | asked for |
 //! |---|---|---|
-//! | [`accessed`](Mechanism::accessed) | a core, before the data changes, hits too | [`Moments::ACCESS`] |
+//! | [`accessed`](Mechanism::accessed) | a core, before the data changes, hits too | [`Moments::ACCESS`], or [`Moments::STORE`] |
 //! | [`filled`](Mechanism::filled) | the caches want a line that none of them has | [`Moments::FILL`] |
 //! | [`departed`](Mechanism::departed), [`displaced`](Mechanism::displaced) | a marked line, or a version, leaves a cache | [`Moments::CACHES`] |
 //! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |
@@ -51,7 +51,9 @@ pub use loc_wal::{LocConfig, LooseOrdering};
 pub use moments::{Accessed, Effect, Flush, How, Leaving, Moments, Verdict};
 pub use mutant::Mutant;
 pub use promise::Promise;
-pub use transactions::{CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES};
+pub use transactions::{
+    Acknowledged, CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES, Waits,
+};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
 pub use crate::cache::{Departure, DepartureReason, HeldVersion, Version, VictimRule};

@@ -21,6 +21,8 @@ impl Moments {
     pub const HOME: Moments = Moments(8);
     /// [`Mechanism::departed`](super::Mechanism::departed), [`Mechanism::displaced`](super::Mechanism::displaced).
     pub const CACHES: Moments = Moments(16);
+    /// [`Mechanism::accessed`](super::Mechanism::accessed) for stores alone, exchanges and streams included.
+    pub const STORE: Moments = Moments(32);
 
     /// Whether these include some of `others`.
     #[inline(always)]

@@ -5,7 +5,7 @@ use super::log::LogAfterCut;
 use super::nonvolatile::{KeptContents, Nonvolatile};
 use super::tracked::{Tracked, drop_version};
 use super::window::{Block, Number, PriorWriter, Undone};
-use super::{APPLY, HOME, LogConfig, OLDER, RECORD};
+use super::{APPLY, Acknowledged, HOME, LogConfig, OLDER, RECORD, Waits};
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::Mutant;
@@ -21,8 +21,6 @@ use std::ops::Range;
 pub(in crate::mechanism) struct CachingSettings {
     /// Transactions of a window.
     pub(in crate::mechanism) degree: u64,
-    /// Whether a commit waits until its transaction is durable.
-    pub(in crate::mechanism) waits: bool,
     /// Time of a write to the cache, and how many writes can overlap.
     pub(in crate::mechanism) write_ns: f64,
     pub(in crate::mechanism) banks: usize,
@@ -43,7 +41,9 @@ pub(in crate::mechanism) struct Caching {
     recorded: Number,
     /// When the last of these bits is durable.
     persisted: Ps,
-    /// When the last window is over.
+    /// When the last window's logged lines are home.
+    home: Ps,
+    /// When programs go on.
     over: Ps,
     stalled: Ps,
     older: u64,
@@ -81,6 +81,7 @@ impl Caching {
             settings,
             tracked,
             persisted: Ps::default(),
+            home: Ps::default(),
             over: Ps::default(),
             stalled: Ps::default(),
             older: 0,
@@ -180,7 +181,7 @@ impl Caching {
             if self.tracked.leaves_out(RECORD) { now } else { self.tracked.log.durable(last) };
         // Another core's clock may be ahead: these bits must follow those that it has written. They must also follow
         // the last window's lines, since the head written here makes that window's log dead.
-        let home = if self.tracked.leaves_out(HOME) { now } else { self.over };
+        let home = if self.tracked.leaves_out(HOME) { now } else { self.home };
         let durable = whole.max(self.persisted).max(home) + self.cache.write_time();
         self.persisted = durable;
         self.tracked.log.record_kept(hardware, below, durable);
@@ -223,14 +224,21 @@ impl Caching {
             home = home.max(self.cache.give_up(hardware, line, there));
             self.tracked.counts.home += 1;
         }
-        self.over = if self.tracked.log.is_empty() && skipped == 0 {
+        self.home = self.home.max(home);
+        let dead = if self.tracked.log.is_empty() && skipped == 0 {
             self.tracked.counts.windows += 1;
             self.tracked.window.close(0);
             home
         } else {
             let dead = self.tracked.end(hardware, home, skipped);
             self.recorded = self.tracked.next();
-            if skipped > 0 { dead } else { home }
+            dead
+        };
+        self.over = match self.settings.log.acknowledged {
+            _ if skipped > 0 => dead,
+            Acknowledged::Truncated => dead,
+            Acknowledged::Home => home,
+            Acknowledged::Logged => durable,
         };
     }
 
@@ -265,7 +273,7 @@ impl Caching {
 
 impl Mechanism for Caching {
     fn moments(&self) -> Moments {
-        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
+        Moments::STORE | Moments::FILL | Moments::EVICTION | Moments::CACHES
     }
 
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
@@ -339,7 +347,7 @@ impl Mechanism for Caching {
         }
         if self.tracked.commit(hardware) && self.tracked.len() as u64 >= self.settings.degree {
             self.end(hardware, 0);
-            if self.settings.waits {
+            if self.settings.log.waits == Waits::Commit {
                 self.stalled += self.over.since(hardware.now());
                 hardware.wait_until(core, self.over);
             }

@@ -1,6 +1,31 @@
-//! The log's figures.
+//! The log's figures, and when programs go on.
 
 use serde::{Deserialize, Serialize};
+
+/// When a program that waits for its transaction goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Acknowledged {
+    /// When it is durable in the log, with its commit record if there are some: LOC 2 acknowledges it then. Its lines go
+    /// in place behind (LOC 4.2), and the log's head moves when they are home.
+    #[default]
+    Logged,
+    /// When its lines are in place.
+    Home,
+    /// When the log's head has moved, too.
+    Truncated,
+}
+
+/// Where a program waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waits {
+    /// At the commit that ends a window.
+    #[default]
+    Commit,
+    /// At the first begin of the next window.
+    Begin,
+}
 
 /// Figures of the log and of its writing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,12 +37,25 @@ pub struct LogConfig {
     pub area_bytes: u64,
     /// Cycles to find a block of a transaction in the caches and hand it over.
     pub block_cycles: u32,
+    /// When a program goes on.
+    #[serde(default)]
+    pub acknowledged: Acknowledged,
+    /// Where it waits.
+    #[serde(default)]
+    pub waits: Waits,
 }
 
 impl Default for LogConfig {
     fn default() -> Self {
-        let source = "LOC 4.2: 32 MB; a block in each cycle is assumed".to_owned();
-        LogConfig { source, area_bytes: 32 << 20, block_cycles: 1 }
+        let source =
+            "LOC 4.2: 32 MB; 2: acknowledged after the commit record; a block in each cycle is assumed";
+        LogConfig {
+            source: source.to_owned(),
+            area_bytes: 32 << 20,
+            block_cycles: 1,
+            acknowledged: Acknowledged::default(),
+            waits: Waits::default(),
+        }
     }
 }
 

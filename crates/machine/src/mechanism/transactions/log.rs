@@ -6,11 +6,14 @@
 //! - Groups are numbered (`SID`) without gaps, and a number determines the place: groups go round the area, so that its
 //!   blocks wear evenly. Heads go round [`HEADS`] lines, which wear faster.
 //! - Groups before the head's `SID` are dead. Their places are reused only once that head is durable.
+//! - All that a head says is true from the time on at which its write may begin, and later heads begin no earlier: so
+//!   whichever of them a power cut leaves says nothing that is not so.
 
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::Home;
 use perdura_memory::image::LineWords;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Data blocks of a group.
@@ -167,15 +170,26 @@ pub(super) struct LeftOut {
     pub(super) order: bool,
 }
 
+/// A truncation: groups before `start`, and transactions before `first`, are dead from `durable` on.
+#[derive(Clone, Copy, Debug)]
+struct LogMove {
+    durable: Ps,
+    start: u64,
+    first: u64,
+}
+
 /// The log of a running machine.
 #[derive(Debug)]
 pub(super) struct TransactionLog {
     area: LogArea,
     left_out: LeftOut,
     head: LogHead,
-    /// When the head of the last truncation is durable; the head before it.
+    /// When the head of the last truncation is durable.
     moved: Ps,
-    before: LogHead,
+    /// No head is written before this time: what the last one says may not be so.
+    heads_from: Ps,
+    /// Heads of truncations whose places may still be waited for, in their order.
+    moves: VecDeque<LogMove>,
     /// The next group; the tags of its blocks so far, and when these blocks are durable.
     sid: u64,
     tags: Vec<BlockTag>,
@@ -194,7 +208,12 @@ impl TransactionLog {
             left_out,
             head,
             moved: Ps::default(),
-            before: head,
+            heads_from: Ps::default(),
+            moves: VecDeque::from([LogMove {
+                durable: Ps::default(),
+                start: head.start,
+                first: head.first,
+            }]),
             sid: head.start,
             tags: Vec::with_capacity(DATA as usize),
             data: Ps::default(),
@@ -266,10 +285,27 @@ impl TransactionLog {
         self.durable.max(now)
     }
 
-    /// When the next group's place can be used.
-    fn free_from(&self, from: Ps) -> Ps {
-        let reused = self.sid >= self.before.start + self.area.groups;
-        if reused { from.max(self.moved) } else { from }
+    /// The number of the next group.
+    pub(super) fn end(&self) -> u64 {
+        self.sid
+    }
+
+    /// When the next group's place can be used: the head behind the group that had it before is durable.
+    fn free_from(&mut self, from: Ps) -> Ps {
+        let Some(before) = self.sid.checked_sub(self.area.groups) else { return from };
+        // Later groups wait for later heads.
+        while self.moves.len() > 1 && self.moves[0].start <= before {
+            self.moves.pop_front();
+        }
+        from.max(self.moves[0].durable)
+    }
+
+    /// Transactions below this number are durably dead at `now`; and when those below a later number are, if that is
+    /// known.
+    pub(super) fn dead(&self, now: Ps) -> (u64, Option<Ps>) {
+        let later = self.moves.partition_point(|one| one.durable <= now);
+        let first = later.checked_sub(1).map_or(0, |last| self.moves[last].first);
+        (first, self.moves.get(later).map(|one| one.durable))
     }
 
     /// Records, not before `from`, that all transactions below `recorded` are committed. Returns when that is durable.
@@ -300,13 +336,23 @@ impl TransactionLog {
     /// Makes everything logged so far dead, not before `from`; the next transaction has the number `first`. Returns
     /// when that is durable.
     pub(super) fn truncate(&mut self, hardware: &mut Hardware, first: u64, from: Ps) -> Ps {
+        self.durable = Ps::default();
+        self.truncate_before(hardware, (self.sid, first), from)
+    }
+
+    /// Makes the groups before `start`, which are those of transactions before `first`, dead, not before `from`. Returns
+    /// when that is durable.
+    pub(super) fn truncate_before(
+        &mut self,
+        hardware: &mut Hardware,
+        (start, first): (u64, u64),
+        from: Ps,
+    ) -> Ps {
         // A head overtaken by the next one would free groups too early.
         let from = from.max(self.moved);
-        let head =
-            LogHead { sequence: self.head.sequence + 1, start: self.sid, first, ..self.head };
-        self.before = self.head;
+        let head = LogHead { sequence: self.head.sequence + 1, start, first, ..self.head };
         self.moved = self.write_head(hardware, "log head", head, from);
-        self.durable = Ps::default();
+        self.moves.push_back(LogMove { durable: self.moved, start, first });
         self.moved
     }
 
@@ -318,7 +364,9 @@ impl TransactionLog {
         from: Ps,
     ) -> Ps {
         self.head = head;
-        hardware.write_home(name, self.area.head(head.sequence), head.words(), from)
+        self.heads_from = self.heads_from.max(from);
+        let line = self.area.head(head.sequence);
+        hardware.write_home(name, line, head.words(), self.heads_from)
     }
 }
 

@@ -10,6 +10,9 @@
 //! ([`HardwareAbort::Busy`](perdura_memory::HardwareAbort)), since LOC leaves open what would hold between them
 //! (3.5). Programs take a lock around them. They become durable in the order in which they have begun.
 //!
+//! When a program goes on is a figure ([`Acknowledged`]): once its transaction is durable in the log, by default. Then
+//! lines go in place behind, and several windows may be on their way home.
+//!
 //! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a running machine),
 //! `tracking` (the calls from the machine), `recover`; `nonvolatile` (blocks in a non-volatile cache), `caching` (these
 //! and the window, in a running machine).
@@ -26,7 +29,7 @@ mod tracking;
 mod window;
 
 pub(super) use caching::{Caching, CachingSettings, recover_cache};
-pub use config::LogConfig;
+pub use config::{Acknowledged, LogConfig, Waits};
 pub(super) use log::LogArea;
 pub(super) use mutants::{
     APPLY, CLOSED, COUNT, CUT_OFF, EVICTED, HEAD, HOME, LOGGED, METADATA, OLDER, ONE_LESS, PAIR,

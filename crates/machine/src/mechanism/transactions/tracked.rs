@@ -2,7 +2,10 @@
 
 use super::log::{BlockTag, DependencyPair, LeftOut, LogArea, PAIRS_OF_A_BLOCK, TransactionLog};
 use super::window::{Block, Number, PriorWriter, Undone, Window};
-use super::{EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, UNDONE, VERSION};
+use super::{
+    Acknowledged, EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, TX_STATE_ENTRIES,
+    UNDONE, VERSION,
+};
 use crate::hardware::Hardware;
 use crate::mechanism::Mutant;
 use crate::mechanism::{Accessed, HeldVersion, How, Leaving, Verdict, Version, VictimRule};
@@ -31,12 +34,22 @@ pub(super) struct TransactionCounts {
     pub(super) home: u64,
 }
 
+/// A window whose lines are on their way home.
+struct Going {
+    /// When they are there.
+    home: Ps,
+    /// The first group of the log behind it, and the first transaction.
+    behind: (u64, Number),
+}
+
 /// The window, and its log.
 pub(in crate::mechanism) struct Tracked {
-    pub(super) config: LogConfig,
+    pub(in crate::mechanism) config: LogConfig,
     left_out: Option<Mutant>,
     pub(super) window: Window,
     pub(super) log: TransactionLog,
+    /// Windows that are acknowledged, and not home yet: the log's head moves behind each when it is.
+    going: VecDeque<Going>,
     /// Times from which all transactions below a number are durable; both ascend.
     durable: VecDeque<(Ps, Number)>,
     /// Transactions below this number were durable before the first of these times.
@@ -69,6 +82,7 @@ impl Tracked {
             left_out,
             window: Window::new(first),
             log,
+            going: VecDeque::new(),
             durable: VecDeque::new(),
             known: first,
             storing: None,
@@ -292,7 +306,7 @@ impl Tracked {
     }
 
     /// Writes the window's lines in place, not before `logged`. Returns when they are home.
-    pub(in crate::mechanism) fn go_home(&mut self, hardware: &mut Hardware, logged: Ps) -> Ps {
+    fn go_home(&mut self, hardware: &mut Hardware, logged: Ps) -> Ps {
         let now = hardware.now();
         let logged = if self.leaves_out(LOGGED) { now } else { logged };
         let mut home = logged;
@@ -311,13 +325,81 @@ impl Tracked {
     }
 
     /// Ends the window, whose lines are home at `home`: the log is dead. Returns when the head that says so is durable.
-    pub(in crate::mechanism) fn truncate(&mut self, hardware: &mut Hardware, home: Ps) -> Ps {
+    fn truncate(&mut self, hardware: &mut Hardware, home: Ps) -> Ps {
         self.end(hardware, home, 0)
+    }
+
+    /// Ends the window, which is durable in the log from `logged` on, as the configuration has it. Returns when programs
+    /// go on.
+    pub(in crate::mechanism) fn finish(&mut self, hardware: &mut Hardware, logged: Ps) -> Ps {
+        let home = self.go_home(hardware, logged);
+        match self.config.acknowledged {
+            Acknowledged::Truncated => self.truncate(hardware, home),
+            Acknowledged::Home => {
+                self.truncate(hardware, home);
+                home
+            }
+            Acknowledged::Logged => {
+                self.leave_behind(hardware, home);
+                logged
+            }
+        }
+    }
+
+    /// Ends the window, whose lines will be home at `home`: then the log's head moves.
+    fn leave_behind(&mut self, hardware: &mut Hardware, home: Ps) {
+        if self.leaves_out(HEAD) {
+            self.truncate(hardware, home);
+            return;
+        }
+        self.counts.windows += 1;
+        self.window.close(0);
+        // Windows are home in their order.
+        let home = self.going.back().map_or(home, |last| home.max(last.home));
+        self.going.push_back(Going { home, behind: (self.log.end(), self.window.next()) });
+        hardware.schedule(home, 0);
+    }
+
+    /// The log's head moves behind the windows that are home at `now`.
+    pub(super) fn retire(&mut self, hardware: &mut Hardware, now: Ps) {
+        let home = self.going.partition_point(|one| one.home <= now);
+        if let Some(last) = self.going.drain(..home).next_back() {
+            self.log.truncate_before(hardware, last.behind, last.home);
+        }
+    }
+
+    /// A core is about to begin a transaction of a window of `degree`: it waits while the numbers that are valid at a
+    /// time, or half of the log, are taken by windows that are on their way home.
+    pub(in crate::mechanism) fn wait_for_room(
+        &mut self,
+        hardware: &mut Hardware,
+        core: usize,
+        degree: u64,
+    ) {
+        let last = self.window.next() + degree.saturating_sub(self.window.len() as u64);
+        loop {
+            let (first, later) = self.log.dead(hardware.now());
+            let numbers = last.saturating_sub(first) <= TX_STATE_ENTRIES;
+            if numbers && (self.going.is_empty() || !self.is_full()) {
+                return;
+            }
+            let Some(next) = self.going.front().map(|one| one.home).or(later) else { return };
+            hardware.wait_until(core, next);
+            self.retire(hardware, next);
+        }
+    }
+
+    /// The log's head moves behind all windows that are on their way home, once they are.
+    pub(in crate::mechanism) fn retire_all(&mut self, hardware: &mut Hardware) {
+        if let Some(last) = self.going.drain(..).next_back() {
+            self.log.truncate_before(hardware, last.behind, last.home);
+        }
     }
 
     pub(super) fn end(&mut self, hardware: &mut Hardware, home: Ps, skipped: u64) -> Ps {
         self.counts.windows += 1;
         self.window.close(skipped);
+        let home = self.going.drain(..).map(|one| one.home).fold(home, Ps::max);
         let from = if self.leaves_out(HEAD) { hardware.now() } else { home };
         let dead = self.log.truncate(hardware, self.window.next(), from);
         if skipped > 0 {

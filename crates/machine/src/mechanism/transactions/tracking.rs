@@ -42,7 +42,7 @@ pub(in crate::mechanism) struct Tracking<O> {
 
 impl<O: PersistOrder> Mechanism for Tracking<O> {
     fn moments(&self) -> Moments {
-        Moments::ACCESS | Moments::FILL | Moments::EVICTION | Moments::CACHES
+        Moments::STORE | Moments::FILL | Moments::EVICTION | Moments::CACHES
     }
 
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
@@ -116,6 +116,11 @@ impl<O: PersistOrder> Mechanism for Tracking<O> {
         }
         // Transactions persisted before may take longer.
         hardware.wait_until(core, self.tracked.last_durable());
+    }
+
+    fn due(&mut self, hardware: &mut Hardware, _: u64) {
+        let now = hardware.now();
+        self.tracked.retire(hardware, now);
     }
 
     fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {

@@ -11,6 +11,7 @@
 //!   non-volatile cache), or overlapped, once a later transaction of the window that has overwritten it has committed.
 //!   `blocks` counts all three, `left` those in the caches: `blocks - left` are persistent or overlapped.
 
+use crate::by_number::ByNumber;
 use perdura_memory::image::LineWords;
 use std::collections::BTreeMap;
 
@@ -89,7 +90,10 @@ pub(super) struct Window {
     transactions: Vec<Transaction>,
     /// The number of the first one.
     first: Number,
-    lines: BTreeMap<u64, WrittenLine>,
+    lines: ByNumber<WrittenLine>,
+    /// The sums of the transactions' `left`, and of their numbers of pairs.
+    left: u64,
+    pairs: u64,
 }
 
 impl Window {
@@ -133,13 +137,12 @@ impl Window {
 
     /// Blocks that are still to be logged.
     pub(super) fn left(&self) -> u64 {
-        self.transactions.iter().map(|transaction| transaction.left).sum()
+        self.left
     }
 
     /// The most pairs to log once the running transaction has committed.
     pub(super) fn most_pairs(&self) -> u64 {
-        let there: usize = self.transactions.iter().map(|one| one.pairs.len()).sum();
-        (there + self.transactions.len()) as u64
+        self.pairs + self.transactions.len() as u64
     }
 
     /// A core begins a transaction. None may be running.
@@ -183,9 +186,11 @@ impl Window {
             transaction.blocks += 1;
             transaction.left += 1;
         }
+        let lines = &mut transaction.lines;
         if met != PriorWriter::Own {
-            transaction.lines.push((line, before));
+            lines.push((line, before));
         }
+        self.left += u64::from(adds);
         met
     }
 
@@ -214,6 +219,7 @@ impl Window {
     /// A block is persistent: in this line of the log, or (`None`) in a non-volatile cache.
     pub(super) fn logged(&mut self, block: &Block, at: Option<u64>) {
         self.transaction_mut(block.writer).left -= 1;
+        self.left -= 1;
         let known = self.lines.get_mut(&block.line).expect("a line of the window");
         match &mut known.older {
             Some((older, _)) if older.writer == block.writer => {
@@ -256,7 +262,11 @@ impl Window {
             if older.dirty {
                 let earlier = self.transaction_mut(older.writer);
                 earlier.left -= 1;
-                *earlier.pairs.entry(number).or_default() += 1;
+                let n = earlier.pairs.entry(number).or_default();
+                *n += 1;
+                let new = *n == 1;
+                self.left -= 1;
+                self.pairs += u64::from(new);
                 versions.push((line, older.writer));
             }
         }
@@ -264,6 +274,7 @@ impl Window {
         if transaction.left == 0 {
             // All its blocks are logged already, without its `TxCnt`: an empty pair has it.
             transaction.pairs.insert(number, 0);
+            self.pairs += 1;
         }
         versions
     }
@@ -272,6 +283,7 @@ impl Window {
     /// log: then its number stays taken, and those blocks never become a whole transaction.
     pub(super) fn abort(&mut self) -> (Vec<Undone>, bool) {
         let aborted = self.transactions.pop().expect("a transaction that runs");
+        self.left -= aborted.left;
         let mut undone = Vec::with_capacity(aborted.lines.len());
         for (line, before) in aborted.lines {
             let known = self.lines.get_mut(&line).expect("a line of the window");
@@ -303,12 +315,15 @@ impl Window {
                 known.newest.dirty.then_some(Block { line, writer, words: None })
             }
         });
-        blocks.collect()
+        let mut blocks: Vec<Block> = blocks.collect();
+        blocks.sort_unstable_by_key(|block| block.line);
+        blocks
     }
 
     /// The pairs that are not logged, of earlier transactions first: `(earlier, later, n)`.
     pub(super) fn take_pairs(&mut self) -> Vec<(Number, Number, u64)> {
         let mut all = Vec::new();
+        self.pairs = 0;
         for (earlier, transaction) in (self.first..).zip(&mut self.transactions) {
             let pairs = std::mem::take(&mut transaction.pairs);
             all.extend(pairs.into_iter().map(|(later, n)| (earlier, later, n)));
@@ -316,9 +331,12 @@ impl Window {
         all
     }
 
-    /// The lines that it has written, with the log line of the newest logged contents.
+    /// The lines that it has written, ascending, with the log line of the newest logged contents.
     pub(super) fn lines(&self) -> Vec<(u64, Option<u64>)> {
-        self.lines.iter().map(|(&line, known)| (line, known.newest.at)).collect()
+        let lines = self.lines.iter().map(|(&line, known)| (line, known.newest.at));
+        let mut lines: Vec<(u64, Option<u64>)> = lines.collect();
+        lines.sort_unstable_by_key(|(line, _)| *line);
+        lines
     }
 
     /// Ends the window; the next one begins empty, after `skipped` numbers left out.
