@@ -237,8 +237,7 @@ fn work<W: Workload>(
             let session = windows.session().map_err(perdura_workloads::Failure::from);
             let worked = session.and_then(|session| {
                 let cycles = plan.machine.cores.program_cycles;
-                let mut session =
-                    injector.session(ComputingSession::new(session, machine, cycles));
+                let mut session = injector.session(ComputingSession::new(session, machine, cycles));
                 perdura_workloads::work(workload, &mut session, share, &mut recorder)
             });
             done.set(done.get() + recorder.done());

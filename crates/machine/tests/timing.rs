@@ -312,7 +312,13 @@ fn a_write_back_goes_to_the_core_that_has_the_line() {
             }));
         };
         let programs: [Box<dyn FnOnce()>; 2] = match owner {
-            0 => [Box::new(|| { stores(); writes_back() }), Box::new(|| ())],
+            0 => [
+                Box::new(|| {
+                    stores();
+                    writes_back()
+                }),
+                Box::new(|| ()),
+            ],
             _ => [Box::new(writes_back), Box::new(stores)],
         };
         machine.run(programs.into());

@@ -78,6 +78,8 @@ pub(crate) struct Versions {
     /// How many versions there are, and how many were left when all had been looked at.
     total: AtomicUsize,
     swept: AtomicUsize,
+    /// How many parts have been looked at for that.
+    sweeps: AtomicUsize,
     /// The highest number of one that has been kept.
     newest: AtomicU64,
     own: Object,
@@ -91,6 +93,7 @@ impl Versions {
             kept: Kept::new(memory.limit()),
             total: AtomicUsize::new(0),
             swept: AtomicUsize::new(0),
+            sweeps: AtomicUsize::new(0),
             newest: AtomicU64::new(0),
             own: memory.object(NOTES + kept::BYTES),
         }
@@ -211,11 +214,18 @@ impl Versions {
     /// One that has ended needed versions only up to the next snapshot: these are looked at. All are looked at if none is
     /// left, and when they have become twice as many: those kept by commits beside a beginning snapshot are passed over.
     pub(crate) fn forget(&self, ended: &Ended<'_>) {
-        let total = self.total.load(Ordering::Relaxed);
-        if ended.left.is_empty() || total > 2 * self.swept.load(Ordering::Relaxed) + FEW {
+        let total = || self.total.load(Ordering::Relaxed);
+        if ended.left.is_empty() {
             self.shards.iter().for_each(|shard| self.sweep(&mut lock(shard), ended));
-            self.swept.store(self.total.load(Ordering::Relaxed), Ordering::Relaxed);
-            return;
+            return self.swept.store(total(), Ordering::Relaxed);
+        }
+        if total() > 2 * self.swept.load(Ordering::Relaxed) + FEW {
+            // A part each time, so that no reader's end takes long.
+            let part = self.sweeps.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            self.sweep(&mut lock(&self.shards[part]), ended);
+            if part == SHARDS - 1 {
+                self.swept.store(total(), Ordering::Relaxed);
+            }
         }
         for &number in ended.ended {
             let next = ended.left.iter().find(|left| **left > number).copied().unwrap_or(u64::MAX);

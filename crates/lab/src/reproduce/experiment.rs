@@ -362,7 +362,8 @@ impl Simulated {
     pub(super) fn machine(&self, caches_divided_by: u64) -> Result<MachineConfig, String> {
         let mut machine = presets::load(&self.machine).map_err(|error| error.to_string())?;
         for (figure, value) in &self.sets {
-            machine = machine.with(figure, &value.to_string()).map_err(|error| error.to_string())?;
+            machine =
+                machine.with(figure, &value.to_string()).map_err(|error| error.to_string())?;
             machine.title += &format!("; {figure} = {value}");
         }
         if caches_divided_by == 1 {

@@ -12,9 +12,9 @@
 //! of dirty lines on `dual-page`.
 
 mod cores;
-mod transactions;
 #[path = "../cache_speed/trace.rs"]
 mod trace;
+mod transactions;
 
 use perdura_machine::cache::Access;
 use perdura_machine::{Keep, Machine, MachineConfig, Options, presets};

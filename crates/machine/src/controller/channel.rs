@@ -256,13 +256,7 @@ impl Channel {
     }
 
     /// Places a write to the media. Returns when it is there.
-    fn place(
-        &mut self,
-        (line, held): (u64, bool),
-        place: BankRow,
-        length: Ps,
-        accepted: Ps,
-    ) -> Ps {
+    fn place(&mut self, (line, held): (u64, bool), place: BankRow, length: Ps, accepted: Ps) -> Ps {
         let (write, bank) = (self.timing.write, &self.banks[place.bank]);
         let placed = &mut self.placed[place.bank];
         let ready = placed.room(accepted.max(bank.ready(place.row, true)), length + write);

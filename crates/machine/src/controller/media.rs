@@ -96,7 +96,8 @@ impl PlacedWrites {
 
     /// When a read can begin, not before `now`: behind writes that have begun, and those that begin by `drained`.
     pub(super) fn overtake(&self, now: Ps, drained: Ps) -> Ps {
-        let behind = self.writes.partition_point(|write| write.start < now || write.start <= drained);
+        let behind =
+            self.writes.partition_point(|write| write.start < now || write.start <= drained);
         behind.checked_sub(1).map_or(now, |last| now.max(self.writes[last].end))
     }
 
@@ -120,9 +121,8 @@ impl PlacedWrites {
 
     /// When writes begin that wait in the queue at `now`.
     pub(super) fn waiting(&self, now: Ps) -> impl Iterator<Item = Ps> {
-        let waits = move |write: &&PlacedWrite| {
-            !write.held && write.accepted <= now && write.start > now
-        };
+        let waits =
+            move |write: &&PlacedWrite| !write.held && write.accepted <= now && write.start > now;
         self.writes.iter().filter(waits).map(|write| write.start)
     }
 

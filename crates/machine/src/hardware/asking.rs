@@ -178,13 +178,7 @@ impl Hardware {
 
     /// A core is about to access words of the pool.
     #[cold]
-    fn ask_access(
-        &mut self,
-        moments: Moments,
-        line: u64,
-        how: How,
-        stores: &[Piece],
-    ) -> Effect {
+    fn ask_access(&mut self, moments: Moments, line: u64, how: How, stores: &[Piece]) -> Effect {
         let mut effect = Effect::Happens;
         let before = self.data.visible_line(line);
         let access = Accessed { core: self.core, line, how, stores, before };
@@ -462,7 +456,6 @@ impl Hardware {
             How::Load => Moments::ACCESS,
             _ => Moments::ACCESS | Moments::STORE,
         };
-        !self.asks(moments)
-            || self.ask_access(moments, place.line, how, stores) == Effect::Happens
+        !self.asks(moments) || self.ask_access(moments, place.line, how, stores) == Effect::Happens
     }
 }

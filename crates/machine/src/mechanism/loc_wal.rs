@@ -10,9 +10,9 @@
 
 use super::mutant::Mutant;
 use super::transactions::{
-    APPLY, Acknowledged, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogArea, LogConfig,
-    METADATA, ONE_LESS, PAIR, PersistOrder, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE, VERSION,
-    Waits, recover,
+    APPLY, Acknowledged, CLOSED, COUNT, CUT_OFF, Commits, EVICTED, HEAD, LOGGED, LogArea,
+    LogConfig, METADATA, ONE_LESS, PAIR, PersistOrder, TX_STATE_ENTRIES, Tracked, Tracking, UNDONE,
+    VERSION, Waits, recover,
 };
 use super::{Design, Home, Mechanism, Promise};
 use crate::Ps;

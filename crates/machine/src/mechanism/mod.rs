@@ -51,9 +51,7 @@ pub use loc_wal::{LocConfig, LooseOrdering};
 pub use moments::{Accessed, Effect, Flush, How, Leaving, Moments, Verdict};
 pub use mutant::Mutant;
 pub use promise::Promise;
-pub use transactions::{
-    Acknowledged, CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES, Waits,
-};
+pub use transactions::{Acknowledged, CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES, Waits};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
 pub use crate::cache::{Departure, DepartureReason, HeldVersion, Version, VictimRule};

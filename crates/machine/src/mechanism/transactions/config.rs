@@ -47,8 +47,7 @@ pub struct LogConfig {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        let source =
-            "LOC 4.2: 32 MB; 2: acknowledged after the commit record; a block in each cycle is assumed";
+        let source = "LOC 4.2: 32 MB; 2: acknowledged after the commit record; a block in each cycle is assumed";
         LogConfig {
             source: source.to_owned(),
             area_bytes: 32 << 20,
