@@ -198,6 +198,16 @@ pub fn usual_operations(seed: u64, skips: bool) -> usize {
     if drawn == 0 { LONG } else { SHORT }
 }
 
+/// Accesses in a core's turn: what lies between two steps that should be one is seen only in short turns, and what takes
+/// a core long only in long ones.
+const TURNS: [u32; 4] = [6, 1, 6, 2];
+
+/// The default schedule of a case with this seed.
+pub fn usual_schedule(seed: u64) -> Schedule {
+    let drawn = SplitMix64::new(seed ^ 0x7475_726e_7321).below(TURNS.len() as u64);
+    Schedule::Seeded { every: TURNS[drawn as usize] }
+}
+
 /// A start's name on a command line.
 pub fn start_name(start: Start) -> &'static str {
     match start {

@@ -1,14 +1,14 @@
 //! Engines as the tester uses them: [`Family`] names one, [`AnyFamily`] is the same as an object-safe trait. Engines run
 //! on [`AnyMemory`], the machine's and that of its images, so that each is compiled once.
 
-use crate::Case;
+use crate::{Case, Survivors};
 use perdura::superblock::{State, Superblock};
 use perdura::{
     AnyHeap, Engine, EngineKind, Error, Format, Heap, Memory, OpenError, Opening, Recovery,
 };
 use perdura_machine::{CallSite, Keep, Kind, Machine, Options, Sites};
-use perdura_memory::AnyMemory;
 use perdura_memory::image::Image;
+use perdura_memory::{AnyMemory, Domain};
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -55,8 +55,8 @@ pub trait AnyFamily: Sync {
     /// Whether write-backs are skipped: losses that the pool reports are no failure.
     fn skips(&self) -> bool;
 
-    /// Whether a power cut leaves all commits up to some ticket: see [`Engine::IN_ORDER`].
-    fn in_order(&self) -> bool;
+    /// Which commits a power cut leaves on this domain.
+    fn survivors(&self, domain: Domain) -> Survivors;
 
     /// Opens the heap in a memory, or creates one of the format `new`.
     fn heap(
@@ -88,8 +88,8 @@ impl AnyFamily for Listed {
         self.0.skips()
     }
 
-    fn in_order(&self) -> bool {
-        self.0.is_in_order()
+    fn survivors(&self, domain: Domain) -> Survivors {
+        Survivors::of(self.0.is_in_order(), self.0.leaves_prefix(domain))
     }
 
     fn heap(
@@ -132,8 +132,8 @@ impl<F: Family> AnyFamily for Of<F> {
         F::Engine::SKIPS
     }
 
-    fn in_order(&self) -> bool {
-        F::Engine::IN_ORDER
+    fn survivors(&self, domain: Domain) -> Survivors {
+        Survivors::of(F::Engine::IN_ORDER, F::Engine::leaves_prefix(domain))
     }
 
     fn heap(

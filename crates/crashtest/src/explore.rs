@@ -119,9 +119,9 @@ impl<S: Subject> Explorer<'_, S> {
         self.report.events += history.events;
         self.report.lives += 1;
         drop(machine);
-        let in_order = self.engine.in_order();
+        let survivors = self.engine.survivors(self.case.domain);
         let mut states =
-            States::of(self.subject, first, &history, in_order).map_err(Problem::plain)?;
+            States::of(self.subject, first, &history, survivors).map_err(Problem::plain)?;
         let mut history = history;
         agree::<S>(&mut states, &mut history, &reads).map_err(Problem::plain)?;
         let exploration = Exploration { life, states, history, met, depth, points, images };

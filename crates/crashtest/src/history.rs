@@ -3,6 +3,28 @@
 use crate::Subject;
 use std::ops::RangeInclusive;
 
+/// Which commits a power cut leaves, of those that are not known to be durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survivors {
+    /// Those up to some ticket, which is their serial order too.
+    InOrder,
+    /// Those up to some ticket; the serial order is another one.
+    ByTicket,
+    /// Any of them.
+    Any,
+}
+
+impl Survivors {
+    /// Of an engine with these properties.
+    pub(crate) fn of(in_order: bool, leaves_prefix: bool) -> Self {
+        match (in_order, leaves_prefix) {
+            (true, _) => Survivors::InOrder,
+            (false, true) => Survivors::ByTicket,
+            (false, false) => Survivors::Any,
+        }
+    }
+}
+
 /// A transaction of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction<O> {
@@ -51,6 +73,13 @@ impl<O> Default for History<O> {
 }
 
 impl<O> History<O> {
+    /// Whether so many transactions are not known to be durable that those of `cores` cores must be waited for, where
+    /// any subset of them may be left: each core may be in one, and end another one before it looks again.
+    pub(crate) fn is_crowded(&self, cores: usize) -> bool {
+        let open = |tx: &&Transaction<O>| tx.ticket.is_some() && tx.acknowledged == u64::MAX;
+        self.transactions.iter().filter(open).count() + 2 * cores > MOST_OPEN
+    }
+
     /// The numbers of the transactions that have committed, in the order of their commits.
     pub(crate) fn in_order(&self) -> Vec<usize> {
         let committed = |number: &usize| self.transactions[*number].ticket.is_some();
@@ -73,8 +102,7 @@ pub(crate) struct States<M> {
     pub(crate) made: u64,
     /// How many of the commits precede the run's transactions.
     before: usize,
-    /// Whether an acknowledgement implies that everything before it is there.
-    in_order: bool,
+    survivors: Survivors,
 }
 
 impl<M: Clone> States<M> {
@@ -84,7 +112,7 @@ impl<M: Clone> States<M> {
         subject: &S,
         first: Vec<Option<M>>,
         history: &History<S::Op>,
-        in_order: bool,
+        survivors: Survivors,
     ) -> Result<Self, String> {
         let mut spans = vec![(0, history.opened); first.len().saturating_sub(1)];
         let mut states = first;
@@ -119,7 +147,7 @@ impl<M: Clone> States<M> {
                 spans.push((tx.begun, u64::MAX));
             }
         }
-        let mut states = States { states, spans, made: history.made, before, in_order };
+        let mut states = States { states, spans, made: history.made, before, survivors };
         states.propagate();
         Ok(states)
     }
@@ -134,7 +162,8 @@ impl<M: Clone> States<M> {
 
     /// Everything acknowledged implies everything before it.
     fn propagate(&mut self) {
-        let end = if self.in_order { self.spans.len() } else { self.before };
+        let in_order = self.survivors == Survivors::InOrder;
+        let end = if in_order { self.spans.len() } else { self.before };
         let spans = &mut self.spans[..end];
         for index in (1..spans.len()).rev() {
             spans[index - 1].1 = spans[index - 1].1.min(spans[index].1);
@@ -156,13 +185,13 @@ impl<M: Clone> States<M> {
         event: u64,
     ) -> Allowed<M> {
         let made = self.spans[..self.before].iter().all(|(_, acknowledged)| *acknowledged <= event);
-        if self.in_order || !made {
+        if self.survivors == Survivors::InOrder || !made {
             return Allowed::Prefixes(self.prefixes(event));
         }
         self.sets(subject, history, event)
     }
 
-    /// All acknowledged commits, with any subset of the others that had begun.
+    /// All acknowledged commits, with any subset of the others that had begun, or with those up to some ticket.
     fn sets<S: Subject<Model = M>>(
         &self,
         subject: &S,
@@ -185,6 +214,10 @@ impl<M: Clone> States<M> {
         }
         let mut states = Vec::new();
         for chosen in 0_usize..1 << open {
+            if self.survivors == Survivors::ByTicket && leaves_gap(&order, sure, chosen) {
+                states.push(None);
+                continue;
+            }
             let (mut state, mut number) = (base.clone(), 0);
             for tx in &order[first..] {
                 let is_open = !sure(&tx);
@@ -197,6 +230,26 @@ impl<M: Clone> States<M> {
         }
         Allowed::Sets { sure: order.len() - open, states }
     }
+}
+
+/// Whether a commit is missing before one that is there: the bits of `chosen` say which of the uncertain ones are.
+fn leaves_gap<O>(
+    order: &[&Transaction<O>],
+    sure: impl Fn(&&&Transaction<O>) -> bool,
+    chosen: usize,
+) -> bool {
+    let (mut last, mut missing, mut number) = (0, u64::MAX, 0);
+    for tx in order {
+        let ticket = tx.ticket.unwrap_or(u64::MAX);
+        let is_open = !sure(&tx);
+        if is_open && chosen & 1 << number == 0 {
+            missing = missing.min(ticket);
+        } else {
+            last = last.max(ticket);
+        }
+        number += usize::from(is_open);
+    }
+    missing < last
 }
 
 /// The most transactions, on all cores, that may or may not be durable.

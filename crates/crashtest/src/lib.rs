@@ -98,6 +98,7 @@ pub use engine::Family;
 pub use engines::*;
 pub use explore::explore;
 pub use failure::Failure;
+pub use history::Survivors;
 pub use losses::{Losses, losses};
 pub use place::Place;
 pub use report::{Report, Watcher};

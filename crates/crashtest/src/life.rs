@@ -1,7 +1,7 @@
 //! A run on a machine: the pool is opened, used by every core, and closed.
 
 use crate::engine::{AnyFamily, World, heap_on, settled, text};
-use crate::history::{History, Transaction};
+use crate::history::{History, Survivors, Transaction};
 use crate::mechanisms::maker::Fitted;
 use crate::polling::Poll;
 use crate::readers::{self, Read};
@@ -48,8 +48,8 @@ fn spare_pages(case: &Case, seed: u64) -> Option<u64> {
 }
 
 /// Whether cores are preempted for long in the life with this seed.
-fn preempts(case: &Case, seed: u64) -> bool {
-    case.domain == Domain::Media && SplitMix64::new(seed ^ 0x7072_6565).below(2) == 0
+fn preempts(seed: u64) -> bool {
+    SplitMix64::new(seed ^ 0x7072_6565).below(2) == 0
 }
 
 /// A run, which is the same each time.
@@ -128,7 +128,7 @@ impl<S: Subject> Life<'_, S> {
             left: self.world.left.clone(),
             failing_fence: self.failing_fence(),
             spare_pages: spare_pages(self.case, self.seed),
-            preempts: preempts(self.case, self.seed),
+            preempts: preempts(self.seed),
             ..Options::default()
         };
         let options = match &self.fitted {
@@ -186,7 +186,8 @@ impl<S: Subject> Life<'_, S> {
             settled(&machine, "opening").map_err(Stopped::Problem)?;
         }
         history.borrow_mut().opened = machine.events();
-        let answers = self.case.answers(engine.groups());
+        let (answers, survivors) =
+            (self.case.answers(engine.groups()), engine.survivors(self.case.domain));
         opened.tune(&answers.tuning);
         if modelled {
             poll.replace(Poll::of(&*opened, self.ops.len()));
@@ -195,7 +196,7 @@ impl<S: Subject> Life<'_, S> {
             let (opened, notes, machine, note) = (&opened, (&history, &reads), &machine, &note);
             Box::new(move || {
                 let worked = opened.session().and_then(|session| {
-                    self.work(&**opened, session, answers, core, machine, notes)
+                    self.work(&**opened, session, (answers, survivors), core, machine, notes)
                 });
                 if let Err(error) = worked
                     && machine.check_fence().is_ok()
@@ -265,7 +266,7 @@ impl<S: Subject> Life<'_, S> {
         &self,
         heap: &dyn AnyHeap,
         mut session: AnySession,
-        answers: Answers,
+        (answers, survivors): (Answers, Survivors),
         core: usize,
         machine: &Machine,
         (history, reads): Notes<'_, S>,
@@ -283,7 +284,8 @@ impl<S: Subject> Life<'_, S> {
                 readers::read(self.subject, &mut session, machine, history, reads)?;
             }
             let mut one = |op: &S::Op| {
-                self.transaction(&mut session, op, answers, (core, &mut random), machine, history)
+                let core = (core, &mut random);
+                self.transaction(&mut session, op, (answers, survivors), core, machine, history)
             };
             match one(op) {
                 Err(error @ Error::TooLarge { .. }) => {
@@ -318,7 +320,7 @@ impl<S: Subject> Life<'_, S> {
         &self,
         session: &mut AnySession,
         op: &S::Op,
-        answers: Answers,
+        (answers, survivors): (Answers, Survivors),
         (core, random): (usize, &mut SplitMix64),
         machine: &Machine,
         history: &RefCell<History<S::Op>>,
@@ -336,6 +338,8 @@ impl<S: Subject> Life<'_, S> {
         // The wait is part of the commit itself, or a call of its own: always so where it may fail, since it would take
         // the ticket of a transaction that has committed with it.
         let (waits, at_once) = (answers.wait(random), random.below(2) == 0);
+        let waits = waits
+            || survivors != Survivors::InOrder && history.borrow().is_crowded(self.case.cores);
         let at_once = at_once && self.failing_fence().is_none();
         let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
         let before = session.counters();

@@ -132,7 +132,8 @@ fn unexpected<M: PartialEq + Clone + std::fmt::Debug>(
 ) -> String {
     let (first, last) = expect.range();
     if let Allowed::Sets { sure, states } = &expect.allowed {
-        let (found, expected) = differing(state, &states[0]);
+        let least = states.iter().find(|state| state.is_some()).unwrap_or(&None);
+        let (found, expected) = differing(state, least);
         return format!(
             "the contents are not those of the {sure} acknowledged commits and some of the {} that had begun: {found} instead of {expected}",
             last - first

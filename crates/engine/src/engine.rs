@@ -57,6 +57,12 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// others, each together with all commits that it has seen.
     const IN_ORDER: bool = true;
 
+    /// Whether a power cut leaves all commits up to some ticket on memory of this domain. Unless [`Self::IN_ORDER`], the
+    /// serial order of transactions may be another one.
+    fn leaves_prefix(_domain: Domain) -> bool {
+        Self::IN_ORDER
+    }
+
     /// Whether it runs on pools that keep checksums of all pages.
     const KEEPS_CHECKSUMS: bool = true;
 

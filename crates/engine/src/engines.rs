@@ -213,6 +213,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether a power cut leaves all commits up to some ticket on this domain: see [`Engine::leaves_prefix`].
+            pub fn leaves_prefix(self, domain: perdura_memory::Domain) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::leaves_prefix(domain),)*
+                }
+            }
+
             /// Runs `code` with this engine.
             pub fn run<M: Memory + 'static, C: OnEngine<M>>(self, code: C) -> C::Output {
                 match self {

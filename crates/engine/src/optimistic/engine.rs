@@ -36,6 +36,10 @@ where
     const KEEPS_CHECKSUMS: bool = false;
     type Session = OptimisticSession<M, C, S>;
 
+    fn leaves_prefix(domain: Domain) -> bool {
+        numbers::<C>(domain)
+    }
+
     fn format(memory: &M, area: Range<u64>) {
         Geometry::format(memory, area, Self::NAME, 0);
     }

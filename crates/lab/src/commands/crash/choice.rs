@@ -4,7 +4,7 @@ use super::Arguments;
 use crate::engines::nothing_to_test;
 use crate::failure::{Failure, Outcome};
 use perdura::EngineKind;
-use perdura_crashtest::case::usual_operations;
+use perdura_crashtest::case::{usual_operations, usual_schedule};
 use perdura_crashtest::runner::{self, ENGINES};
 use perdura_crashtest::subjects::SUBJECTS;
 use perdura_crashtest::{Case, Points, Runner, Start};
@@ -139,6 +139,9 @@ pub(in crate::commands) fn several<T: Copy, N: ToString>(
     Ok(found)
 }
 
+/// The seeds of cases have fewer bits, unless the first one has more.
+const SEEDS_OF_CASES: u32 = 32;
+
 /// All cases of one seed.
 pub(super) struct Cases {
     /// Engines combined with structures.
@@ -149,6 +152,8 @@ pub(super) struct Cases {
     pub(super) round: usize,
     /// Whether the seed decides the number of operations of each case.
     pub(super) operations_drawn: bool,
+    /// Whether the seed decides how long a core's turns are.
+    pub(super) schedule_drawn: bool,
 }
 
 impl Cases {
@@ -184,7 +189,7 @@ impl Cases {
                 domain: *domain,
                 cores: *cores,
                 start: *start,
-                schedule: arguments.schedule.map_or(Schedule::Seeded { every: 6 }, |it| it.0),
+                schedule: arguments.schedule.map_or(Schedule::Clock, |it| it.0),
                 ..arguments.case(machine.clone())
             };
             round.extend((0..runners.len()).map(|runner| (runner, case.clone())));
@@ -199,18 +204,40 @@ impl Cases {
         });
         let cases = cases.collect();
         let operations_drawn = arguments.operations.is_none();
-        Ok(Cases { runners, cases, round: round.len(), operations_drawn })
+        let schedule_drawn = arguments.schedule.is_none();
+        Ok(Cases { runners, cases, round: round.len(), operations_drawn, schedule_drawn })
     }
 
     /// Case number `index`: the same cases repeatedly, each time with another seed.
     pub(super) fn number(&self, index: u64) -> (usize, Case) {
         let (runner, case) = &self.cases[(index % self.cases.len() as u64) as usize];
-        let seed = case.seed.wrapping_add(index);
-        let runner_of_it = &self.runners[*runner];
+        (*runner, self.with_seed(*runner, case, case.seed.wrapping_add(index)))
+    }
+
+    /// Brief lives with other seeds, besides this case: cut at two points, for one image each. What depends on how cores
+    /// meet needs many lives, and few images of each.
+    pub(super) fn brief(
+        &self,
+        runner: usize,
+        case: &Case,
+        count: u64,
+    ) -> impl Iterator<Item = Case> {
+        let count = if case.cores > 1 { count } else { 0 };
+        (1..=count).map(move |number| {
+            let case =
+                self.with_seed(runner, case, case.seed.wrapping_add(number << SEEDS_OF_CASES));
+            Case { points: Points::Random(2), ..case }
+        })
+    }
+
+    /// This case with another seed, and what that decides.
+    fn with_seed(&self, runner: usize, case: &Case, seed: u64) -> Case {
+        let runner_of_it = &self.runners[runner];
         let most = runner_of_it.most_operations();
-        let drawn = || usual_operations(seed, runner_of_it.skips()).min(most);
-        let operations = if self.operations_drawn { drawn() } else { case.operations };
-        (*runner, Case { seed, operations, ..case.clone() })
+        let drawn = || usual_operations(seed, runner_of_it.skips());
+        let operations = if self.operations_drawn { drawn() } else { case.operations }.min(most);
+        let schedule = if self.schedule_drawn { usual_schedule(seed) } else { case.schedule };
+        Case { seed, operations, schedule, ..case.clone() }
     }
 }
 

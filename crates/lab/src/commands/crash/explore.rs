@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::quantity::show_count;
 use indicatif::{ProgressBar, ProgressStyle};
-use perdura_crashtest::{Case, Points, Report, Watcher, replay};
+use perdura_crashtest::{Budget, Case, Points, Report, Watcher, replay};
 use perdura_machine::{Event, Kind};
 use perdura_workloads::Progress;
 use std::io::IsTerminal;
@@ -82,15 +82,23 @@ fn explore(
         let (runner, case) = cases.number(index);
         let case = Case { omit, ..case };
         last.fetch_max(case.seed, Ordering::Relaxed);
-        match cases.runners[runner].explore(&case, arguments.budget(), &watcher) {
-            Ok(report) => {
-                lock(&reports)[runner].add(&report);
-                cases_explored.fetch_add(1, Ordering::Relaxed);
+        let explore =
+            |case: &Case, budget| match cases.runners[runner].explore(case, budget, &watcher) {
+                Ok(report) => lock(&reports)[runner].add(&report),
+                Err(found) => {
+                    watcher.stop.store(true, Ordering::Relaxed);
+                    lock(&failure).get_or_insert((runner, found));
+                }
+            };
+        explore(&case, arguments.budget());
+        for case in cases.brief(runner, &case, arguments.brief()) {
+            if watcher.is_stopped() {
+                return;
             }
-            Err(found) => {
-                watcher.stop.store(true, Ordering::Relaxed);
-                lock(&failure).get_or_insert((runner, found));
-            }
+            explore(&case, Budget { images: 1, again_every: 0, ..arguments.budget() });
+        }
+        if !watcher.is_stopped() {
+            cases_explored.fetch_add(1, Ordering::Relaxed);
         }
     };
     with_bar(goal, &watcher, &cases_explored, progress, || {

@@ -80,6 +80,7 @@ impl Arguments {
             cases,
             round: round.len(),
             operations_drawn: self.operations.is_none(),
+            schedule_drawn: false,
         })
     }
 

@@ -61,12 +61,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     cores: Vec<usize>,
 
-    /// Which core runs next: `clock`, or a random one, with this many accesses in a turn; default: 6, for
-    /// mechanisms both
+    /// Which core runs next: `clock`, or a random one, with this many accesses in a turn; default:
+    /// drawn by the seed, 1, 2 or 6; for mechanisms clock and 6
     #[arg(long, value_name = "SCHEDULE")]
     schedule: Option<choice::ScheduleChoice>,
 
-    /// Operations of each core; default: drawn by the seed, 10 or seldom 60
+    /// Operations of each core; default: drawn by the seed, 10 or seldom 60; fewer where the
+    /// workload's pool has no room for them
     #[arg(long, alias = "ops", value_name = "NUMBER")]
     operations: Option<usize>,
 
@@ -92,6 +93,11 @@ pub(crate) struct Arguments {
     /// cut twice)
     #[arg(long, value_name = "NUMBER")]
     each: Option<u64>,
+
+    /// Brief lives with other seeds after each case of several cores, cut at two points for one
+    /// image each: what depends on how cores meet is found by many lives; not for mechanisms
+    #[arg(long, value_name = "NUMBER", default_value_t = 12)]
+    brief: u64,
 
     /// At one of this many crash points the process dies, too, and another one opens the pool and goes on
     /// until its power is cut (transient, media); 0: none
@@ -187,6 +193,12 @@ impl Arguments {
         let usual = if on_engines { Budget::default() } else { hardware::budget() };
         let images = self.each.unwrap_or(usual.images);
         Budget { images, deaths_every: self.deaths_every, ..usual }
+    }
+
+    /// Brief lives after each case: none where one case is shown again.
+    fn brief(&self) -> u64 {
+        let repeats = !matches!(self.points.0, Points::Random(_)) || !self.keep.is_empty();
+        if repeats || !self.mechanism.is_empty() { 0 } else { self.brief }
     }
 
     /// Every combination of the options.
