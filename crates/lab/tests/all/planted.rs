@@ -36,6 +36,11 @@ const THREE: &[&str] = &["--domain", "transient", "--cores", "3"];
 const FILE: &[&str] = &["--domain", "media", "--cores", "1"];
 const FILE_THREE: &[&str] = &["--domain", "media", "--cores", "3"];
 
+/// Many brief lives on this domain: as those that follow each case by default.
+fn brief(domain: &str) -> [&str; 8] {
+    ["--domain", domain, "--cores", "4", "--points", "random:2", "--each", "1"]
+}
+
 #[test]
 fn a_right_is_revoked_without_waiting() {
     for engine in ["redo", "undo", "eager"] {
@@ -44,11 +49,14 @@ fn a_right_is_revoked_without_waiting() {
         }
     }
     finds("SnapshotAmongCommits", "ccstm", "sps", THREE);
+    finds("AloneAmongCommits", "ccstm", "hash-map", &brief("transient"));
 }
 
 #[test]
 fn a_word_of_two_commits_is_not_locked() {
     finds("FirstLineLocked", "ccstm", "sps", THREE);
+    finds("LockedInTwoSteps", "ccstm", "bytes", &brief("transient"));
+    finds("TickedInTwoSteps", "ccstm", "sps", &brief("transient"));
 }
 
 #[test]
@@ -63,6 +71,7 @@ fn a_record_holds_what_no_commit_stored() {
     }
     finds("LoggedBeforeChecked", "ccstm", "sps", THREE);
     finds("LoggedBeforeChecked", "ccstm", "sps", FILE_THREE);
+    finds("GapOverlooked", "ccstm", "sps", &brief("media"));
 }
 
 #[test]
