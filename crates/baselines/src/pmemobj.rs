@@ -6,7 +6,7 @@
 use crate::child::{self, last_words};
 use crate::{Baseline, Error, Figure, Result, Size, Work};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use tempfile::TempDir;
 
 const SOURCES: &[(&str, &str)] = &[
@@ -18,6 +18,8 @@ const SOURCES: &[(&str, &str)] = &[
     ("ordered.c", include_str!("../c/ordered.c")),
     ("overwrite.c", include_str!("../c/overwrite.c")),
 ];
+/// Counts what libpmemobj asks libpmem for.
+const COUNT: &str = include_str!("../c/count.c");
 const ADVICE: &str = "install libpmemobj-dev and gcc";
 /// Room for logs and the allocator's own pages, in bytes.
 const ROOM: u64 = 64 << 20;
@@ -43,6 +45,78 @@ impl Pmemobj {
     fn program(&self) -> PathBuf {
         self.folder.path().join("bench")
     }
+
+    /// Counts what an operation costs on average, by a library that stands before libpmem. Nothing is timed.
+    ///
+    /// # Errors
+    /// `Unavailable` without libpmem's header; `Failed` when the program fails.
+    pub fn costs(&self, work: Work, size: &Size, folder: &Path) -> Result<Costs> {
+        let library = self.folder.path().join("count.so");
+        std::fs::write(self.folder.path().join("count.c"), COUNT)
+            .map_err(Error::io("cannot write C source"))?;
+        let mut command = Command::new("cc");
+        command.args(["-O2", "-std=gnu11", "-shared", "-fPIC", "-o"]).arg(&library);
+        command.args(["count.c", "-ldl"]).current_dir(self.folder.path());
+        compiled(&child::output(&mut command, "C compiler", ADVICE)?)?;
+        let counted = |operations: u64| -> Result<Counted> {
+            let size = Size { operations, ..*size };
+            let output = self.output(work, &size, folder, Some(&library))?;
+            serde_json::from_str(&last_words(&output))
+                .map_err(|error| Error::failed(self.name(), error.to_string()))
+        };
+        // The difference has neither the pool's creation nor its data.
+        let (once, twice) = (counted(size.operations)?, counted(2 * size.operations)?);
+        let each = |once: u64, twice: u64| (twice - once) as f64 / size.operations as f64;
+        Ok(Costs { fences: each(once.fences, twice.fences), lines: each(once.lines, twice.lines) })
+    }
+
+    /// Runs the program to its end, on a new pool in `folder`, with a library `before` all others.
+    fn output(
+        &self,
+        work: Work,
+        size: &Size,
+        folder: &Path,
+        before: Option<&Path>,
+    ) -> Result<Output> {
+        let pools = TempDir::with_prefix_in("perdura-baseline-", folder)
+            .map_err(Error::io(format!("cannot make a folder in {}", folder.display())))?;
+        let numbers = [
+            pool_bytes(work, size),
+            size.entries,
+            size.width,
+            size.operations,
+            size.warm_up,
+            size.seed,
+        ];
+        let mut command = Command::new(self.program());
+        command.env("PMEM_IS_PMEM_FORCE", "1").arg(work.name()).arg(pools.path().join("pool"));
+        command.args(numbers.map(|number| number.to_string()));
+        if let Some(library) = before {
+            command.env("LD_PRELOAD", library);
+        }
+        let output = child::output(&mut command, "compiled C program", "it was here a moment ago")?;
+        if !output.status.success() {
+            let said = last_words(&output);
+            let why = said.strip_prefix("error: ").unwrap_or(&said);
+            return Err(Error::failed(self.name(), why));
+        }
+        Ok(output)
+    }
+}
+
+/// What an operation asks for, on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Fences.
+    pub fences: f64,
+    /// Lines written back, or stored past the caches.
+    pub lines: f64,
+}
+
+#[derive(serde::Deserialize)]
+struct Counted {
+    fences: u64,
+    lines: u64,
 }
 
 fn compile(folder: &Path) -> Result<()> {
@@ -54,15 +128,19 @@ fn compile(folder: &Path) -> Result<()> {
             command.arg(name);
         }
     }
-    let output = child::output(command.arg("-lpmemobj"), "C compiler", ADVICE)?;
+    compiled(&child::output(command.arg("-lpmemobj"), "C compiler", ADVICE)?)
+}
+
+/// Whether the compiler was content.
+fn compiled(output: &Output) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("libpmemobj.h") || said.contains("-lpmemobj") {
+    if ["libpmemobj.h", "libpmem.h", "-lpmemobj"].iter().any(|missing| said.contains(missing)) {
         return Err(Error::Unavailable(ADVICE.to_owned()));
     }
-    Err(Error::failed("the C compiler", last_words(&output)))
+    Err(Error::failed("the C compiler", last_words(output)))
 }
 
 fn versioned_name() -> String {
@@ -98,25 +176,7 @@ impl Baseline for Pmemobj {
     }
 
     fn run(&mut self, work: Work, size: &Size, folder: &Path) -> Result<Figure> {
-        let pools = TempDir::with_prefix_in("perdura-baseline-", folder)
-            .map_err(Error::io(format!("cannot make a folder in {}", folder.display())))?;
-        let numbers = [
-            pool_bytes(work, size),
-            size.entries,
-            size.width,
-            size.operations,
-            size.warm_up,
-            size.seed,
-        ];
-        let mut command = Command::new(self.program());
-        command.env("PMEM_IS_PMEM_FORCE", "1").arg(work.name()).arg(pools.path().join("pool"));
-        command.args(numbers.map(|number| number.to_string()));
-        let output = child::output(&mut command, "compiled C program", "it was here a moment ago")?;
-        if !output.status.success() {
-            let said = last_words(&output);
-            let why = said.strip_prefix("error: ").unwrap_or(&said);
-            return Err(Error::failed(self.name(), why));
-        }
+        let output = self.output(work, size, folder, None)?;
         let printed: Printed = serde_json::from_slice(&output.stdout)
             .map_err(|error| Error::failed(self.name(), error.to_string()))?;
         Ok(Figure { operations: printed.operations, seconds: printed.seconds })
@@ -143,6 +203,26 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{}: {error}", work.name()));
             assert_eq!(figure.operations, 5_000);
             assert!(figure.seconds > 0.0);
+        }
+    }
+
+    /// The figures of docs/stm.md, printed. A snapshot of a range costs a fence at least, and so does the commit.
+    #[test]
+    fn each_snapshot_costs_a_fence() {
+        let baseline = match Pmemobj::new() {
+            Err(Error::Unavailable(why)) => return eprintln!("skipped: {why}"),
+            other => other.expect("the C program compiles"),
+        };
+        let folder = TempDir::new().expect("a temporary folder");
+        for swaps in [1, 4, 16] {
+            let size =
+                Size { entries: 100_000, width: swaps, operations: 1_000, warm_up: 0, seed: 1 };
+            let costs = baseline.costs(Work::Sps, &size, folder.path()).expect("it runs");
+            println!("{}: {swaps} swaps: {costs:?}", baseline.name());
+            let words = 2.0 * swaps as f64;
+            // Words that were drawn twice have one snapshot.
+            assert!(costs.fences > 0.99 * words + 1.0, "{costs:?}");
+            assert!(costs.lines > 0.99 * 2.0 * words, "{costs:?}");
         }
     }
 

@@ -9,6 +9,7 @@ use crate::consistency::plain::Direct;
 use crate::consistency::redo::Redo;
 use crate::consistency::swal::SWal;
 use crate::consistency::undo::Undo;
+use crate::consistency::undo_each::UndoEach;
 use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
 use crate::logged::Logged;
@@ -53,6 +54,8 @@ macro_rules! listed {
             Eager "eager" EagerEngine [Logged: Eager, Spin];
             /// Write-ahead logging with a commit record and synchronous write-back: a baseline.
             SWal "s-wal" SWalEngine [Logged: SWal, Spin];
+            /// Undo logging with an entry and a fence for each store: a baseline.
+            UndoEach "undo-each" UndoEachEngine [Logged: UndoEach, Spin];
             /// Groups of transactions on undo logging, written back late.
             ArchaptUndo "archapt-undo" ArchaptUndoEngine [Logged: Archapt<ArchaptUndo>, Spin];
             /// Groups of transactions on redo logging, written back late.

@@ -58,6 +58,10 @@ bugs! {
     WindowsFreshForgotten,
     /// A page's sum in a window stays there when the page's words are again what they were before it.
     SumKept,
+    /// A word is stored in place before the fence of its entry, where each store is logged by itself.
+    StoredBeforeEntry,
+    /// Recovery takes the entries that committed transactions have left behind for some of the one that it undoes.
+    RemnantsTakenBack,
     /// A commit does not check whether what it has read has been changed.
     UncheckedReads,
     /// A transaction that moves its moment on does not check it.

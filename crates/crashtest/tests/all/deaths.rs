@@ -42,7 +42,7 @@ fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
 #[test]
 fn nothing_of_that_can_be_left_out() {
     let budget = Budget { deaths_every: 2, again_every: 0, ..Budget::default() };
-    let engines = ["undo", "redo", "s-wal", "archapt-redo"];
+    let engines = ["undo", "undo-each", "redo", "s-wal", "archapt-redo"];
     let runners = engines.map(|engine| find(engine, "churn").expect("an engine and a structure"));
     let mut cases: Vec<Tried<'_>> = Vec::new();
     for seed in 1..=seeds().div_ceil(2) {

@@ -234,9 +234,21 @@ fn old_words_believed_after_the_log_was_cut() {
 
 #[test]
 fn a_writer_that_does_not_wait_for_readers() {
-    for engine in ["redo", "undo", "s-wal", "archapt-redo"] {
+    for engine in ["redo", "undo", "undo-each", "s-wal", "archapt-redo"] {
         Hunt { engine, ..HUNT }.finds(Bug::NotAlone, &[READ]);
     }
+}
+
+#[test]
+fn a_word_is_stored_before_its_entry_is_durable() {
+    Hunt { engine: "undo-each", cores: 1, ..HUNT }
+        .finds(Bug::StoredBeforeEntry, &[PREFIX, LOST, "damaged"]);
+}
+
+#[test]
+fn entries_left_behind_are_taken_back() {
+    Hunt { engine: "undo-each", subject: "churn", cores: 1, ..HUNT }
+        .finds(Bug::RemnantsTakenBack, &[PREFIX, LOST, "damaged"]);
 }
 
 /// Windows: bugs in keeping, taking along, hiding or forgetting their words.

@@ -7,8 +7,8 @@
 //!
 //! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (how a
 //! transaction is logged), `snapshots` (of readers that read for long), `protocol` (what a consistency and groups are),
-//! `choice` and `shared` (group commit); then each consistency in a file of its own: `redo`, `undo`, `swal`, `eager`;
-//! and `none`, which logs nothing and stands apart, with `plain`, which keeps nothing either.
+//! `choice` and `shared` (group commit); then each consistency in a file of its own: `redo`, `undo`, `undo_each`, `swal`,
+//! `eager`; and `none`, which logs nothing and stands apart, with `plain`, which keeps nothing either.
 
 pub(crate) mod alone;
 pub(crate) mod append;
@@ -25,4 +25,5 @@ pub(crate) mod snapshots;
 pub(crate) mod swal;
 mod touched;
 pub(crate) mod undo;
+pub(crate) mod undo_each;
 pub(crate) mod writer;

@@ -158,7 +158,7 @@ impl Writer {
     /// Stores whole log lines in the caches and asks for them to become durable.
     #[inline]
     #[track_caller]
-    fn cache_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
+    pub(crate) fn cache_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
         let bytes = words.len() as u64 * 8;
         if core.memory.domain().needs_write_back() {
             self.counters.write_backs_log += bytes / LINE;
@@ -204,6 +204,18 @@ impl Writer {
         Ok(core.memory.check_fence()?)
     }
 
+    /// Returns when no later store can become durable before all that has been stored, or asked for, so far: a fence,
+    /// unless stores are durable in their order.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn order<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
+        if core.memory.domain().needs_write_back() {
+            return self.fence(core);
+        }
+        fence(Ordering::Release);
+        Ok(())
+    }
+
     /// Stores the buffered words in place, calling `stored` for each line.
     #[inline]
     pub(crate) fn apply<M: Memory>(
@@ -211,29 +223,27 @@ impl Writer {
         core: &Core<M>,
         mut stored: impl FnMut(&LineWrite, &mut Counters),
     ) {
+        self.keep_overwritten(core);
+        for entry in self.writes.read(&*core.memory) {
+            if entry.mask == 0 {
+                continue;
+            }
+            store_words(&*core.memory, entry);
+            stored(entry, &mut self.counters);
+        }
+        core.touched.note(self.writes.entries());
+    }
+
+    /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has
+    /// stored nothing.
+    #[inline]
+    pub(crate) fn keep_overwritten<M: Memory>(&mut self, core: &Core<M>) {
         self.counters.dirty_bytes += self.writes.words() as u64 * 8;
         if core.snapshots.any(&*core.memory) && !planted::has(Bug::NothingKept) {
             core.snapshots.keep(&*core.memory, core.committed() + 1, self.writes.entries());
             // A snapshot that loads a word stored below finds what is kept.
             fence(Ordering::Release);
         }
-        for entry in self.writes.read(&*core.memory) {
-            let mut mask = entry.mask;
-            if mask == 0 {
-                continue;
-            }
-            if mask == ALL {
-                core.memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
-                mask = 0;
-            }
-            while mask != 0 {
-                let word = mask.trailing_zeros() as usize % entry.words.len();
-                mask &= mask - 1;
-                core.memory.store(entry.line + word as u64 * WORD, entry.words[word]);
-            }
-            stored(entry, &mut self.counters);
-        }
-        core.touched.note(self.writes.entries());
     }
 
     /// Stores the last encoded record, of `bytes` bytes, at `at`, and asks for it to become durable.
@@ -294,6 +304,27 @@ impl Writer {
         bytes
     }
 
+    /// Encodes a record of the words that `entry` is about to overwrite; returns its bytes, as [`encode`](Self::encode)
+    /// does.
+    #[inline]
+    pub(crate) fn encode_overwritten<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        at: u64,
+        part: record::Part,
+        entry: &LineWrite,
+    ) -> u64 {
+        let own = self.traced(&*core.memory);
+        let old =
+            |entry: &LineWrite, word: usize| core.memory.load(entry.line + word as u64 * WORD);
+        let entries = std::slice::from_ref(entry);
+        let record = record::encode(&mut self.scratch, core.salt, at, part, entries, old);
+        let bytes = record.len() as u64 * WORD;
+        own.wrote(RECORD, bytes);
+        own.read(RECORD, bytes);
+        bytes
+    }
+
     /// Takes a free segment for a record of `needed` bytes; if there is none, after `make_room`.
     pub(crate) fn take_segment<M: Memory>(
         &mut self,
@@ -346,6 +377,21 @@ impl Writer {
             needed,
             available: u64::from(segments).saturating_sub(others) * segment_bytes,
         }
+    }
+}
+
+/// Stores the words of a line in place.
+#[inline(always)]
+pub(crate) fn store_words<M: Memory>(memory: &M, entry: &LineWrite) {
+    let mut mask = entry.mask;
+    if mask == ALL {
+        memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
+        mask = 0;
+    }
+    while mask != 0 {
+        let word = mask.trailing_zeros() as usize % entry.words.len();
+        mask &= mask - 1;
+        memory.store(entry.line + word as u64 * WORD, entry.words[word]);
     }
 }
 

@@ -254,7 +254,7 @@ impl Geometry {
 
     /// The records in the order of tickets and parts, and those behind an incomplete one, with tickets up to `reach`
     /// after the checkpoint's.
-    fn records_with_gaps<M: Memory>(
+    pub(crate) fn records_with_gaps<M: Memory>(
         &self,
         memory: &M,
         checkpoint: Checkpoint,

@@ -23,6 +23,7 @@ mod rot;
 mod shared;
 mod skipping;
 mod threads;
+mod undo_each;
 mod void;
 
 use perdura_memory::{AnyMemory, Ram};

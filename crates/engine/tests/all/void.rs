@@ -3,7 +3,8 @@
 
 use perdura_engine::area::{Geometry, SMALLEST};
 use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, SWalEngine, Session, UndoEngine,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Mode, SWalEngine, Session,
+    UndoEachEngine, UndoEngine,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, LINE, Memory, Reference};
@@ -102,6 +103,11 @@ fn every_cut_leaves_a_whole_transaction<E: Engine<Reference>>() {
 #[test]
 fn every_cut_of_an_undo_commit_leaves_a_whole_transaction() {
     every_cut_leaves_a_whole_transaction::<Undo>();
+}
+
+#[test]
+fn every_cut_of_a_commit_that_logs_each_store_leaves_a_whole_transaction() {
+    every_cut_leaves_a_whole_transaction::<UndoEachEngine<Reference>>();
 }
 
 #[test]

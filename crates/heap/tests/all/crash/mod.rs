@@ -18,8 +18,8 @@ use crate::family::Family;
 use explore::{Bench, Story};
 use omit::{Omitting, Site, Sites};
 use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, RedoEngine, SWalEngine, UndoEngine,
-    Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, RedoEngine, SWalEngine, UndoEachEngine,
+    UndoEngine, Volatile,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{AnyMemory, Reference};
@@ -36,6 +36,7 @@ const DOMAINS: [Domain; 4] =
 const REDO: Family = Family::of::<RedoEngine<AnyMemory>>();
 const UNDO: Family = Family::of::<UndoEngine<AnyMemory>>();
 const S_WAL: Family = Family::of::<SWalEngine<AnyMemory>>();
+const UNDO_EACH: Family = Family::of::<UndoEachEngine<AnyMemory>>();
 const ARCHAPT_UNDO: Family = Family::of::<ArchaptUndoEngine<AnyMemory>>();
 const ARCHAPT_REDO: Family = Family::of::<ArchaptRedoEngine<AnyMemory>>();
 const VOLATILE: Family = Family::of::<Volatile<AnyMemory>>();
@@ -127,6 +128,11 @@ fn s_wal_survives_every_cut() {
 }
 
 #[test]
+fn undo_each_survives_every_cut() {
+    survives(UNDO_EACH);
+}
+
+#[test]
 fn archapt_undo_survives_every_cut() {
     survives(ARCHAPT_UNDO);
 }
@@ -149,6 +155,7 @@ fn a_pool_cut_while_it_is_made_is_refused_or_empty() {
         holds(&bench, &stories::creating(REDO, domain));
         holds(&bench, &stories::creating(UNDO, domain));
         holds(&bench, &stories::creating(S_WAL, domain));
+        holds(&bench, &stories::creating(UNDO_EACH, domain));
         holds(&bench, &stories::creating(ARCHAPT_UNDO, domain));
         holds(&bench, &stories::creating(ARCHAPT_REDO, domain));
         holds(&bench, &stories::creating(VOLATILE, domain));
@@ -168,6 +175,8 @@ fn changing_the_engine_survives_every_cut() {
             holds(&bench, &stories::switching(&bench, REDO, VOLATILE, domain, crashed));
             holds(&bench, &stories::switching(&bench, S_WAL, REDO, domain, crashed));
             holds(&bench, &stories::switching(&bench, UNDO, S_WAL, domain, crashed));
+            holds(&bench, &stories::switching(&bench, UNDO_EACH, UNDO, domain, crashed));
+            holds(&bench, &stories::switching(&bench, REDO, UNDO_EACH, domain, crashed));
             holds(&bench, &stories::switching(&bench, ARCHAPT_UNDO, REDO, domain, crashed));
             holds(&bench, &stories::switching(&bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, crashed));
             holds(&bench, &stories::switching(&bench, UNDO, ARCHAPT_REDO, domain, crashed));
@@ -226,6 +235,7 @@ fn omission_stories<'a>(bench: &Bench<'_>) -> Vec<Story<'a>> {
             all.push(stories::running(bench, REDO, domain, seed, false));
             all.push(stories::running(bench, UNDO, domain, seed, false));
             all.push(stories::running(bench, S_WAL, domain, seed, false));
+            all.push(stories::running(bench, UNDO_EACH, domain, seed, false));
             all.push(stories::running(bench, ARCHAPT_UNDO, domain, seed, false));
             all.push(stories::running(bench, ARCHAPT_REDO, domain, seed, false));
         }
@@ -239,6 +249,7 @@ fn omission_stories<'a>(bench: &Bench<'_>) -> Vec<Story<'a>> {
         all.push(stories::switching(bench, REDO, UNDO, domain, None));
         all.push(stories::switching(bench, S_WAL, UNDO, domain, None));
         all.push(stories::switching(bench, REDO, S_WAL, domain, None));
+        all.push(stories::switching(bench, S_WAL, UNDO_EACH, domain, None));
         all.push(stories::switching(bench, ARCHAPT_UNDO, ARCHAPT_REDO, domain, None));
         all.push(stories::switching(bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, None));
     }
