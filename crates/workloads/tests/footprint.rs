@@ -23,6 +23,8 @@ const SEED: u64 = 1;
 struct Size {
     reads: u64,
     writes: u64,
+    /// Words read without depending on them.
+    peeked: u64,
     lines_read: BTreeSet<u64>,
     lines_written: BTreeSet<u64>,
     allocated: u64,
@@ -56,6 +58,12 @@ impl Access for Counted<'_> {
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
         self.size.reads += Size::note(&mut self.size.lines_read, at, to.len() as u64);
         self.heap.read_bytes(at, to)
+    }
+
+    /// Not among the reads that the transaction depends on.
+    fn peek_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.size.peeked += Size::note(&mut BTreeSet::new(), at, to.len() as u64);
+        self.heap.peek_bytes(at, to)
     }
 
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
@@ -259,9 +267,15 @@ fn genome_inserts_and_joins() {
 
 #[test]
 fn labyrinth_lays_wires() {
-    let sizes = of("labyrinth");
-    let laid = those(&sizes, |size| size.reads == size.writes && size.allocated == 0);
-    show("labyrinth, route", &laid, (21.7, 21.7));
+    for (application, peeked) in [("labyrinth", 32 * 32 * 3), ("labyrinth-apart", 0)] {
+        let sizes = of(application);
+        let laid = those(&sizes, |size| size.reads == size.writes && size.allocated == 0);
+        show(&format!("{application}, route"), &laid, (21.7, 21.7));
+        // A copy of the whole grid in each transaction, or in none.
+        assert!(laid.iter().all(|size| size.peeked == peeked), "{application}");
+        let routed = those(&sizes, |size| size.peeked > 0);
+        assert_eq!(routed.len(), if peeked == 0 { 0 } else { 96 }, "{application}");
+    }
 }
 
 #[test]

@@ -71,6 +71,8 @@ pub(crate) struct Sample {
     pub(crate) stored_bytes: Option<u64>,
     /// Writes of the line that was written most.
     pub(crate) most_worn: Option<u64>,
+    /// The share of the simulated cores' time in which they waited in fences.
+    pub(crate) fence_share: Option<f64>,
     /// What the simulated mechanism has counted, the warm-up included.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mechanism: BTreeMap<&'static str, u64>,
@@ -247,6 +249,7 @@ impl On<'_> {
             memory_bytes: Some(run.statistics.memory.home.written_bytes),
             stored_bytes: Some(stored),
             most_worn: run.statistics.memory.home.wear.map(|wear| wear.most),
+            fence_share: Some(run.statistics.fence_share()),
             mechanism: run.statistics.mechanism_figures.into_iter().collect(),
             memory,
             ..job.sample(plan)
