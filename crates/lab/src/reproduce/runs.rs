@@ -238,9 +238,11 @@ impl On<'_> {
             made.simulated(&work, made.bytes.saturating_mul(2), &stage.progress)
         })?;
         let seconds = run.statistics.time_ns / 1e9;
+        // A program that ends does as many as its input takes.
         let operations = run.operations as f64;
         let stored = run.statistics.cores.iter().map(|core| core.stored_bytes).sum();
         Ok(Sample {
+            operations: run.operations,
             per_second: operations / seconds,
             ns_per_operation: run.statistics.time_ns * f64::from(job.threads) / operations,
             counters: run.counters,
