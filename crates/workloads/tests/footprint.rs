@@ -257,11 +257,11 @@ fn genome_inserts_and_joins() {
     let unique = 256 - 16 + 1;
     let (inserted, rest) = sizes.split_at(together);
     let (indexed, rest) = rest.split_at(unique * 16);
-    show("genome, 12 segments", &inserted.iter().collect::<Vec<_>>(), (52.2, 0.2));
+    show("genome, 12 segments", &inserted.iter().collect::<Vec<_>>(), (53.0, 0.2));
     show("genome, entry", &every(indexed, 0, 16), (1.0, 1.0));
     let table: Vec<&Size> =
         indexed.iter().enumerate().filter(|(at, _)| at % 16 != 0).map(|(_, size)| size).collect();
-    show("genome, table", &table, (7.2, 1.0));
+    show("genome, table", &table, (7.9, 1.0));
     show("genome, match", &every(&rest[..rest.len() - 1], 0, 1), (3.9, 4.3));
 }
 
@@ -269,7 +269,9 @@ fn genome_inserts_and_joins() {
 fn labyrinth_lays_wires() {
     for (application, peeked) in [("labyrinth", 32 * 32 * 3), ("labyrinth-apart", 0)] {
         let sizes = of(application);
-        let laid = those(&sizes, |size| size.reads == size.writes && size.allocated == 0);
+        // Those that found no way read only the copy.
+        let is_laid = |size: &Size| size.reads > 0 && size.reads == size.writes;
+        let laid = those(&sizes, |size| is_laid(size) && size.allocated == 0);
         show(&format!("{application}, route"), &laid, (21.7, 21.7));
         // A copy of the whole grid in each transaction, or in none.
         assert!(laid.iter().all(|size| size.peeked == peeked), "{application}");
