@@ -215,7 +215,8 @@ impl<M: PmdkMap> MapBench<M> {
 
     /// Bytes that the keys and values take at most.
     pub fn bytes(&self) -> u64 {
-        let block = if self.value_len.is_block() { self.value_len.0 + self.value_len.0 / 2 } else { 0 };
+        let block =
+            if self.value_len.is_block() { self.value_len.0 + self.value_len.0 / 2 } else { 0 };
         self.keys.len() as u64 * (M::BYTES_PER_KEY + block)
     }
 

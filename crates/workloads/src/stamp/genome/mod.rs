@@ -215,9 +215,8 @@ impl Genome {
         let list = at.beginning(overlap, hash);
         // The tables do not change any more: the transaction need only check whether a chain still begins there.
         let (beginning, segment_len) = ((ending, hash), self.gene.segment_len());
-        let others = session.read(|tx| {
-            Entries::beginning_with(tx, list, beginning, segment_len, &computation)
-        })?;
+        let others = session
+            .read(|tx| Entries::beginning_with(tx, list, beginning, segment_len, &computation))?;
         for other in others {
             let join = || session.transaction(|tx| Entries::join(tx, end, other, overlap));
             if recorder.operations(3, 0, join)? {

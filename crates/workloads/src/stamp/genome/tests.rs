@@ -52,7 +52,10 @@ fn chains_are_joined_and_not_to_themselves() {
     let parts = [&b"ACGTAC"[..], b"GTACCA", b"ACCATT"].map(Segment::of);
     for part in parts {
         assert!(set.insert(&mut heap, part, &Computation::default()).expect("a segment"));
-        assert!(!set.insert(&mut heap, part, &Computation::default()).expect("a segment"), "there already");
+        assert!(
+            !set.insert(&mut heap, part, &Computation::default()).expect("a segment"),
+            "there already"
+        );
     }
     let entries = Entries::create(&mut heap, 4, 6).expect("entries");
     for bucket in 0..8 {

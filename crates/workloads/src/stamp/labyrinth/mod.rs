@@ -156,7 +156,9 @@ impl Labyrinth {
                 Copied::Apart => {
                     copy(session, at, router.copy_to())?;
                     match router.find(wire) {
-                        Some(way) if !session.transaction(|tx| fill(tx, at, &way, number + 1))? => {
+                        Some(way)
+                            if !session.transaction(|tx| fill(tx, at, &way, number + 1))? =>
+                        {
                             Routed::Met
                         }
                         way => Routed::found(way),
