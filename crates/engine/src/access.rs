@@ -35,6 +35,20 @@ pub trait Access {
     /// `Misuse` where it is out of bounds.
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()>;
 
+    /// As [`read_bytes`](Access::read_bytes), but the transaction does not depend on what it reads here: it need not
+    /// be of one moment, and others may change it before this transaction commits. Each word is one that this
+    /// transaction has written, or that some transaction has committed. For a copy whose use is checked afterwards, by
+    /// reads of the few words that matter.
+    ///
+    /// Engines that check reads leave that check out; for all others it is the same.
+    ///
+    /// # Errors
+    /// As [`read_bytes`](Access::read_bytes).
+    #[inline]
+    fn peek_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.read_bytes(at, to)
+    }
+
     /// Writes `from` at `at`, of any alignment.
     ///
     /// # Errors

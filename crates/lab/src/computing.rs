@@ -1,41 +1,60 @@
-//! The computation between a program's accesses, on a simulated machine: it is charged before each access of a
-//! transaction's body, and never before one that an engine makes for itself.
+//! Programs' own computation, on a simulated machine: before each access of a transaction's body, and never before one
+//! that an engine makes for itself; and for the steps of private computation that a workload reports.
 
 use perdura::{
     Access, AnyTx, Counters, Extent, Fresh, Mode, Moment, Purpose, Result, Root, Savepoint, Tx,
 };
 use perdura_machine::Machine;
+use perdura_machine::config::Cores;
 use perdura_memory::{Memory, lines_in};
-use perdura_workloads::Session;
 use perdura_workloads::answers::Answers;
+use perdura_workloads::{Computation, Session};
+use std::sync::Arc;
 
-/// A session whose transactions' bodies compute for some cycles before each access.
-pub(crate) struct ComputingSession<'m, S> {
+/// A session whose program computes, as long as the machine's configuration says.
+pub(crate) struct ComputingSession<S> {
     inner: S,
-    machine: &'m Machine,
+    machine: Arc<Machine>,
+    /// Before each access of a transaction's body.
     cycles: u32,
+    computation: Computation,
 }
 
-impl<'m, S> ComputingSession<'m, S> {
-    /// `inner`, whose memory is this machine, with as many cycles as the machine's configuration has.
-    pub(crate) fn new(inner: S, machine: &'m Machine, cycles: u32) -> Self {
-        ComputingSession { inner, machine, cycles }
+impl<S> ComputingSession<S> {
+    /// `inner`, whose memory is this machine, with these cores.
+    pub(crate) fn new(inner: S, machine: &Arc<Machine>, cores: &Cores) -> Self {
+        let (machine, cycles) = (machine.clone(), cores.program_cycles);
+        let computation = match cores.step_cycles {
+            0 => Computation::default(),
+            each => charged_to(machine.clone(), each),
+        };
+        ComputingSession { inner, machine, cycles, computation }
     }
 }
 
-impl<S: for<'t> Session<Tx<'t> = AnyTx<'t>>> Session for ComputingSession<'_, S> {
+/// Each step takes the running core this many cycles.
+fn charged_to(machine: Arc<Machine>, step_cycles: u32) -> Computation {
+    Computation::charged_by(move |steps| work(&machine, u64::from(step_cycles), steps))
+}
+
+/// The running core computes `times` for some cycles.
+fn work(machine: &Machine, cycles: u64, times: u64) {
+    machine.work(u32::try_from(cycles.saturating_mul(times)).unwrap_or(u32::MAX));
+}
+
+impl<S: for<'t> Session<Tx<'t> = AnyTx<'t>>> Session for ComputingSession<S> {
     type Tx<'t> = AnyTx<'t>;
 
     fn transaction<R>(
         &mut self,
         mut body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
     ) -> Result<R> {
-        let (machine, cycles) = (self.machine, self.cycles);
+        let (machine, cycles) = (&*self.machine, self.cycles);
         self.inner.transaction(|tx| computing(tx, machine, cycles, &mut body))
     }
 
     fn read<R>(&mut self, mut body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
-        let (machine, cycles) = (self.machine, self.cycles);
+        let (machine, cycles) = (&*self.machine, self.cycles);
         self.inner.read(|tx| computing(tx, machine, cycles, &mut body))
     }
 
@@ -53,6 +72,10 @@ impl<S: for<'t> Session<Tx<'t> = AnyTx<'t>>> Session for ComputingSession<'_, S>
 
     fn answers(&self) -> Option<Answers> {
         self.inner.answers()
+    }
+
+    fn computation(&self) -> Computation {
+        self.computation.clone()
     }
 }
 
@@ -80,8 +103,7 @@ impl Computing<'_> {
     /// Computes for the accesses to these bytes, one for each line: as the machine counts accesses.
     fn compute(&self, at: u64, len: u64) {
         let accesses = if len == 0 { 0 } else { lines_in(at, len) };
-        let cycles = u64::from(self.cycles).saturating_mul(accesses);
-        self.machine.work(u32::try_from(cycles).unwrap_or(u32::MAX));
+        work(self.machine, u64::from(self.cycles), accesses);
     }
 }
 
@@ -99,6 +121,11 @@ impl Access for Computing<'_> {
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
         self.compute(at, to.len() as u64);
         self.inner.read_bytes(at, to)
+    }
+
+    fn peek_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.compute(at, to.len() as u64);
+        self.inner.peek_bytes(at, to)
     }
 
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {

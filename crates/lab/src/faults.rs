@@ -6,8 +6,8 @@ use perdura::{Counters, Result};
 use perdura_crashtest::{Losses, losses};
 use perdura_machine::Machine;
 use perdura_memory::random::SplitMix64;
-use perdura_workloads::Session;
 use perdura_workloads::answers::Answers;
+use perdura_workloads::{Computation, Session};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -96,5 +96,9 @@ impl<S: Session> Session for FaultySession<'_, S> {
 
     fn answers(&self) -> Option<Answers> {
         self.inner.answers()
+    }
+
+    fn computation(&self) -> Computation {
+        self.inner.computation()
     }
 }

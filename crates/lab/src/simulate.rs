@@ -164,7 +164,7 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
 fn phases<W: Workload>(
     plan: &Plan,
     workload: &W,
-    machine: &Machine,
+    machine: &Arc<Machine>,
     heap: &dyn AnyHeap,
     progress: &Progress,
 ) -> Outcome<Run> {
@@ -216,7 +216,7 @@ struct Phase<'c> {
 fn work<W: Workload>(
     plan: &Plan,
     workload: &W,
-    machine: &Machine,
+    machine: &Arc<Machine>,
     heap: &dyn AnyHeap,
     &Phase { operations, first_stream, injector }: &Phase<'_>,
     progress: &Progress,
@@ -236,8 +236,8 @@ fn work<W: Workload>(
             let mut recorder = Recorder::new(W::KINDS.len(), 0, plan.seed, progress);
             let session = windows.session().map_err(perdura_workloads::Failure::from);
             let worked = session.and_then(|session| {
-                let cycles = plan.machine.cores.program_cycles;
-                let mut session = injector.session(ComputingSession::new(session, machine, cycles));
+                let session = ComputingSession::new(session, machine, &plan.machine.cores);
+                let mut session = injector.session(session);
                 perdura_workloads::work(workload, &mut session, share, &mut recorder)
             });
             done.set(done.get() + recorder.done());

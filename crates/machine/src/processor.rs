@@ -200,6 +200,7 @@ mod tests {
             ghz: 1.0,
             cycles_per_access: 0,
             program_cycles: 0,
+            step_cycles: 0,
             store_buffer,
             fill_buffers: 4,
             line_buffers: 2,

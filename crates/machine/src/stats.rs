@@ -44,3 +44,12 @@ pub struct Statistics {
     /// Controller and devices.
     pub memory: crate::controller::ControllerStats,
 }
+
+impl Statistics {
+    /// The share of the cores' time in which they waited in fences.
+    pub fn fence_share(&self) -> f64 {
+        let all: u64 = self.cores.iter().map(|core| core.time_ps.0).sum();
+        let fences: u64 = self.cores.iter().map(|core| core.fence_stall_ps.0).sum();
+        fences as f64 / all.max(1) as f64
+    }
+}

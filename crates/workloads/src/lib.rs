@@ -18,6 +18,7 @@
 pub mod answers;
 pub mod bptree;
 pub mod churn;
+pub mod computation;
 pub mod hash;
 pub mod latency;
 pub mod limit;
@@ -47,6 +48,7 @@ pub mod ycsb;
 mod zeroed;
 pub mod zipf;
 
+pub use computation::Computation;
 pub use latency::{Latencies, Recorder};
 pub use list::check_root;
 pub use records::Records;

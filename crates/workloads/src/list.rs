@@ -361,6 +361,7 @@ workloads![
     crate::stamp::intruder::Intruder,
     crate::stamp::genome::Genome,
     crate::stamp::labyrinth::Labyrinth,
+    crate::stamp::labyrinth::Apart,
     crate::stamp::yada::Yada,
     crate::stamp::bayes::Bayes,
     crate::pmembench::Each<crate::pmembench::ctree::CTree, 0>,

@@ -1,6 +1,7 @@
 //! Stores and sessions: where a workload's transactions run.
 
 use crate::answers::Answers;
+use crate::computation::Computation;
 use perdura::{
     AnyHeap, AnySession, AnyTx, Counters, Engine, Heap, HeapSession, HeapTx, Memory, Mode, Result,
     Ticket, Tx,
@@ -56,6 +57,12 @@ pub trait Session {
     /// not when they return.
     fn answers(&self) -> Option<Answers> {
         None
+    }
+
+    /// Where the thread reports its private computation; nowhere, unless the session's machine is simulated.
+    #[inline]
+    fn computation(&self) -> Computation {
+        Computation::default()
     }
 }
 

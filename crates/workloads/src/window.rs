@@ -11,6 +11,7 @@
 //! [`Answers`].
 
 use crate::answers::Answers;
+use crate::computation::Computation;
 use crate::session::{Session, Store, Submit};
 use perdura::{Counters, Result, Ticket};
 use std::collections::VecDeque;
@@ -133,5 +134,10 @@ impl<S: Submit> Session for Windowed<S> {
 
     fn answers(&self) -> Option<Answers> {
         (self.window > 1).then(|| self.answers.clone())
+    }
+
+    #[inline]
+    fn computation(&self) -> Computation {
+        self.inner.computation()
     }
 }

@@ -245,6 +245,20 @@ impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
         Ok(())
     }
 
+    /// Words come into place once their commit is decided: so a plain load finds none that is rolled back.
+    fn peek_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        if self.way != Way::Concurrent {
+            return self.read_bytes(at, to);
+        }
+        if !self.engine.core.memory.try_copy_out(at, to) {
+            return Err(Error::outside(at));
+        }
+        if !self.writer.writes.is_empty() {
+            lay_over(|line| self.writer.writes.line(&*self.engine.core.memory, line), at, to);
+        }
+        Ok(())
+    }
+
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
         self.check_write(at, from.len() as u64)?;
         self.put_checked(at, from)

@@ -16,6 +16,7 @@ mod many_sessions;
 mod misuse;
 mod numbers;
 mod parts;
+mod peek;
 mod plain;
 mod readers;
 mod recovery_cost;

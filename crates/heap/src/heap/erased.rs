@@ -360,6 +360,10 @@ impl Access for AnyTx<'_> {
         self.0.read_bytes(at, to)
     }
 
+    fn peek_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.0.peek_bytes(at, to)
+    }
+
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
         self.0.write_bytes(at, from)
     }

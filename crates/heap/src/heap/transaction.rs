@@ -118,6 +118,13 @@ impl<S: Session> Access for HeapTx<'_, S> {
         self.session.read_bytes(at, to)
     }
 
+    fn peek_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        if at < self.pages && !to.is_empty() {
+            return Err(no_object(at));
+        }
+        self.session.peek_bytes(at, to)
+    }
+
     #[inline]
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
         if at < self.pages {

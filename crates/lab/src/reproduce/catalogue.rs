@@ -38,6 +38,7 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "sync-fig4",
     "sync-fig5",
     "sync-fig6",
+    "sync-fig6-accepted",
     "sync-fig7",
 ];
 

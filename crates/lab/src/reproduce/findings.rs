@@ -187,6 +187,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         LinesRatio => ratio(lines_written(own)?, lines_written(other?)?),
         MostWorn => worn(own).map(|each| each * 1000.0),
         Lifetime => ratio(ENDURANCE / own.per_second / 3600.0, worn(own)?),
+        Fences => own.fence_share.map(|share| share * 100.0),
         InPlace => of_mechanism(own, "lines_in_place"),
         EvictedBlocks => of_mechanism(own, "evicted_blocks"),
         DisplacedVersions => of_mechanism(own, "displaced_versions"),
@@ -329,6 +330,7 @@ mod tests {
             memory_bytes: None,
             stored_bytes: None,
             most_worn: None,
+            fence_share: None,
             mechanism: Default::default(),
             memory: String::new(),
         }

@@ -98,6 +98,8 @@ pub(crate) enum Quantity {
     MostWorn,
     /// Hours at the measured rate until that line has been written a hundred million times.
     Lifetime,
+    /// The share of the cores' time in which they wait in fences, of a simulated machine.
+    Fences,
     /// Of a mechanism for transactions, for each transaction: lines written in place (with windows of one transaction:
     /// the lines that it makes dirty),
     InPlace,
@@ -124,7 +126,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 63] = [
+const ALL: [(Quantity, &str, &str, Kind); 64] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -185,6 +187,7 @@ const ALL: [(Quantity, &str, &str, Kind); 63] = [
     (LinesRatio, "lines-ratio", "of the other's", Kind::Traffic),
     (MostWorn, "most-worn", "/1000 tx", Kind::Traffic),
     (Lifetime, "lifetime", "hours", Kind::Traffic),
+    (Fences, "in-fences", "%", Kind::Share),
     (InPlace, "in-place", "/tx", Kind::Share),
     (EvictedBlocks, "evicted-blocks", "/tx", Kind::Share),
     (DisplacedVersions, "displaced-versions", "/tx", Kind::Share),

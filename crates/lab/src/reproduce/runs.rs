@@ -71,6 +71,8 @@ pub(crate) struct Sample {
     pub(crate) stored_bytes: Option<u64>,
     /// Writes of the line that was written most.
     pub(crate) most_worn: Option<u64>,
+    /// The share of the simulated cores' time in which they waited in fences.
+    pub(crate) fence_share: Option<f64>,
     /// What the simulated mechanism has counted, the warm-up included.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mechanism: BTreeMap<&'static str, u64>,
@@ -236,9 +238,11 @@ impl On<'_> {
             made.simulated(&work, made.bytes.saturating_mul(2), &stage.progress)
         })?;
         let seconds = run.statistics.time_ns / 1e9;
+        // A program that ends does as many as its input takes.
         let operations = run.operations as f64;
         let stored = run.statistics.cores.iter().map(|core| core.stored_bytes).sum();
         Ok(Sample {
+            operations: run.operations,
             per_second: operations / seconds,
             ns_per_operation: run.statistics.time_ns * f64::from(job.threads) / operations,
             counters: run.counters,
@@ -247,6 +251,7 @@ impl On<'_> {
             memory_bytes: Some(run.statistics.memory.home.written_bytes),
             stored_bytes: Some(stored),
             most_worn: run.statistics.memory.home.wear.map(|wear| wear.most),
+            fence_share: Some(run.statistics.fence_share()),
             mechanism: run.statistics.mechanism_figures.into_iter().collect(),
             memory,
             ..job.sample(plan)

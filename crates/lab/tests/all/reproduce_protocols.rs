@@ -121,6 +121,25 @@ fn protocols_are_engines_with_mechanisms() {
     assert!(complaint.contains("of-tomorrow") && complaint.contains("--engine plain,s-wal"));
 }
 
+/// The share of time in fences: more of it, the later a line is accepted; none without a log.
+#[test]
+fn time_in_fences() {
+    let more = ["--workload", "kmeans-high", "--engine", "plain,undo"];
+    let report = report("sync-fig6-accepted", &more);
+    let figures = report["figures"].as_array().expect("figures");
+    let share = |engine: &str, setting: &str| {
+        let of = |figure: &&Value| {
+            [&figure["quantity"], &figure["engine"], &figure["setting"]]
+                == ["in-fences", engine, setting]
+        };
+        figures.iter().find(of).expect("a figure")["median"].as_f64().expect("a number")
+    };
+    let settings = ["0 ns", "34 ns", "100 ns", "at the media"];
+    let shares = settings.map(|setting| share("undo", setting));
+    assert!(shares.is_sorted() && shares[0] > 0.0 && shares[3] < 100.0, "{shares:?}");
+    assert_eq!(settings.map(|setting| share("plain", setting)), [0.0; 4]);
+}
+
 /// The mechanisms of LOC's paper, in the experiments that name them: each protocol in each setting, and means.
 #[test]
 fn protocols_of_loc() {

@@ -190,6 +190,24 @@ fn a_figure_is_swept() {
     assert!(String::from_utf8_lossy(&unwritten.stderr).contains("are written as"));
 }
 
+/// Distances of `kmeans` take the time of their steps, and no more: three centres of four coordinates for each point.
+#[test]
+fn private_computation_is_charged() {
+    let kmeans = ["--workload", "kmeans-high", "--input", "small"];
+    let machine = ["--machine", "persistence-sync", "--engine", "plain"];
+    let sweep = ["--sweep", "cores.step_cycles=0,4,40"];
+    let report = json(&[&kmeans[..], &machine, &sweep].concat());
+    let ns = |point: usize| {
+        let engine = &report["points"][point]["report"]["engines"][0];
+        engine["ns_per_transaction"].as_f64().expect("a number")
+    };
+    for (point, steps_ns) in [(1, 12.0 * 4.0), (2, 12.0 * 40.0)] {
+        let charged = ns(point) - ns(0);
+        // Stores of the transaction before may end meanwhile.
+        assert!(charged <= steps_ns && charged > 0.8 * steps_ns, "{charged}, not {steps_ns}");
+    }
+}
+
 #[test]
 fn a_trace_is_replayed() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -99,6 +99,10 @@ pub struct Cores {
     /// them ([`Memory::work`](perdura_memory::Memory::work)): an engine's own accesses cost none.
     #[serde(default)]
     pub program_cycles: u32,
+    /// Cycles of a step of a program's private computation, one turn of an inner loop: workloads count the steps, and the
+    /// programs' driver charges them. Nothing else does: of the accesses of a transaction `program_cycles` are charged.
+    #[serde(default)]
+    pub step_cycles: u32,
     /// Stores that a core can have on their way while it goes on; 0: it waits for each.
     pub store_buffer: usize,
     /// Lines that a core can have on their way to its first cache (line fill buffers, miss status holding
@@ -228,6 +232,7 @@ impl Cores {
         let cycles = [
             ("cycles_per_access", self.cycles_per_access),
             ("program_cycles", self.program_cycles),
+            ("step_cycles", self.step_cycles),
             ("write_back_cycles", self.write_back_cycles),
             ("fence_cycles", self.fence_cycles),
             ("pause_cycles", self.pause_cycles),

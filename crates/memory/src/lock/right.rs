@@ -140,6 +140,10 @@ impl<O: Order, S, W> Seat<O, S, W> {
     /// the state in which it entered; otherwise that may be later, but for what was loaded before an earlier call.
     #[inline(always)]
     pub fn is_moved<M: Memory>(&self, memory: &M) -> bool {
+        // The writer never is: it need not load the line.
+        if self.turn & 1 == 0 {
+            return false;
+        }
         Traced::new(memory, self.lock.readers.object).read(place_of(self.slot), 8);
         self.content.line.0.is_moved(self.turn)
     }

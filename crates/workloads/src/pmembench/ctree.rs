@@ -124,6 +124,7 @@ impl PmdkMap for CTree {
         ["ctree-get", "the same, each key looked up"],
     ];
     const KIND: u32 = 2_019;
+    const KIND_OF_BLOCKS: u32 = 2_021;
     const BYTES_PER_KEY: u64 = 64;
 
     fn create<T: Tx + ?Sized>(tx: &mut T) -> Result<Self> {

@@ -98,6 +98,7 @@ impl PmdkMap for HashmapTx {
         ["hashmap-tx-get", "the same, each key looked up"],
     ];
     const KIND: u32 = 2_020;
+    const KIND_OF_BLOCKS: u32 = 2_022;
     const BYTES_PER_KEY: u64 = 32 + 3 * WORD;
 
     fn create<T: Tx + ?Sized>(tx: &mut T) -> Result<Self> {

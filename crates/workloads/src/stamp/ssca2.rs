@@ -7,17 +7,19 @@
 //! further  for each vertex the edges that do not fit there: the last block, of a pointer to the one before and a chunk
 //! ```
 //!
-//! An edge whose two vertices have none the other way is put into its target's list, in a transaction. STAMP loses
-//! edges when a vertex has more than two chunks; here blocks are chained. The edges out of the vertices are the input.
+//! A thread goes through the edges out of its vertices, and leaves out parallel ones. It searches the edges out of an
+//! edge's target for one back; if there is none, the edge is put into its target's list, in a transaction. STAMP loses
+//! edges when a vertex has more than two chunks; here blocks are chained. The input has the edges by source.
 
 use super::Input;
 use super::block::{self, WORD, word};
 use super::party::Meeting;
-use crate::sdg::generator::{self, Shape};
+use crate::sdg::generator::{self, Edge, Shape};
 use crate::zeroed;
-use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
+use crate::{Computation, Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::collections::Visit;
 use perdura::{Access, Error, Purpose, Result, Root, Tx};
+use std::ops::Range;
 
 const ROOT: &str = "bench.ssca2";
 /// The kind of this workload's root.
@@ -54,9 +56,11 @@ impl Parameters {
 #[derive(Debug)]
 pub struct Ssca2 {
     scale: u32,
-    /// Edges out of each vertex to others that have none back, by source.
-    one_way: Vec<(u32, u32)>,
-    /// The first of each vertex in `one_way`, and the end.
+    /// The edges, by source; parallel ones are alike.
+    all: Vec<Edge>,
+    /// The same, no two alike.
+    edges: Vec<Edge>,
+    /// The first of each vertex in `edges`, and the end.
     firsts: Vec<usize>,
     meeting: Meeting,
 }
@@ -138,12 +142,41 @@ impl Ssca2 {
         let shape = Shape { parallel, one_way, between };
         let mut edges = generator::edges_of(shape, scale, seed);
         edges.sort_unstable();
+        let all = edges.clone();
         edges.dedup();
-        let is_one_way = |edge: &&(u32, u32)| edges.binary_search(&(edge.1, edge.0)).is_err();
-        let one_way: Vec<_> = edges.iter().filter(is_one_way).copied().collect();
-        let first = |vertex: u64| one_way.partition_point(|edge| u64::from(edge.0) < vertex);
+        let first = |vertex: u64| edges.partition_point(|edge| u64::from(edge.0) < vertex);
         let firsts = (0..=1 << scale).map(first).collect();
-        Ok(Ssca2 { scale, one_way, firsts, meeting: Meeting::default() })
+        Ok(Ssca2 { scale, all, edges, firsts, meeting: Meeting::default() })
+    }
+
+    /// The edges out of a thread's own vertices without doubles, and the number of the highest vertex among their ends.
+    fn own_edges(&self, vertices: &Range<u64>, computation: &Computation) -> (Vec<Edge>, u64) {
+        let first = |vertex| self.all.partition_point(|edge| u64::from(edge.0) < vertex);
+        let all = &self.all[first(vertices.start)..first(vertices.end)];
+        let highest = all.iter().map(|edge| edge.0.max(edge.1)).max().unwrap_or(0);
+        let mut own = all.to_vec();
+        own.dedup();
+        // Each edge is compared with the highest vertex and with the edge before, and has its place.
+        computation.charge(3 * all.len() as u64);
+        (own, highest.into())
+    }
+
+    /// The edges out of the vertices.
+    fn edges_of(&self, vertices: Range<u64>) -> &[Edge] {
+        &self.edges[self.firsts[vertices.start as usize]..self.firsts[vertices.end as usize]]
+    }
+
+    /// Whether there is an edge back, as a thread finds it: one after the other of those out of the target.
+    fn has_reverse(&self, (source, target): Edge, computation: &Computation) -> bool {
+        let out = self.edges_of(target.into()..u64::from(target) + 1);
+        let place = out.iter().position(|edge| edge.1 == source);
+        computation.charge(place.map_or(out.len(), |place| place + 1) as u64);
+        place.is_some()
+    }
+
+    /// The edges without one back.
+    fn one_way(&self) -> impl Iterator<Item = &Edge> {
+        self.edges.iter().filter(|edge| self.edges.binary_search(&(edge.1, edge.0)).is_err())
     }
 
     const fn vertices(&self) -> u64 {
@@ -157,7 +190,7 @@ impl Ssca2 {
 
     /// Bytes that it takes at most.
     pub fn bytes(&self) -> u64 {
-        self.vertices() * (2 + self.chunk()) * WORD + self.one_way.len() as u64 * 4 * WORD
+        self.vertices() * (2 + self.chunk()) * WORD + self.edges.len() as u64 * 4 * WORD
     }
 
     fn open<S: Session>(session: &mut S) -> Outcome<Places> {
@@ -200,12 +233,13 @@ impl Workload for Ssca2 {
         let party = self.meeting.join(share.threads);
         let at = Self::open(session)?;
         let mine = share.part_of(self.vertices());
-        let edges = &self.one_way[self.firsts[mine.start as usize]..self.firsts[mine.end as usize]];
+        let computation = session.computation();
+        let (edges, highest) = self.own_edges(&mine, &computation);
         // Threads report how large their parts are, each tally in its own transaction.
         let most = || {
             session.transaction(|tx| {
                 let most = tx.read_word(at.tallies)?;
-                tx.write_word(at.tallies, most.max(mine.end))
+                tx.write_word(at.tallies, most.max(highest + 1))
             })
         };
         recorder.operations(1, 0, most)?;
@@ -215,9 +249,12 @@ impl Workload for Ssca2 {
         if !party.wait(session) {
             return Ok(());
         }
-        for &(source, target) in edges {
+        for (source, target) in edges {
             if !recorder.go_on() {
                 return Ok(());
+            }
+            if self.has_reverse((source, target), &computation) {
+                continue;
             }
             recorder.operation(0, || {
                 session.transaction(|tx| at.add(tx, source.into(), target.into()))
@@ -237,11 +274,12 @@ impl Workload for Ssca2 {
             block::read(tx, at.tallies, &mut tallies)?;
             Ok(tallies)
         })?;
-        if tallies != [self.vertices(), self.one_way.len() as u64] {
+        let highest = self.edges.iter().map(|edge| edge.0.max(edge.1)).max().unwrap_or(0);
+        if tallies != [u64::from(highest) + 1, self.edges.len() as u64] {
             return Err(Failure::Wrong(format!("threads have told of {tallies:?}")));
         }
         let mut expected = vec![Vec::new(); self.vertices() as usize];
-        for (source, target) in &self.one_way {
+        for (source, target) in self.one_way() {
             expected[*target as usize].push(u64::from(*source));
         }
         for (target, expected) in (0..).zip(expected) {

@@ -170,6 +170,7 @@ fn genome() {
 #[test]
 fn labyrinth() {
     assert_eq!(runs("labyrinth"), [16].into());
+    assert_eq!(runs("labyrinth-apart"), [16].into());
 }
 
 #[test]
@@ -205,10 +206,11 @@ fn a_wire_across_another_is_noticed() {
 }
 
 fn pmembench<M: PmdkMap>() {
-    for operation in Operation::ALL {
+    for (operation, bytes) in Operation::ALL.into_iter().flat_map(|of| [(of, 8), (of, 100)]) {
         for engine in [EngineKind::Redo, EngineKind::Volatile] {
             for threads in [1, 2] {
                 let map = MapBench::<M>::new(operation, 2_000, SEED).expect("valid parameters");
+                let map = map.with_values(bytes).expect("a valid length");
                 let done = Run { engine, threads }.run(map, 0);
                 let done = done.unwrap_or_else(|why| panic!("{engine}, {threads}: {why}"));
                 assert_eq!(done, 2_000);
@@ -244,6 +246,28 @@ fn a_lost_key_is_noticed() {
     }
     notices::<CTree>("bench.ctree");
     notices::<HashmapTx>("bench.hashmap-tx");
+}
+
+/// A byte of a value's block that was changed behind the workload's back.
+#[test]
+fn a_spoilt_value_is_noticed() {
+    fn notices<M: PmdkMap>(root: &str) {
+        let map = MapBench::<M>::new(Operation::Get, 100, SEED).expect("valid parameters");
+        let map = map.with_values(128).expect("a valid length");
+        let lost = spoilt(&map, root, |tx, root| {
+            let mut values = Vec::new();
+            M::open(root).check(tx, &mut |_| Ok(()), &mut |_, value| {
+                values.push(value);
+                Ok(())
+            })?;
+            tx.write_bytes(values[40] + 127, b"~")
+        });
+        assert!(matches!(lost, Failure::Wrong(_)), "{lost}");
+    }
+    notices::<CTree>("bench.ctree");
+    notices::<HashmapTx>("bench.hashmap-tx");
+    let none = MapBench::<CTree>::new(Operation::Get, 1, SEED).expect("valid parameters");
+    assert!(matches!(none.with_values(7), Err(Failure::Parameters(_))));
 }
 
 #[test]

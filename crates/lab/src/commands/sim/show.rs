@@ -35,8 +35,6 @@ impl Figures {
         let each = |count: u64| count as f64 / run.operations as f64;
         let home = &statistics.memory.home;
         let stored: u64 = statistics.cores.iter().map(|core| core.stored_bytes).sum();
-        let time: u64 = statistics.cores.iter().map(|core| core.time_ps.0).sum();
-        let stalled: u64 = statistics.cores.iter().map(|core| core.fence_stall_ps.0).sum();
         let first = statistics.caches.levels.first().copied().unwrap_or_default();
         Figures {
             per_second: per_second(run),
@@ -45,7 +43,7 @@ impl Figures {
             reads: each(home.reads),
             writes: each(home.writes),
             traffic: home.written_bytes as f64 / stored.max(1) as f64,
-            fence_share: stalled as f64 / time.max(1) as f64,
+            fence_share: statistics.fence_share(),
             miss: first.misses as f64 / (first.hits + first.misses).max(1) as f64,
             wear: home.wear.map_or(0, |wear| wear.most),
             energy_nj: home.energy_nj.map(|energy| energy / run.operations as f64),

@@ -1,7 +1,7 @@
 //! A gene, and segments of it, drawn so that they can be assembled in one way only.
 
 use super::Parameters;
-use crate::random::{Random, splitmix64};
+use crate::random::Random;
 use crate::{Failure, Outcome};
 use std::collections::BTreeSet;
 
@@ -46,9 +46,9 @@ impl Segment {
         Segment { bits: self.bits & (u128::MAX >> (128 - 2 * len)), len }
     }
 
-    pub(super) const fn hash(self) -> u64 {
-        let [high, low] = self.words();
-        splitmix64(splitmix64(high) ^ low)
+    /// The hash of its nucleotides one after the other.
+    pub(super) fn hash(self) -> u64 {
+        self.letters(0).fold(0, hashed_on)
     }
 
     /// Its letters after the first `from`.
@@ -56,6 +56,11 @@ impl Segment {
         (from..self.len)
             .map(move |place| LETTERS[(self.bits >> (2 * (self.len - 1 - place))) as usize & 3])
     }
+}
+
+/// The hash (sdbm's, as in STAMP) of a text and one more letter.
+pub(super) const fn hashed_on(hash: u64, letter: u8) -> u64 {
+    (letter as u64).wrapping_add(hash << 6).wrapping_add(hash << 16).wrapping_sub(hash)
 }
 
 /// A gene and its segments.

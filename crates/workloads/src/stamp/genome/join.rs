@@ -5,6 +5,7 @@
 
 use super::gene::Segment;
 use super::set::Set;
+use crate::Computation;
 use crate::stamp::block::word;
 use crate::stamp::list::List;
 use perdura::{Error, Purpose, Result, Tx};
@@ -74,16 +75,18 @@ impl Entries {
         Ok(taken)
     }
 
-    /// The entries in a list whose segments begin with `beginning`.
+    /// The entries in a list whose segments begin with `beginning`, which has this hash.
     pub(super) fn beginning_with<T: Tx + ?Sized>(
         tx: &mut T,
         list: List,
-        beginning: Segment,
+        (beginning, hash): (Segment, u64),
         segment_len: u64,
+        computation: &Computation,
     ) -> Result<Vec<u64>> {
-        let (mut found, hash, len) = (Vec::new(), beginning.hash(), beginning.len());
+        let (mut found, len) = (Vec::new(), beginning.len());
         list.each(tx, |tx, _, entry, its| {
             if its == hash {
+                computation.charge(1);
                 let node = tx.read_word(word(entry, SEGMENT))?;
                 if Set::segment(tx, node, segment_len)?.beginning(len) == beginning {
                     found.push(entry);

@@ -134,13 +134,15 @@ impl Genome {
     ) -> Outcome<bool> {
         let mine = share.part_of(self.gene.segments().len() as u64);
         let mine = &self.gene.segments()[mine.start as usize..mine.end as usize];
+        let computation = &session.computation();
         for together in mine.chunks(TOGETHER) {
             if !recorder.go_on() {
                 return Ok(false);
             }
             recorder.operations(0, together.len() as u64, || {
                 session.transaction(|tx| {
-                    together.iter().try_for_each(|segment| at.set.insert(tx, *segment).map(drop))
+                    let mut put = |segment| at.set.insert(tx, segment, computation).map(drop);
+                    together.iter().try_for_each(|segment| put(*segment))
                 })
             })?;
         }
@@ -155,6 +157,7 @@ impl Genome {
         share: &Share,
         recorder: &mut Recorder<'_>,
     ) -> Outcome<bool> {
+        let computation = session.computation();
         let mut from = share.part_of(at.entries.count).start;
         for bucket in share.part_of(at.buckets) {
             for (node, segment) in
@@ -166,8 +169,11 @@ impl Genome {
                 let claim = || session.transaction(|tx| at.entries.claim(tx, from, node));
                 let index = recorder.operations(1, 0, claim)?;
                 from = (index + 1) % at.entries.count;
-                for overlap in 1..self.gene.segment_len() {
-                    let hash = segment.beginning(overlap).hash();
+                let mut hash = 0;
+                let overlaps = 1..self.gene.segment_len();
+                for (overlap, letter) in overlaps.zip(segment.letters(0)) {
+                    hash = gene::hashed_on(hash, letter);
+                    computation.charge(1);
                     let (list, entry) = (at.beginning(overlap, hash), at.entries.place(index));
                     let put = || session.transaction(|tx| list.insert(tx, entry, hash));
                     recorder.operations(2, 0, put)?;
@@ -203,11 +209,14 @@ impl Genome {
         overlap: u64,
         recorder: &mut Recorder<'_>,
     ) -> Outcome<bool> {
-        let ending = segment.ending(overlap);
-        let list = at.beginning(overlap, ending.hash());
+        let (ending, computation) = (segment.ending(overlap), session.computation());
+        let hash = ending.hash();
+        computation.charge(overlap);
+        let list = at.beginning(overlap, hash);
         // The tables do not change any more: the transaction need only check whether a chain still begins there.
+        let (beginning, segment_len) = ((ending, hash), self.gene.segment_len());
         let others = session
-            .read(|tx| Entries::beginning_with(tx, list, ending, self.gene.segment_len()))?;
+            .read(|tx| Entries::beginning_with(tx, list, beginning, segment_len, &computation))?;
         for other in others {
             let join = || session.transaction(|tx| Entries::join(tx, end, other, overlap));
             if recorder.operations(3, 0, join)? {

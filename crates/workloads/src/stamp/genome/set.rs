@@ -1,6 +1,7 @@
 //! A set of segments: a bucket for each nucleotide of the gene, chains in the segments' order.
 
 use super::gene::Segment;
+use crate::Computation;
 use crate::stamp::block::{self, word};
 use perdura::{Error, Result, Tx};
 
@@ -15,13 +16,20 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// Inserts a segment; false if it is there.
-    pub(super) fn insert<T: Tx + ?Sized>(self, tx: &mut T, segment: Segment) -> Result<bool> {
+    /// Inserts a segment; false if it is there. Its nucleotides are hashed one by one, and it is compared as a whole.
+    pub(super) fn insert<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        segment: Segment,
+        computation: &Computation,
+    ) -> Result<bool> {
         let [high, low] = segment.words();
+        computation.charge(segment.len());
         let mut link = word(self.at, segment.hash() % self.buckets);
         for _ in 0..LONGEST {
             let node = tx.read_word(link)?;
             let here = if node == 0 { None } else { Some(Self::words(tx, node)?) };
+            computation.charge(1);
             match here {
                 Some(here) if here == [high, low] => return Ok(false),
                 Some(here) if here < [high, low] => link = node,

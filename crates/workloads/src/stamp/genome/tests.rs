@@ -2,6 +2,7 @@ use super::gene::{Gene, Segment};
 use super::join::Entries;
 use super::set::Set;
 use super::{Parameters, gene};
+use crate::Computation;
 use crate::stamp::Input;
 use crate::zeroed;
 use perdura::testing::TestHeap;
@@ -17,6 +18,11 @@ fn segments_have_beginnings_and_ends() {
         for part in 1..len {
             assert_eq!(segment.beginning(part as u64), Segment::of(&letters[..part]));
             assert_eq!(segment.ending(part as u64), Segment::of(&letters[len - part..len]));
+        }
+        let mut hash = 0;
+        for (part, letter) in (1..).zip(segment.letters(0)) {
+            hash = gene::hashed_on(hash, letter);
+            assert_eq!(segment.beginning(part).hash(), hash, "the hash rolls on");
         }
     }
 }
@@ -45,8 +51,11 @@ fn chains_are_joined_and_not_to_themselves() {
     let set = Set { at: zeroed::allocate(&mut heap, 8 * 8).expect("buckets"), buckets: 8 };
     let parts = [&b"ACGTAC"[..], b"GTACCA", b"ACCATT"].map(Segment::of);
     for part in parts {
-        assert!(set.insert(&mut heap, part).expect("a segment"));
-        assert!(!set.insert(&mut heap, part).expect("a segment"), "there already");
+        assert!(set.insert(&mut heap, part, &Computation::default()).expect("a segment"));
+        assert!(
+            !set.insert(&mut heap, part, &Computation::default()).expect("a segment"),
+            "there already"
+        );
     }
     let entries = Entries::create(&mut heap, 4, 6).expect("entries");
     for bucket in 0..8 {

@@ -15,11 +15,19 @@ const SIGNATURES: [&str; 71] = [
     "year",
 ];
 
-/// Whether there is an attack in a text, in lower or upper case.
-pub(super) fn is_attack(text: &[u8]) -> bool {
+/// Whether there is an attack in a text, in lower or upper case, and how many bytes were looked at to find out: word by
+/// word, at each place of the text until a byte differs.
+pub(super) fn search(text: &[u8]) -> (bool, u64) {
     let text = text.to_ascii_lowercase();
-    let has = |word: &str| text.windows(word.len()).any(|part| part == word.as_bytes());
-    SIGNATURES.iter().any(|word| has(word))
+    let mut looked_at = text.len() as u64;
+    let mut begins = |at: &[u8], word: &[u8]| {
+        let same = at.iter().zip(word).take_while(|(a, b)| a == b).count();
+        looked_at += (same + 1).min(word.len()).min(at.len()) as u64;
+        same == word.len()
+    };
+    let mut has = |word: &str| (0..text.len()).any(|at| begins(&text[at..], word.as_bytes()));
+    let found = SIGNATURES.iter().any(|word| has(word));
+    (found, looked_at)
 }
 
 /// A piece of a flow's text.
@@ -50,7 +58,7 @@ impl Flows {
         }
         random.shuffle(&mut packets);
         // Any text may have an attack in it by chance.
-        let attacks = (0..).zip(&texts).filter(|(_, text)| is_attack(text));
+        let attacks = (0..).zip(&texts).filter(|(_, text)| search(text).0);
         let attacks = attacks.map(|(flow, _)| flow).collect();
         Flows { texts, packets, attacks }
     }

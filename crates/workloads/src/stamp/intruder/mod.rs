@@ -22,7 +22,7 @@ use super::party::{Meeting, Party};
 use super::queue::Queue;
 use crate::rbtree::RbTree;
 use crate::toggle::KeySet;
-use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
+use crate::{Computation, Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use flows::{Flows, Packet};
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Root, Tx};
@@ -156,12 +156,13 @@ impl Intruder {
     }
 
     /// Searches a text, which must be as it was sent.
-    fn look(&self, flow: u64, text: &[u8]) -> Outcome {
+    fn look(&self, flow: u64, text: &[u8], computation: &Computation) -> Outcome {
         if self.flows.text(flow) != Some(text) {
             let text = String::from_utf8_lossy(text);
             return Err(Failure::Wrong(format!("flow {flow} was never {text:?}")));
         }
-        let is_attack = flows::is_attack(text);
+        let (is_attack, looked_at) = flows::search(text);
+        computation.charge(looked_at);
         let mut seen = self.seen.lock().expect("no thread panics here");
         if !seen.flows.insert(flow) {
             return Err(Failure::Wrong(format!("flow {flow} was looked at twice")));
@@ -178,7 +179,7 @@ impl Intruder {
         party: Party<'_>,
         recorder: &mut Recorder<'_>,
     ) -> Outcome {
-        let at = Self::open(session)?;
+        let (at, computation) = (Self::open(session)?, session.computation());
         while recorder.go_on() {
             let pop = || session.transaction(|tx| at.packets.pop(tx));
             let Some(packet) = recorder.operations(1, 0, pop)? else {
@@ -188,7 +189,7 @@ impl Intruder {
             recorder.operation(0, || session.transaction(|tx| self.reassemble(tx, at, packet)))?;
             let take = || session.transaction(|tx| at.pop_text(tx));
             if let Some((flow, text)) = recorder.operations(2, 0, take)? {
-                self.look(flow, &text)?;
+                self.look(flow, &text, &computation)?;
             }
         }
         Ok(())

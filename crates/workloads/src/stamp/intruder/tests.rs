@@ -1,10 +1,20 @@
-use super::flows::{Flows, is_attack};
+use super::flows::{Flows, search};
 
 #[test]
 fn attacks_are_found_in_any_letters() {
+    let is_attack = |text| search(text).0;
     assert!(
         is_attack(b"xxBeCause!") && is_attack(b"the") && !is_attack(b"th e") && !is_attack(b"")
     );
+}
+
+#[test]
+fn bytes_that_are_looked_at_are_counted() {
+    assert_eq!(search(b""), (false, 0));
+    // Each word's first byte at each place, and both bytes put into lower case.
+    assert_eq!(search(b"!?"), (false, 2 + 2 * 71));
+    // The first word, at the second place.
+    assert_eq!(search(b"xabout"), (true, 6 + 1 + 5));
 }
 
 #[test]

@@ -153,6 +153,7 @@ impl KMeans {
         recorder: &mut Recorder<'_>,
     ) -> Outcome<bool> {
         let mut changed = 0;
+        let computation = session.computation();
         loop {
             let take = || session.transaction(|tx| block::add(tx, at.next, CHUNK));
             let first = recorder.operations(1, 0, take)?;
@@ -165,6 +166,7 @@ impl KMeans {
                 }
                 let point = self.points.get(index);
                 let nearest = points::nearest(point, centres);
+                computation.charge(centres.len() as u64);
                 let before = self.nearest[index as usize].swap(nearest as u32, Ordering::Relaxed);
                 changed += u64::from(before != nearest as u32);
                 let to = at.accumulators + nearest as u64 * self.stride();

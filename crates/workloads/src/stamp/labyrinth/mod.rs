@@ -6,10 +6,12 @@
 //! results  the previous results; words; for each wire its number, its number of cells (0: there is no way), and the cells
 //! ```
 //!
-//! A thread takes a wire, copies the grid, finds a way in the copy, and lays the wire in a transaction if all cells of
-//! the way are still free; if not, it copies again. The copy is read piece by piece, in transactions that only read,
-//! and need not be of one moment: the transaction that lays the wire reads the way's cells again. At the end each
-//! thread adds its results to the list. What always holds: a cell that has a wire keeps it.
+//! A thread takes a wire and routes it: it copies the grid, finds a way in the copy, and lays the wire if all cells of
+//! the way are still free; if not, it begins again. The copy need not be of one moment, for the way's cells are read
+//! again. As STAMP does it, all of that is one transaction, which depends on the way's cells alone
+//! ([`peek_bytes`](Access::peek_bytes)); or the copy is read before, piece by piece, in transactions that only read, and
+//! the transaction has the way's cells only. At the end each thread adds its results to the list. What always holds: a
+//! cell that has a wire keeps it.
 
 mod check;
 mod maze;
@@ -36,8 +38,17 @@ pub(crate) const KIND: u32 = 2_016;
 const ROOT_WORDS: usize = 6;
 /// In the root's block.
 const RESULTS: u64 = 5;
-/// Cells copied by one transaction.
+/// Cells copied by one transaction that only reads.
 const PIECE: usize = 1_024;
+
+/// Where the grid is copied and the way is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// In the transaction that lays the wire: STAMP's.
+    Inside,
+    /// Before it.
+    Apart,
+}
 
 /// The grid and its wires: STAMP's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +61,8 @@ pub struct Parameters {
     pub z: u64,
     /// Wires.
     pub wires: u64,
+    /// Where the grid is copied.
+    pub copied: Copied,
 }
 
 impl Parameters {
@@ -61,7 +74,12 @@ impl Parameters {
             Input::Plus => (48, 48, 3, 64),
             Input::Native => (512, 512, 7, 512),
         };
-        Parameters { x, y, z, wires }
+        Parameters { x, y, z, wires, copied: Copied::Inside }
+    }
+
+    /// The same, and the grid is copied before the transaction.
+    pub const fn apart(input: Input) -> Self {
+        Parameters { copied: Copied::Apart, ..Self::of(input) }
     }
 }
 
@@ -69,6 +87,7 @@ impl Parameters {
 #[derive(Debug)]
 pub struct Labyrinth {
     maze: Maze,
+    copied: Copied,
     laid: AtomicU64,
     no_way: AtomicU64,
     copied_again: AtomicU64,
@@ -96,10 +115,11 @@ impl Labyrinth {
     /// # Errors
     /// `Parameters`.
     pub fn new(parameters: Parameters, seed: u64) -> Outcome<Self> {
-        let Parameters { x, y, z, wires } = parameters;
+        let Parameters { x, y, z, wires, copied } = parameters;
         let maze = Maze::drawn(Size { x, y, z }, wires, seed)?;
         let [laid, no_way, copied_again] = [0; 3].map(AtomicU64::new);
-        Ok(Labyrinth { maze, laid, no_way, copied_again, meeting: Meeting::default() })
+        let meeting = Meeting::default();
+        Ok(Labyrinth { maze, copied, laid, no_way, copied_again, meeting })
     }
 
     /// Bytes that it takes at most.
@@ -124,20 +144,40 @@ impl Labyrinth {
         let wire = self.maze.wires().get(number as usize);
         let wire = *wire.ok_or_else(|| Failure::wrong("a wire that there is not"))?;
         loop {
-            copy(session, at, router.copy_to())?;
-            let Some(way) = router.find(wire) else {
-                results.extend([number, 0]);
-                self.no_way.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
+            let routed = match self.copied {
+                Copied::Inside => session.transaction(|tx| {
+                    tx.peek_bytes(at.grid, bytemuck::cast_slice_mut(router.copy_to()))?;
+                    let way = router.find(wire);
+                    Ok(match way {
+                        Some(way) if !fill(tx, at, &way, number + 1)? => Routed::Met,
+                        way => Routed::found(way),
+                    })
+                })?,
+                Copied::Apart => {
+                    copy(session, at, router.copy_to())?;
+                    match router.find(wire) {
+                        Some(way)
+                            if !session.transaction(|tx| fill(tx, at, &way, number + 1))? =>
+                        {
+                            Routed::Met
+                        }
+                        way => Routed::found(way),
+                    }
+                }
             };
-            let between = &way[1..way.len() - 1];
-            if session.transaction(|tx| fill(tx, at, between, number + 1))? {
-                results.extend([number, way.len() as u64]);
-                results.extend_from_slice(&way);
-                self.laid.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
-            }
-            self.copied_again.fetch_add(1, Ordering::Relaxed);
+            let way = match routed {
+                Routed::Met => {
+                    self.copied_again.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                Routed::Laid(way) => way,
+                Routed::NoWay => Vec::new(),
+            };
+            let count = if way.is_empty() { &self.no_way } else { &self.laid };
+            count.fetch_add(1, Ordering::Relaxed);
+            results.extend([number, way.len() as u64]);
+            results.extend_from_slice(&way);
+            return Ok(());
         }
     }
 
@@ -148,7 +188,8 @@ impl Labyrinth {
         recorder: &mut Recorder<'_>,
     ) -> Outcome {
         let at = Self::open(session)?;
-        let (mut router, mut results) = (Router::new(at.size), Vec::new());
+        let mut router = Router::new(at.size, session.computation());
+        let mut results = Vec::new();
         loop {
             if !recorder.go_on() {
                 return Ok(());
@@ -174,8 +215,25 @@ fn copy<S: Session>(session: &mut S, at: Places, to: &mut [u64]) -> Outcome {
     Ok(())
 }
 
-/// Fills cells, unless one of them is not free.
-fn fill<T: Tx + ?Sized>(tx: &mut T, at: Places, cells: &[u64], value: u64) -> Result<bool> {
+/// A wire's fate.
+enum Routed {
+    /// Its cells.
+    Laid(Vec<u64>),
+    /// Another wire has been laid across the way since the copy.
+    Met,
+    NoWay,
+}
+
+impl Routed {
+    /// A way that was free, if there was one.
+    fn found(way: Option<Vec<u64>>) -> Self {
+        way.map_or(Routed::NoWay, Routed::Laid)
+    }
+}
+
+/// Fills a way's cells between its ends, unless one of them is not free.
+fn fill<T: Tx + ?Sized>(tx: &mut T, at: Places, way: &[u64], value: u64) -> Result<bool> {
+    let cells = &way[1..way.len() - 1];
     for cell in cells {
         if tx.read_word(word(at.grid, *cell))? != 0 {
             return Ok(false);
@@ -196,9 +254,17 @@ fn hang_in<T: Tx + ?Sized>(tx: &mut T, at: Places, results: &[u64]) -> Result<()
     tx.write_word(link, new)
 }
 
+/// The workload whose transactions have no copy of the grid.
+pub struct Apart;
+
 super::listed! {
     Labyrinth: "labyrinth", "STAMP: wires laid in a grid, to the end", "wires" wires, Parameters::of,
     Labyrinth, |values| values.entries()
+}
+
+super::listed! {
+    Apart: "labyrinth-apart", "the same, the grid copied before the transaction", "wires" wires,
+    Parameters::apart, Labyrinth, |values| values.entries()
 }
 
 impl Workload for Labyrinth {

@@ -1,6 +1,7 @@
 //! A way through a copy of the grid: costs spread from one end, and the way follows them back from the other.
 
 use super::maze::{DIRECTIONS, Size, Wire};
+use crate::Computation;
 use std::collections::VecDeque;
 
 /// Cost of a step along each axis: changing the layer is dearer.
@@ -15,13 +16,16 @@ pub(super) struct Router {
     grid: Vec<u64>,
     costs: Vec<u32>,
     next: VecDeque<u64>,
+    /// Cells of this search whose neighbours were looked at.
+    expanded: u64,
+    computation: Computation,
 }
 
 impl Router {
-    pub(super) fn new(size: Size) -> Self {
+    pub(super) fn new(size: Size, computation: Computation) -> Self {
         let cells = size.cells() as usize;
         let (grid, costs) = (vec![0; cells], vec![UNKNOWN; cells]);
-        Router { size, grid, costs, next: VecDeque::new() }
+        Router { size, grid, costs, next: VecDeque::new(), expanded: 0, computation }
     }
 
     /// The buffer for a copy of the grid.
@@ -31,7 +35,11 @@ impl Router {
 
     /// The cells of a way along free cells, both ends included; `None` if there is none.
     pub(super) fn find(&mut self, wire: Wire) -> Option<Vec<u64>> {
-        self.spread(wire).then(|| self.follow(wire))
+        self.expanded = 0;
+        let way = self.spread(wire).then(|| self.follow(wire));
+        let followed = way.as_ref().map_or(0, |way| way.len() as u64);
+        self.computation.charge((self.expanded + followed) * DIRECTIONS as u64);
+        way
     }
 
     fn beside(&self, cell: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
@@ -49,6 +57,7 @@ impl Router {
             if cell == to {
                 return true;
             }
+            self.expanded += 1;
             let cost = self.costs[cell as usize];
             for (way, beside) in self.beside(cell) {
                 let there = beside as usize;

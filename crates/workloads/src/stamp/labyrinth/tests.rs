@@ -1,7 +1,9 @@
 use super::check;
 use super::maze::{Maze, Size};
 use super::route::Router;
-use crate::Failure;
+use crate::{Computation, Failure};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn maze() -> Maze {
     Maze::drawn(Size { x: 12, y: 10, z: 2 }, 12, 3).expect("valid parameters")
@@ -13,7 +15,7 @@ fn laid(maze: &Maze) -> (Vec<u64>, Vec<check::Laid>) {
     for (number, (from, to)) in (1..).zip(maze.wires()) {
         (grid[*from as usize], grid[*to as usize]) = (number, number);
     }
-    let (mut router, mut results) = (Router::new(maze.size()), Vec::new());
+    let (mut router, mut results) = (Router::new(maze.size(), Computation::default()), Vec::new());
     for (number, wire) in (0..).zip(maze.wires()) {
         router.copy_to().copy_from_slice(&grid);
         let way = router.find(*wire).unwrap_or_default();
@@ -79,7 +81,7 @@ fn wires_that_meet_are_noticed() {
 #[test]
 fn ways_are_straight_where_they_can_be() {
     let size = Size { x: 8, y: 8, z: 1 };
-    let mut router = Router::new(size);
+    let mut router = Router::new(size, Computation::default());
     let way = router.find((0, 63)).expect("a way");
     let bends = way.windows(3).filter(|three| three[1] - three[0] != three[2] - three[1]).count();
     assert_eq!((way.len(), bends), (15, 1), "{way:?}");
@@ -87,4 +89,17 @@ fn ways_are_straight_where_they_can_be() {
         router.copy_to()[row * 8 + 4] = 9;
     }
     assert_eq!(router.find((0, 63)), None, "a wall");
+}
+
+/// The search charges the neighbours of the cells that it has expanded, and of those that the way has.
+#[test]
+fn expansion_is_charged() {
+    let steps = Arc::new(AtomicU64::new(0));
+    let charged = steps.clone();
+    let charge = move |more| {
+        charged.fetch_add(more, Ordering::Relaxed);
+    };
+    let mut router = Router::new(Size { x: 4, y: 1, z: 1 }, Computation::charged_by(charge));
+    assert_eq!(router.find((0, 3)), Some(vec![0, 1, 2, 3]));
+    assert_eq!(steps.load(Ordering::Relaxed), (3 + 4) * 6);
 }

@@ -20,6 +20,7 @@ pub use check::check_blocks;
 
 use super::Input;
 use super::block;
+use crate::computation;
 use crate::random::Random;
 use crate::toggle::KeySet;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
@@ -157,12 +158,14 @@ impl Workload for Vacation {
         recorder: &mut Recorder<'_>,
     ) -> Outcome {
         let (manager, draw) = (Self::open(session)?, Draw::new(&self.parameters));
+        let computation = session.computation();
         for _ in 0..share.operations {
             if !recorder.go_on() {
                 break;
             }
             // Drawn outside: the body may run more than once.
             let task = draw.task(&mut share.random);
+            computation.charge(task.drawn() * computation::DRAW);
             let reserved = recorder
                 .operation(task.kind(), || session.transaction(|tx| manager.perform(tx, &task)))?;
             self.reserved.fetch_add(reserved, Ordering::Relaxed);

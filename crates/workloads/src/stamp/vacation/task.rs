@@ -30,6 +30,19 @@ pub(super) enum Task {
 }
 
 impl Task {
+    /// Random numbers that were drawn for it.
+    pub(super) fn drawn(&self) -> u64 {
+        match self {
+            // The action and the customer; the number of rows, and for each its type and its id,
+            Task::Delete { .. } => 2,
+            Task::Reserve { rows, .. } => 3 + 2 * rows.len() as u64,
+            // and whether there is a price, which is another one.
+            Task::Update { rows } => {
+                2 + rows.iter().map(|(_, price)| 3 + u64::from(price.is_some())).sum::<u64>()
+            }
+        }
+    }
+
     /// The kind of operation.
     pub(super) const fn kind(&self) -> usize {
         match self {
