@@ -231,7 +231,7 @@ pub(super) fn redis(results: &TableResults) -> Outcome<String> {
 // An idle reader.
 
 pub(super) fn idle_reader_steps(scale: &Scale) -> Vec<Step> {
-    let (seconds, repeat) = if scale.quick { ("0.1", 1) } else { ("3", 3) };
+    let (seconds, repeat) = if scale.quick { ("0.3", 1) } else { ("3", 3) };
     vec![Step {
         name: "idle reader",
         arguments: format!(
