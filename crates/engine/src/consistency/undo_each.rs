@@ -6,10 +6,11 @@
 //! 2. the stored lines are written back, and fenced;
 //! 3. the first entry is made void, and that is fenced: the transaction is durable.
 //!
-//! A store is of a word. A transaction's writes wait until 1, as under `undo`, so that a word that it stores twice is one
-//! store. Where stores are durable in their order there is only the last fence, which the acknowledgement waits for.
+//! A transaction's writes wait until 1, as under `undo`, so that a word that it stores twice is one store. A line that it
+//! stores whole is one store too, for a processor's widest stores are of a line. Where stores are durable in their order
+//! there is only the last fence, which the acknowledgement waits for.
 //!
-//! Log and data both go through the caches, as in the table. Entries are records of one line each, one behind the other
+//! Log and data both go through the caches, as in the table. Entries are records of one part each, one behind the other
 //! from the start of a segment, so that the log's first lines tend to be cached.
 //!
 //! What always holds: no word is stored in place before its entry, and all earlier ones, are durable. A transaction whose
@@ -25,10 +26,10 @@ use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::{self, FoundRecord, Part};
 use crate::log::recovery::store_words as store_again;
 use crate::planted::{self, Bug};
-use crate::writes::LineWrite;
+use crate::writes::{ALL, LineWrite};
 use crate::{Counters, Error, Recovery, Result, Ticket};
 use perdura_memory::lock::SharedRight;
-use perdura_memory::{Domain, LINE, Memory, WORD};
+use perdura_memory::{Domain, LINE, Memory};
 use std::ops::Range;
 
 /// Undo logging of each store by itself.
@@ -36,10 +37,6 @@ pub struct UndoEach;
 
 /// The most stores of a transaction: its entries are numbered as a record's parts are.
 const MOST_STORES: u64 = u16::MAX as u64;
-
-/// Bytes of an entry.
-const ENTRY: u64 = LINE;
-const _: () = assert!(record::words_for(1, 1) as u64 * WORD == ENTRY);
 
 impl Consistency for UndoEach {
     // Transactions become void one by one, as under `undo`.
@@ -59,7 +56,7 @@ impl Consistency for UndoEach {
         writer: &mut Writer,
     ) -> Result<Ticket> {
         let ticket = core.next_number()?;
-        let stores = writer.writes.words() as u64;
+        let LogNeeds { stores, bytes, segments } = needs(core, writer.writes.read(&*core.memory));
         if stores == 0 {
             // Fresh memory alone, to which nothing refers.
             writer.flush_fresh(core);
@@ -67,10 +64,12 @@ impl Consistency for UndoEach {
             core.set_committed(ticket);
             core.set_durable(ticket);
         } else {
-            let taken = take_segments(core, writer, stores)?;
+            if stores > MOST_STORES {
+                return Err(too_many(writer, bytes));
+            }
+            let taken = writer.take_alone(core, segments, bytes)?;
             writer.flush_fresh(core);
-            let mut tail = Tail::new(core, &taken, (ticket, stores));
-            store_each(core, &mut right.shared, writer, &mut tail)?;
+            store_each(core, &mut right.shared, writer, &mut Tail::new(&taken, ticket, stores))?;
             let place = taken.place(core, stores as u16);
             // If that fails, readers would find words that recovery may take back.
             conclude(core, writer, place.first).inspect_err(|_| core.break_off())?;
@@ -134,29 +133,47 @@ impl Consistency for UndoEach {
     }
 }
 
-/// Takes the segments for so many entries.
-#[inline]
-fn take_segments<M: Memory>(
-    core: &Core<M>,
-    writer: &mut Writer,
+/// What a transaction needs of the log, at most.
+struct LogNeeds {
     stores: u64,
-) -> Result<TakenSegments> {
-    if stores > MOST_STORES {
-        writer.counters.aborts_capacity += 1;
-        return Err(Error::TooLarge { needed: stores * ENTRY, available: MOST_STORES * ENTRY });
-    }
-    let segments = stores.div_ceil(core.geometry.segment_bytes / ENTRY);
-    writer.take_alone(core, segments as usize, stores * ENTRY)
+    bytes: u64,
+    segments: usize,
 }
 
-/// The stores that write a line: a word each.
+/// What a transaction with these writes needs: its entries lie one behind the other, each within one segment.
+fn needs<M: Memory>(core: &Core<M>, entries: &[LineWrite]) -> LogNeeds {
+    let (mut needs, mut left) = (LogNeeds { stores: 0, bytes: 0, segments: 0 }, 0);
+    for bytes in entries.iter().copied().flat_map(stores_of).map(|store| entry_bytes(&store)) {
+        if bytes > left {
+            needs.segments += 1;
+            left = core.geometry.segment_bytes;
+        }
+        left -= bytes;
+        needs.stores += 1;
+        needs.bytes += bytes;
+    }
+    needs
+}
+
+/// The stores that write a line: of the whole line, or of each word.
 fn stores_of(line: LineWrite) -> impl Iterator<Item = LineWrite> {
     let mut left = line.mask;
     std::iter::from_fn(move || {
-        let mask = left & left.wrapping_neg();
+        let mask = if left == ALL { ALL } else { left & left.wrapping_neg() };
         left &= !mask;
         (mask != 0).then_some(LineWrite { mask, ..line })
     })
+}
+
+/// Bytes of a store's entry, at most: fewer if old words are 0.
+fn entry_bytes(store: &LineWrite) -> u64 {
+    record::words_for(1, store.mask.count_ones() as usize) as u64 * 8
+}
+
+#[cold]
+fn too_many(writer: &mut Writer, needed: u64) -> Error {
+    writer.counters.aborts_capacity += 1;
+    Error::TooLarge { needed, available: MOST_STORES * LINE }
 }
 
 /// Where a transaction's next entry goes.
@@ -169,32 +186,24 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    fn new<M: Memory>(
-        core: &Core<M>,
-        taken: &'a TakenSegments,
-        (ticket, stores): (u64, u64),
-    ) -> Self {
-        let behind = record::behind(ticket, core.durable_at_least());
-        Tail {
-            taken,
-            used: 0,
-            room: 0..0,
-            part: Part { ticket, part: 0, parts: stores as u16, behind },
-        }
+    fn new(taken: &'a TakenSegments, ticket: u64, stores: u64) -> Self {
+        let part = Part { ticket, part: 0, parts: stores as u16, behind: 0 };
+        Tail { taken, used: 0, room: 0..0, part }
     }
 
     /// Writes the entry of a store, and asks for it to become durable.
     #[inline]
     #[track_caller]
     fn log<M: Memory>(&mut self, core: &Core<M>, writer: &mut Writer, store: &LineWrite) {
-        if self.room.is_empty() {
+        if entry_bytes(store) > self.room.end - self.room.start {
             self.room = core.geometry.segment(self.taken.at(self.used));
             self.used += 1;
+            self.part.behind = record::behind(self.part.ticket, core.durable_at_least());
         }
         let at = self.room.start;
-        let bytes = writer.encode_overwritten(core, at, self.part, store);
-        writer.store_record(core, at, bytes, Stores::InCaches);
-        self.room.start += ENTRY;
+        let stored = writer.encode_overwritten(core, at, self.part, store);
+        writer.store_record(core, at, stored, Stores::InCaches);
+        self.room.start += stored;
         self.part.part += 1;
     }
 }

@@ -185,9 +185,9 @@ fn too_large_is_refused_and_harmless() {
             session.write_word(SHARED, round).unwrap();
             session.commit().unwrap();
         }
-        // A transaction of the promised size fits, with every session holding a segment. An entry for each word takes
-        // a line.
-        let bytes = if E::NAME == "undo-each" { LOG / 16 } else { LOG / 2 };
+        // A transaction of the promised size fits, with every session holding a segment. An entry for each line takes
+        // two.
+        let bytes = if E::NAME == "undo-each" { LOG / 4 } else { LOG / 2 };
         session.begin(Mode::Write);
         for at in (SHARED..SHARED + bytes).step_by(8) {
             session.write_word(at, 9).unwrap();

@@ -75,9 +75,9 @@ fn persistent_caches_need_no_order() {
     }
 }
 
-/// A store is of a word; one that is stored twice is stored once.
+/// A line that is stored whole is one store; words that are stored twice are stored once.
 #[test]
-fn stores_are_of_words() {
+fn stores_are_those_of_a_processor() {
     let memory = memory(Domain::Transient);
     UndoEach::format(&*memory, LOG);
     let mut session = UndoEach::start(memory, LOG).unwrap().session().unwrap();
@@ -90,8 +90,8 @@ fn stores_are_of_words() {
         session.commit().unwrap();
         session.counters().fences - before
     };
-    assert_eq!(fences(&[1; 64], false), 8 + 2);
-    assert_eq!(fences(&[2; 64 + 3], false), 9 + 2);
+    assert_eq!(fences(&[1; 64], false), 1 + 2);
+    assert_eq!(fences(&[2; 64 + 24], false), 1 + 3 + 2);
     assert_eq!(fences(&[3; 24], true), 3 + 2);
 }
 
