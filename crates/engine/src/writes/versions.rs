@@ -131,8 +131,9 @@ impl Versions {
         let mut shard = self.shard(write.line);
         shard.lines.entry(write.line).or_default().push(Version { number, before });
         shard.log.push((number, write.line));
-        drop(shard);
+        // Inside the lock: what another thread forgets has been counted.
         self.total.fetch_add(1, Ordering::Relaxed);
+        drop(shard);
         count.fetch_add(1, Ordering::SeqCst);
     }
 
