@@ -277,3 +277,29 @@ pub(crate) enum Allowed<M> {
         states: Vec<Option<M>>,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticket 2 is acknowledged; which of 1, 3 and 4 are there is chosen.
+    #[test]
+    fn gaps_by_ticket() {
+        let tx = |ticket, acknowledged| Transaction {
+            op: (),
+            begun: 0,
+            ticket: Some(ticket),
+            serial: None,
+            again: false,
+            wrote: true,
+            failed: false,
+            acknowledged,
+        };
+        let all = [tx(3, u64::MAX), tx(2, 5), tx(1, u64::MAX), tx(4, u64::MAX)];
+        let order: Vec<_> = all.iter().collect();
+        let sure = |tx: &&&Transaction<()>| tx.acknowledged <= 5;
+        // Bit 0 is of ticket 3, bit 1 of ticket 1, bit 2 of ticket 4.
+        let allowed: Vec<_> = (0..8).filter(|chosen| !leaves_gap(&order, sure, *chosen)).collect();
+        assert_eq!(allowed, [0b010, 0b011, 0b111]);
+    }
+}

@@ -39,7 +39,7 @@ const ZEROS: u32 = 56;
 /// Words of a record that stores `words` words in `lines` lines, padding to whole lines included, if none of them is 0;
 /// fewer otherwise.
 #[inline]
-pub const fn words_for(lines: usize, words: usize) -> usize {
+pub fn words_for(lines: usize, words: usize) -> usize {
     (HEADER_WORDS + lines + words).next_multiple_of(LINE_WORDS)
 }
 
