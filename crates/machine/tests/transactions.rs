@@ -349,6 +349,27 @@ fn what_a_commit_takes_by_hand() {
     assert_eq!(took("loc-kiln", 16, &[sixteen]), 16.0 * store + 1.0 + 20.0 + 20.0);
 }
 
+/// A line that left the caches before its transaction committed is in the log alone until it is written in place, which
+/// is not before the whole window is logged. A load of it is answered from the log, and so does not wait for that.
+#[test]
+fn loads_of_lines_on_their_way_home() {
+    let mut config = timed(0).with("mechanism.loc-wal.degree", "1").expect("a figure");
+    config.memory.controller.durable_at = DurableAt::Media;
+    let mechanism = list::design("loc-wal", &config, None).expect("a mechanism");
+    let lines = 4 * config.caches.iter().map(|cache| cache.bytes / LINE).sum::<u64>();
+    let image = vec![0; (lines * LINE) as usize];
+    let machine = Machine::new(config, &image, Options { mechanism, ..Options::default() });
+    machine.tx_begin().expect("it runs alone");
+    (1..lines).for_each(|line| machine.store(line * LINE, line));
+    let ticket = machine.tx_commit().expect("it runs alone");
+    let begins = machine.statistics().time_ns;
+    assert_eq!(machine.load(LINE), 1);
+    // Two caches are asked, then the device reads: 100 + 10 + 5 ns.
+    let took = machine.statistics().time_ns - begins;
+    assert!(took < 200.0, "{took} ns");
+    assert!(machine.tx_durable() < ticket, "the window is still being logged");
+}
+
 /// The machine with a mechanism whose programs go on at the `turn`th of the three moments.
 fn acknowledging(config: &MachineConfig, name: &str, turn: u64) -> MachineConfig {
     let moment = ["logged", "home", "truncated"][turn as usize % 3];

@@ -3,6 +3,7 @@
 //! that is ready late.
 
 use crate::Ps;
+use std::collections::VecDeque;
 
 /// The direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +19,13 @@ struct BusSpan {
     way: Direction,
 }
 
-/// Spans remembered. Gaps before the oldest of them are given up.
+/// Spans remembered besides those that are not over. Gaps before the oldest of all are given up.
 const SPANS: usize = 8;
 
 /// Spans are in order of time and do not overlap.
 pub(super) struct Bus {
     turn: Ps,
-    spans: [BusSpan; SPANS],
-    len: usize,
+    spans: VecDeque<BusSpan>,
     /// No burst can start before its end any more.
     floor: BusSpan,
 }
@@ -33,13 +33,22 @@ pub(super) struct Bus {
 impl Bus {
     pub(super) fn new(turn: Ps) -> Self {
         let none = BusSpan { start: Ps(0), end: Ps(0), way: Direction::Read };
-        Bus { turn, spans: [none; SPANS], len: 0, floor: none }
+        Bus { turn, spans: VecDeque::with_capacity(2 * SPANS), floor: none }
+    }
+
+    /// Forgets what is long over at `now`.
+    #[inline]
+    pub(super) fn forget(&mut self, now: Ps) {
+        while self.spans.len() > SPANS && self.spans[0].end <= now {
+            self.floor = self.spans[0];
+            self.spans.pop_front();
+        }
     }
 
     /// Places a burst of `length` that is ready at `ready`. Returns when it starts.
     #[inline]
     pub(super) fn reserve(&mut self, ready: Ps, length: Ps, way: Direction) -> Ps {
-        let last = if self.len > 0 { self.spans[self.len - 1] } else { self.floor };
+        let last = *self.spans.back().unwrap_or(&self.floor);
         let after = self.after(last, way);
         if ready >= after {
             self.append(ready, length, way);
@@ -57,11 +66,12 @@ impl Bus {
 
     fn search(&mut self, ready: Ps, length: Ps, way: Direction) -> Ps {
         let mut start = ready.max(self.after(self.floor, way));
-        for i in 0..self.len {
-            let span = self.spans[i];
+        let over = self.spans.partition_point(|span| span.end + self.turn <= start);
+        for at in over..self.spans.len() {
+            let span = self.spans[at];
             let turn = if span.way == way { Ps(0) } else { self.turn };
             if start + length + turn <= span.start {
-                self.insert(i, start, length, way);
+                self.spans.insert(at, BusSpan { start, end: start + length, way });
                 return start;
             }
             start = start.max(self.after(span, way));
@@ -72,40 +82,14 @@ impl Bus {
 
     #[inline]
     fn append(&mut self, start: Ps, length: Ps, way: Direction) {
-        if let Some(last) = self.spans[..self.len].last_mut()
+        if let Some(last) = self.spans.back_mut()
             && last.end == start
             && last.way == way
         {
             last.end += length;
             return;
         }
-        if self.len == SPANS {
-            self.forget_first();
-        }
-        self.spans[self.len] = BusSpan { start, end: start + length, way };
-        self.len += 1;
-    }
-
-    fn insert(&mut self, mut at: usize, start: Ps, length: Ps, way: Direction) {
-        if self.len == SPANS {
-            if at == 0 {
-                // The gap before it is given up; later bursts start after it.
-                self.floor = BusSpan { start, end: start + length, way };
-                return;
-            }
-            self.forget_first();
-            at -= 1;
-        }
-        self.spans.copy_within(at..self.len, at + 1);
-        self.spans[at] = BusSpan { start, end: start + length, way };
-        self.len += 1;
-    }
-
-    #[inline]
-    fn forget_first(&mut self) {
-        self.floor = self.spans[0];
-        self.spans.copy_within(1..self.len, 0);
-        self.len -= 1;
+        self.spans.push_back(BusSpan { start, end: start + length, way });
     }
 }
 
@@ -125,6 +109,7 @@ mod tests {
             let mut placed = Vec::new();
             for (ahead, step, length, read) in bursts {
                 now = now.saturating_add_signed(step + 10);
+                bus.forget(Ps(now.saturating_sub(100)));
                 let way = if read { Direction::Read } else { Direction::Write };
                 let start = bus.reserve(Ps(now + ahead), Ps(length), way);
                 prop_assert!(start >= Ps(now + ahead));
@@ -146,5 +131,19 @@ mod tests {
         // 93 + 4 + 3 just fits before 100; from 94 on it does not.
         assert_eq!(bus.reserve(Ps(93), Ps(4), Direction::Write), Ps(93));
         assert_eq!(bus.reserve(Ps(94), Ps(4), Direction::Write), Ps(107));
+    }
+
+    /// However many bursts are placed in the future.
+    #[test]
+    fn many_bursts_to_come_leave_their_gaps() {
+        let mut bus = Bus::new(Ps(3));
+        for number in 1..1_000 {
+            bus.forget(Ps(0));
+            assert_eq!(bus.reserve(Ps(100 * number), Ps(4), Direction::Write), Ps(100 * number));
+        }
+        assert_eq!(bus.reserve(Ps(10), Ps(4), Direction::Read), Ps(10));
+        assert_eq!(bus.reserve(Ps(500), Ps(4), Direction::Read), Ps(507));
+        bus.forget(Ps(99_000));
+        assert_eq!(bus.spans.len(), 10);
     }
 }

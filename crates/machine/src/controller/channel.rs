@@ -94,6 +94,7 @@ impl Channel {
     #[inline]
     pub(super) fn read(&mut self, line: u64, place: BankRow, lines: u64, now: Ps) -> (Ps, Ps) {
         self.advance(now);
+        self.bus.forget(now);
         self.counts.reads += lines;
         if lines == 1
             && let Some(accepted) = self.queued(line, place.bank, now)
@@ -121,6 +122,29 @@ impl Channel {
         let unloaded = self.found(found) + self.timing.column;
         self.counts.read_wait(start.since(now + unloaded));
         (start + self.timing.read_burst, end)
+    }
+
+    /// As [`read`](Self::read), of a line that no program waits for: it takes no place in the read queue, and where
+    /// writes are placed at once, reads that programs wait for go before it. Returns when it is there.
+    pub(super) fn read_in_background(&mut self, line: u64, place: BankRow, now: Ps) -> Ps {
+        if self.placed.is_empty() {
+            return self.read(line, place, 1, now).0;
+        }
+        self.bus.forget(now);
+        self.counts.reads += 1;
+        if let Some(accepted) = self.queued(line, place.bank, now) {
+            self.counts.forwarded += 1;
+            return now.max(accepted);
+        }
+        let (opens, burst) = (self.timing.activate + self.timing.column, self.timing.read_burst);
+        let (placed, bank) = (&mut self.placed[place.bank], &mut self.banks[place.bank]);
+        placed.forget(now, bank);
+        let begin = placed.room(now.max(bank.ready(place.row, false)), opens + burst);
+        let end = self.bus.reserve(begin + opens, burst, Direction::Read) + burst;
+        self.counts.row_misses += 1;
+        placed.add(PlacedWrite { line: NO_LINE, accepted: now, held: true, start: begin, end });
+        self.settled = self.settled.max(placed.last());
+        end
     }
 
     /// When the write of a line that is still in the queue was accepted.
@@ -188,6 +212,7 @@ impl Channel {
     /// unless the queue is nearly full.
     #[inline]
     pub(super) fn write(&mut self, line: u64, place: BankRow, now: Ps, from: Ps) -> (Ps, Ps, bool) {
+        self.bus.forget(now);
         self.counts.writes += 1;
         let arrival = from + self.accept;
         if !self.placed.is_empty() {

@@ -78,6 +78,15 @@ impl Device {
         }
     }
 
+    /// As [`read`](Self::read), of a line that no program waits for.
+    pub(super) fn read_in_background(&mut self, line: u64, now: Ps) -> Ps {
+        let (channel, place) = self.locate(line);
+        match &mut self.ports {
+            DevicePorts::Banks(all) => all[channel].read_in_background(line, place, now),
+            DevicePorts::Inside(all) => all[channel].read(line, now),
+        }
+    }
+
     /// Reads `lines` lines from `first` on, the line `wanted` before the others. Returns when that
     /// one and when all have left the bus.
     pub(super) fn read_block(&mut self, first: u64, lines: u64, wanted: u64, now: Ps) -> (Ps, Ps) {

@@ -105,6 +105,7 @@ impl Module {
     /// Reads a line. Returns when it is there.
     pub(super) fn read(&mut self, line: u64, now: Ps) -> Ps {
         self.advance(now);
+        self.bus.forget(now);
         self.counts.reads += 1;
         let begin = self.reads.place(now, self.read_queue, 0);
         let number = line / self.lines_per_block;

@@ -157,6 +157,12 @@ impl Controller {
         self.home.read(line, now) + self.static_read
     }
 
+    /// As [`read_home`](Self::read_home), of a line that no program waits for.
+    pub fn read_home_in_background(&mut self, line: u64, now: Ps) -> Ps {
+        self.reads += 1;
+        self.home.read_in_background(line, now) + self.static_read
+    }
+
     /// A line is handed over at `now`.
     #[inline]
     pub fn write(&mut self, line: u64, now: Ps, cause: Cause) -> Write {

@@ -312,6 +312,13 @@ impl Hardware {
         self.controller.read_home(line, now)
     }
 
+    /// As [`read_home`](Self::read_home), of a line that no program waits for: the device gives it what is left by those
+    /// that do, where lines are durable at the media (elsewhere they share its read queue).
+    pub fn read_home_in_background(&mut self, line: u64) -> Ps {
+        let now = self.now();
+        self.controller.read_home_in_background(line, now)
+    }
+
     /// Writes a line of the home device, not before `earliest`, past the caches and the DRAM cache, which keep what
     /// they have of it, dirty or not. Returns when it is durable. That moment is a crash point, with this name.
     #[track_caller]

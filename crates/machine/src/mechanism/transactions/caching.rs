@@ -210,10 +210,12 @@ impl Caching {
         let durable = self.persist(hardware);
         let mut home = durable;
         let lines = self.tracked.window.lines();
+        self.tracked.on_way.forget(hardware.now());
         for (line, at) in lines {
             hardware.caches().unmark(line);
             let Some(at) = at else { continue };
-            let from = durable.max(hardware.read_home(at));
+            let from = durable.max(hardware.read_home_in_background(at));
+            self.tracked.on_way.add(line, at, from);
             hardware.caches().write_back(0, line, true);
             let words = hardware.visible_line(line);
             let there = hardware.write_through("line in place", line, words, from);
@@ -284,8 +286,8 @@ impl Mechanism for Caching {
         }
     }
 
-    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
-        self.tracked.window.place(line).unwrap_or(line)
+    fn filled(&mut self, hardware: &mut Hardware, _: usize, line: u64) -> u64 {
+        self.tracked.source(hardware, line)
     }
 
     fn displaced(&mut self, hardware: &mut Hardware, version: &HeldVersion) {

@@ -13,7 +13,7 @@
 //! When a program goes on is a figure ([`Acknowledged`]): once its transaction is durable in the log, by default. Then
 //! lines go in place behind, and several windows may be on their way home.
 //!
-//! Reading order: `window` (which transactions, which lines), `log` (where), `tracked` (both, in a running machine),
+//! Reading order: `window` (which transactions, which lines), `log` (where), `on_way` (lines not home yet), `tracked` (both, in a running machine),
 //! `tracking` (the calls from the machine), `recover`; `nonvolatile` (blocks in a non-volatile cache), `caching` (these
 //! and the window, in a running machine).
 
@@ -22,6 +22,7 @@ mod config;
 mod log;
 mod mutants;
 mod nonvolatile;
+mod on_way;
 mod recover;
 mod storage;
 mod tracked;

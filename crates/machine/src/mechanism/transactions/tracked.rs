@@ -1,6 +1,7 @@
 //! Logged transactions in a running machine: what accesses, evictions, commits and aborts do to the window and the log.
 
 use super::log::{BlockTag, DependencyPair, LeftOut, LogArea, PAIRS_OF_A_BLOCK, TransactionLog};
+use super::on_way::OnWay;
 use super::window::{Block, Number, PriorWriter, Undone, Window};
 use super::{
     Acknowledged, EVICTED, HEAD, LOGGED, LogConfig, METADATA, ONE_LESS, PAIR, TX_STATE_ENTRIES,
@@ -50,6 +51,7 @@ pub(in crate::mechanism) struct Tracked {
     pub(super) log: TransactionLog,
     /// Windows that are acknowledged, and not home yet: the log's head moves behind each when it is.
     going: VecDeque<Going>,
+    pub(super) on_way: OnWay,
     /// Times from which all transactions below a number are durable; both ascend.
     durable: VecDeque<(Ps, Number)>,
     /// Transactions below this number were durable before the first of these times.
@@ -83,6 +85,7 @@ impl Tracked {
             window: Window::new(first),
             log,
             going: VecDeque::new(),
+            on_way: OnWay::default(),
             durable: VecDeque::new(),
             known: first,
             storing: None,
@@ -184,6 +187,12 @@ impl Tracked {
     /// The ticket of the last transaction: it is durable when all below the next one are.
     pub(super) fn ticket(&self) -> HardwareTicket {
         HardwareTicket(self.window.next())
+    }
+
+    /// The line that a line is fetched from: of the log, if only that has its contents.
+    pub(super) fn source(&self, hardware: &Hardware, line: u64) -> u64 {
+        let logged = self.window.place(line).or_else(|| self.on_way.place(line, hardware.now()));
+        logged.unwrap_or(line)
     }
 
     /// When everything announced is durable.
@@ -310,11 +319,15 @@ impl Tracked {
         let now = hardware.now();
         let logged = if self.leaves_out(LOGGED) { now } else { logged };
         let mut home = logged;
+        self.on_way.forget(now);
         for (line, at) in self.window.lines() {
             let mut from = logged;
             if let Some(at) = at.filter(|_| !hardware.caches().anywhere(line)) {
                 // Only the log has the newest contents.
-                from = from.max(hardware.read_home(at));
+                from = from.max(hardware.read_home_in_background(at));
+            }
+            if let Some(at) = at {
+                self.on_way.add(line, at, from);
             }
             hardware.caches().write_back(0, line, true);
             let words = hardware.visible_line(line);

@@ -60,8 +60,8 @@ impl<O: PersistOrder> Mechanism for Tracking<O> {
         Effect::Happens
     }
 
-    fn filled(&mut self, _: &mut Hardware, _: usize, line: u64) -> u64 {
-        self.tracked.window.place(line).unwrap_or(line)
+    fn filled(&mut self, hardware: &mut Hardware, _: usize, line: u64) -> u64 {
+        self.tracked.source(hardware, line)
     }
 
     fn evicted(&mut self, hardware: &mut Hardware, leaving: &Leaving) -> Verdict {
