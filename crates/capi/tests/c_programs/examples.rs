@@ -122,7 +122,7 @@ fn accounts_survive() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kills() {
+fn acknowledged_writes_survive_kills() {
     for engine in ["redo", "undo"] {
         let program = Program::new(&example("accounts.c"), Link::Shared);
         let mut acknowledged = 0;

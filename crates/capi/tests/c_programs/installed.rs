@@ -39,7 +39,7 @@ fn install(folder: &Path) -> Command {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_is_installed_is_found_by_pkg_config() {
+fn pkg_config_finds_the_installation() {
     let folder = tempfile::tempdir().unwrap();
     // Again over what is there: as with a later version.
     for _ in 0..2 {

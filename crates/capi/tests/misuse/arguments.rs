@@ -108,7 +108,7 @@ fn purposes_sizes_and_tickets_that_cannot_be() {
 }
 
 #[test]
-fn what_can_be_asked_of_a_pool() {
+fn pool_info() {
     let c = Fixture::with_engine(SIZE, Some(c"undo"));
     let mut info = std::mem::MaybeUninit::<[u8; 4096]>::uninit();
     let size = size_of::<perdura_info>();
