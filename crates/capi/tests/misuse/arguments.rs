@@ -11,7 +11,7 @@ fn null_pointers() {
     let c = Fixture::new(SIZE);
     let path = c_path(&c.path());
     let (mut pool, none) = (perdura_pool::default(), PERDURA_ERR_NULL);
-    // SAFETY: null pointers are what is tested.
+    // SAFETY: the test passes null pointers, which the library refuses.
     unsafe {
         expect(perdura_pool_open(null(), null(), &mut pool), none, "path is null");
         expect(perdura_pool_open(path.as_ptr(), null(), null_mut()), none, "pool is null");

@@ -135,7 +135,7 @@ const CHECKPOINTS: Option<&str> = Some("3/4,checkpoints=2");
 
 #[test]
 fn committed_before_the_words_are_stored() {
-    let hunt = Hunt { subject: "bytes", answers: CHECKPOINTS, ..HUNT };
+    let hunt = Hunt { subject: "bytes", answers: CHECKPOINTS, first: 11, ..HUNT };
     hunt.finds(Bug::CommittedBeforeStored, &[PREFIX, LOST, "damaged"]);
 }
 
@@ -356,7 +356,7 @@ const HANDED_OVER: Option<&str> = Some("3/4,checkpoints=4,kept=0");
 
 #[test]
 fn a_segment_handed_over_before_its_record_is_fenced() {
-    let hunt = Hunt { engine: "ccstm", answers: HANDED_OVER, ..HUNT };
+    let hunt = Hunt { engine: "ccstm", answers: HANDED_OVER, first: 11, ..HUNT };
     hunt.finds(Bug::HandedOverUnfenced, &[SET, LOST, READ, "damaged", "that was durable"]);
 }
 
