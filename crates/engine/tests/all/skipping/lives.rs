@@ -1,6 +1,7 @@
 //! Whole lives drawn from a seed, with a power cut at any event: batches rewritten, chunks of images cleaned.
 
 use super::*;
+use perdura_testing::seeds;
 
 /// The known contents: after each commit.
 struct Known {
