@@ -47,6 +47,7 @@
 //! }
 //!
 //! # // A small part of the default cases.
+//! # use perdura_crashtest::{Case, Points};
 //! # let case = Case { points: Points::Random(5), ..Case::default() };
 //! # let few = Check { case, seeds: 1, ..Check::default() };
 //! # let check = |counter: &Counter| few.run(counter);
