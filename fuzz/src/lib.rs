@@ -2,7 +2,7 @@
 //! where bytes come in.
 //!
 //! A [`Target`] takes any bytes. On stable Rust the test `smoke` feeds it mutants of its seeds ([`Mutator`]), a few in
-//! every run of the suite and as many as PERDURA_FUZZ_ROUNDS says; libFuzzer, guided by coverage, runs the same
+//! every run of the suite, more with PERDURA_TEST_BUDGET; libFuzzer, guided by coverage, runs the same
 //! functions (`.ci/fuzz`).
 //!
 //! Checksums would stop nearly all mutants at the first check: where the pool format has one, a target can correct it
@@ -19,7 +19,7 @@ pub mod repair;
 mod requests;
 mod sample;
 
-pub use mutate::{Mutator, NUMBERS, rounds};
+pub use mutate::{Mutator, NUMBERS};
 
 /// A place where bytes come in.
 pub struct Target {

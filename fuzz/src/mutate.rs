@@ -1,7 +1,6 @@
 //! Mutants: a seed with a few changes. The generator's seed determines the mutant.
 
 use perdura_memory::reference::SplitMix64;
-use std::ops::Range;
 
 /// Numbers that are often too large, or too small.
 pub const NUMBERS: [&str; 18] = [
@@ -27,21 +26,6 @@ pub const NUMBERS: [&str; 18] = [
 
 /// Longer inputs are truncated.
 const LONGEST: usize = 1 << 16;
-
-/// The rounds to fuzz: `usual` from 0 on, unless PERDURA_FUZZ_ROUNDS and PERDURA_FUZZ_SEED say otherwise.
-/// The number of a round is the seed of its mutant.
-///
-/// # Panics
-/// If one of them is no number.
-pub fn rounds(usual: u64) -> Range<u64> {
-    let first = number("PERDURA_FUZZ_SEED").unwrap_or(0);
-    first..first.saturating_add(number("PERDURA_FUZZ_ROUNDS").unwrap_or(usual))
-}
-
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not '{text}'")))
-}
 
 /// Makes mutants.
 pub struct Mutator {

@@ -1,9 +1,8 @@
 //! Mutants of each target's seeds: none may cause a panic, a hang, or unbounded use of memory.
 //!
-//! PERDURA_FUZZ_ROUNDS says how many mutants of each, PERDURA_FUZZ_SEED where they begin: the seed of a mutant is the
-//! number of its round, so that a failure is replayed by `PERDURA_FUZZ_SEED=n PERDURA_FUZZ_ROUNDS=1`.
+//! A mutant that fails is repeated by `PERDURA_TEST_SEED=n`.
 
-use perdura_fuzz::{Mutator, Target, rounds, target};
+use perdura_fuzz::{Mutator, Target, target};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ fn fuzz(name: &str, usual: u64) {
     }
     let (sender, receiver) = channel();
     let runner = std::thread::spawn(move || {
-        for seed in rounds(usual) {
+        for seed in perdura_testing::seeds(0, usual) {
             let bytes = Mutator::new(seed).mutant(&seeds, target.words);
             sender.send((seed, bytes.clone())).expect("the test waits");
             run(target, seed, &bytes);
@@ -39,7 +38,7 @@ fn run(target: &Target, seed: u64, bytes: &[u8]) {
         let file = std::env::temp_dir().join(format!("perdura-fuzz-{}-{seed}", target.name));
         let _ = std::fs::write(&file, bytes);
         panic!(
-            "{}: PERDURA_FUZZ_SEED={seed} panics; its bytes are in {}",
+            "{}: PERDURA_TEST_SEED={seed} panics; its bytes are in {}",
             target.name,
             file.display()
         );
@@ -55,7 +54,7 @@ fn watch(name: &str, mutants: &std::sync::mpsc::Receiver<(u64, Vec<u8>)>) {
             Ok((seed, _)) => (last, since) = (Some(seed), Instant::now()),
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("{name}: PERDURA_FUZZ_SEED={last:?} has taken {:?}", since.elapsed())
+                panic!("{name}: PERDURA_TEST_SEED={last:?} has taken {:?}", since.elapsed())
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a transaction may write: what is allocated, and is not the library's own.
+//! The memory that a transaction may write: allocated blocks that are not the library's own.
 //!
 //! The heap takes any offset in its pages, since its callers got theirs from the heap. C can pass
 //! any number: a stray offset must not reach another object's bytes through the end of its own, a
@@ -10,7 +10,7 @@ use crate::fail::{Fail, Result};
 use crate::types::PERDURA_FIRST_KIND;
 use perdura::{Extent, Fresh, Tx, roots};
 
-/// What the named roots are, as of some count of changes to them.
+/// The named roots, as of some count of changes to them.
 #[derive(Default)]
 pub(crate) struct Catalogue {
     changes: u64,
@@ -49,7 +49,7 @@ impl Catalogue {
         Ok(self.collections.binary_search(&(at, kind)).is_ok())
     }
 
-    /// Forgets what was read by a transaction that may not have seen the latest change, `began`
+    /// Forgets the roots that were read by a transaction that may not have seen the latest change, `began`
     /// being the count of changes when it began.
     pub(crate) fn leave(&mut self, began: u64) {
         if self.changes != began {
@@ -58,7 +58,7 @@ impl Catalogue {
     }
 }
 
-/// What is known about allocations in the transaction that is open.
+/// Known allocations in the transaction that is open.
 #[derive(Default)]
 pub(crate) struct Guard {
     /// The last one that was found to be the program's own.
@@ -96,13 +96,13 @@ impl Guard {
         Ok(())
     }
 
-    /// The transaction has freed what begins at `at`.
+    /// The transaction has freed the block that begins at `at`.
     pub(crate) fn freed(&mut self, at: u64) {
         self.last = None;
         self.fresh.retain(|(extent, _)| extent.at != at);
     }
 
-    /// The library has allocated or freed blocks: what was found before may not be there any more.
+    /// The library has allocated or freed blocks: blocks found before may not be there any more.
     pub(crate) fn forget(&mut self) {
         self.last = None;
     }
@@ -132,9 +132,9 @@ impl Guard {
         Ok(())
     }
 
-    /// What this transaction has allocated that `[at, at + len)` lies in.
+    /// The block of this transaction in which `[at, at + len)` lies.
     pub(crate) fn fresh(&self, at: u64, len: u64) -> Result<Fresh> {
-        // What was allocated last is filled first.
+        // The latest allocation is filled first.
         let mut all = self.fresh.iter().rev();
         if let Some((_, fresh)) = all.find(|(extent, _)| extent.contains(at, len)) {
             return Ok(*fresh);

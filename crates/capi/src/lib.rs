@@ -1,14 +1,14 @@
 //! The C API: pools, sessions, transactions and maps by numbers and offsets.
 //!
-//! What always holds: no argument from C makes this panic or hang in a call of its own thread, or
+//! Invariants: no argument from C makes this panic or hang in a call of its own thread, or
 //! write to the log, the page table, the named roots or a collection's header; a mistake comes back
-//! as a code, with a message that says what to do. C gets no pointer into a pool: offsets go out,
+//! as a code, with a message that names a remedy. C gets no pointer into a pool: offsets go out,
 //! and bytes are copied in and out. Pools, sessions and cursors are numbers that are looked up; a
 //! map is a value that is checked at each use. No panic leaves a call.
 //!
-//! Reading order: [`codes`] and [`types`] (what the header shows), `fail` (errors of a call),
-//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (what can be done in transactions,
-//! and what cannot), `maps`, `archapt` (the paper's names); [`ffi`] has the functions themselves,
+//! Reading order: [`codes`] and [`types`] (the header's contents), `fail` (errors of a call),
+//! `table` (numbers), `pools`, `sessions`, `memory` and `guard` (operations in transactions,
+//! and their limits), `maps`, `archapt` (the paper's names); [`ffi`] has the functions themselves,
 //! and all `unsafe` code.
 //!
 //! The header, `include/perdura.h`, is generated from this crate: see `tests/header.rs`.

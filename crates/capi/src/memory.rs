@@ -1,4 +1,4 @@
-//! What is done inside a transaction: bytes, words, objects, named roots.
+//! Operations inside a transaction: bytes, words, objects, named roots.
 
 use crate::codes::*;
 use crate::fail::{Fail, Result};
@@ -7,7 +7,7 @@ use crate::sessions::Session;
 use crate::types::{PERDURA_FIRST_KIND, PERDURA_READ, PERDURA_WRITE};
 use perdura::{Mode, Purpose, Root};
 
-/// What a transaction may do.
+/// The rights of a transaction.
 pub(crate) fn mode(mode: i32) -> Result<Mode> {
     match mode {
         PERDURA_READ => Ok(Mode::Read),

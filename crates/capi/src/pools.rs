@@ -13,7 +13,7 @@ const MOST: usize = 64;
 static SLOTS: [Slot<Arc<Shared>>; MOST] = [const { Slot::new() }; MOST];
 static POOLS: Table<Arc<Shared>> = Table { kind: 1, what: "pool", slots: &SLOTS };
 
-/// A pool, and what its sessions share.
+/// A pool, and the state that its sessions share.
 pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// Sessions that are open.
@@ -46,7 +46,7 @@ impl Shared {
     }
 }
 
-/// What is to happen with the file.
+/// How the file is opened.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
     Create,

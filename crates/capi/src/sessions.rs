@@ -1,6 +1,6 @@
-//! Open sessions, their transactions, and which thread may do what.
+//! Open sessions, their transactions, and the threads that may use them.
 //!
-//! What always holds: a session is in one call at a time; a transaction is used by the thread that
+//! Invariants: a session is in one call at a time; a transaction is used by the thread that
 //! began it. A call that fails inside a transaction leaves it to be rolled back only. That a thread
 //! has at most one transaction open on a pool, and so never waits for itself, is checked by the heap,
 //! for C as for Rust.
@@ -139,7 +139,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is known about the named roots may not hold after the transaction.
+    /// Known facts about the named roots may not hold after the transaction.
     fn ended(&mut self, open: &Open) {
         if open.roots {
             self.pool.root_changes.fetch_add(1, Ordering::Release);
@@ -205,7 +205,7 @@ impl Session {
         result.unwrap_or_else(|| Err(none_open()))
     }
 
-    /// As [`within`](Self::within), for what may change the named roots.
+    /// As [`within`](Self::within), for calls that may change the named roots.
     pub(crate) fn change_roots<R>(
         &mut self,
         body: impl FnOnce(&mut dyn Tx, &mut Catalogue, u64) -> Result<R>,
@@ -214,7 +214,7 @@ impl Session {
             guard.forget();
             body(tx, catalogue, changes)
         });
-        // For what follows in this transaction; again when it ends, for the others.
+        // For later calls in this transaction; again when it ends, for the others.
         self.pool.root_changes.fetch_add(1, Ordering::Release);
         if let Some(open) = &mut self.open {
             open.roots = true;

@@ -1,7 +1,7 @@
-//! Numbers for what C holds: which of them are open, and which are in a call now.
+//! Numbers for C's handles: which of them are open, and which are in a call now.
 //!
 //! A number is a place in the table and how often that place was taken, so that a number of
-//! something closed is never mistaken for what is in its place now. Only [`Table::wait`] waits for
+//! something closed is never mistaken for the one in its place now. Only [`Table::wait`] waits for
 //! another call. Only calls on the thing in a place lock the place: calls on different things never
 //! meet.
 
@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Bits of a number that say where in the table.
 const PLACE: u32 = 16;
-/// From this bit on, a number says of what kind it is.
+/// From this bit on, a number has its kind.
 const KIND: u32 = 56;
 
 /// A place in the table, on cache lines of its own.
@@ -53,7 +53,7 @@ impl<T> Slot<T> {
 /// A table of things of one kind.
 pub(crate) struct Table<T: 'static> {
     pub(crate) kind: u64,
-    /// What the things are, for messages.
+    /// The name of the kind, for messages.
     pub(crate) what: &'static str,
     pub(crate) slots: &'static [Slot<T>],
 }

@@ -1,4 +1,4 @@
-//! The header is what the crate says.
+//! The header agrees with the crate.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn generated() -> String {
         .expect("the crate's bindings");
     let mut header = Vec::new();
     bindings.write(&mut header);
-    // What Rust calls a function's safety, C calls its preconditions.
+    // A function's safety in Rust is its preconditions in C.
     String::from_utf8(header).expect("UTF-8").replace("// # Safety\n", "// Pointers:\n")
 }
 

@@ -7,9 +7,9 @@ use std::path::Path;
 /// The failure that `main` reports.
 #[derive(Debug)]
 pub enum Failure {
-    /// One line for the user, with what to do.
+    /// One line for the user, with a remedy.
     Message(String),
-    /// The same, where what the user wrote cannot be: as for an invalid command line.
+    /// The same, for impossible arguments: as for an invalid command line.
     Usage(String),
     /// The reader of our output has closed it.
     BrokenPipe,
@@ -69,7 +69,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The system's answer, with what to do.
+/// The system's error, with a remedy.
 fn with_advice(error: &io::Error) -> String {
     let advice = match error.kind() {
         io::ErrorKind::NotFound => "check the path",

@@ -1,8 +1,8 @@
 //! The command `perdura`: serve a pool, and look after one; and the parts that `perdura-lab` has in common with it.
 //!
-//! Reading order: [`commands`] (one file for each command), then what all of them use: [`failure`], [`interrupt`],
-//! [`output`], [`quantity`], [`domain`]. Failures are one line on the standard error, with what to do; the exit status
-//! is 1, or 2 for an invalid command line or configuration file.
+//! Reading order: [`commands`] (one file for each command), then the parts that all of them use: [`failure`],
+//! [`interrupt`], [`output`], [`quantity`], [`domain`]. Failures are one line on the standard error, with a remedy; the
+//! exit status is 1, or 2 for an invalid command line or configuration file.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What commands print.
+//! Commands' output.
 
 use crate::failure::{Failure, Outcome};
 use serde::Serialize;

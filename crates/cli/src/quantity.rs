@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, de};
 /// Parses a number of bytes: `4096`, `512K`, `1G`, `1.5 GiB`; units are powers of 1024.
 ///
 /// # Errors
-/// What to write instead.
+/// The correct form.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = split(text);
     let unit = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit).to_owned();
@@ -20,7 +20,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// Parses a count: `1000`, `10k`, `1M`; units are powers of 1000.
 ///
 /// # Errors
-/// What to write instead.
+/// The correct form.
 pub fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = split(text);
     let power = power_of(&unit).ok_or_else(|| {
@@ -37,7 +37,7 @@ pub const NEVER: u64 = u64::MAX;
 /// Parses a time, in nanoseconds: `500ns`, `20us`, `10 ms`, `1s`, or `never`.
 ///
 /// # Errors
-/// What to write instead.
+/// The correct form.
 pub fn time(text: &str) -> Result<u64, String> {
     if text == "never" {
         return Ok(NEVER);

@@ -1,5 +1,5 @@
-//! When the programs of a case wait for acknowledgements, and how the engine is tuned: what decides how many
-//! transactions share a group, how long lines wait, and what happens in addition to the operations.
+//! When the programs of a case wait for acknowledgements, and how the engine is tuned: this decides how many
+//! transactions share a group, how long lines wait, and which events there are besides the operations.
 
 use perdura::{Skip, Tuning};
 use perdura_memory::random::SplitMix64;
@@ -54,8 +54,8 @@ const SNAPSHOT: [Option<u64>; 4] = [None, None, Some(1), Some(8)];
 /// Commits in a row after which a session has the lock's bias: by default so many that no short life reaches it.
 const BIAS: [Option<u64>; 4] = [None, Some(0), Some(1), Some(3)];
 
-/// The most sessions that keep a segment of the log between their transactions; with 0, all hand theirs over. By
-/// default the limit is larger than the number of cores of any case, so that all keep theirs.
+/// The maximum number of sessions that keep a segment of the log between their transactions; with 0, all hand theirs
+/// over. By default the limit is larger than the number of cores of any case, so that all keep theirs.
 const KEPT: [Option<u64>; 4] = [None, None, Some(0), Some(1)];
 
 /// Whether sessions take memory by the batch, which by default only those of large pools do.
@@ -64,7 +64,7 @@ const BATCHES: [Option<bool>; 3] = [None, None, Some(true)];
 /// Nanoseconds that a writer waits for readers, under a lock: not at all, about one operation.
 const WAIT: [Option<u64>; 4] = [None, Some(0), Some(0), Some(2_000)];
 
-/// The most transactions that persist together in a window.
+/// The maximum number of transactions that persist together in a window.
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
 
 impl Answers {
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_read() {
+    fn printed_answers_are_read() {
         for seed in 0..1000 {
             for groups in [false, true] {
                 let answers = Answers::draw(seed, groups);

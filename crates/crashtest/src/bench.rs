@@ -15,7 +15,7 @@ pub(crate) struct Bench {
     /// Its contents between images, with a sum over all lines.
     base: Vec<u64>,
     pub(crate) sum: u64,
-    /// Images that were checked, each combined with what was expected of it.
+    /// Images that were checked, each combined with the states expected of it.
     pub(crate) seen: HashSet<u64>,
 }
 

@@ -1,12 +1,13 @@
-//! What a crash point may leave: the lines that may be in several states, and which images of them are tried.
+//! The images that a crash point may leave: the lines that may be in several states, and which images of them are
+//! tried.
 //!
-//! The extremes (nothing more, everything), what the caches leave, single lines, all but one, pairs, parts of one
+//! The extremes (nothing more, everything), the caches' own image, single lines, all but one, pairs, parts of one
 //! line's stores, random subsets that lean either way; all of them if they are few.
 
 use perdura_memory::image::{Cut, Image, LineWords};
 use perdura_memory::random::SplitMix64;
 
-/// The most states of a line that are distinguished: more are thinned out.
+/// The maximum number of states of a line that are distinguished: more are thinned out.
 const MOST_STATES: usize = 12;
 /// Partial copies that are tried at a crash point.
 const PARTS: u64 = 2;
@@ -35,7 +36,7 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    /// The lines of `image` that may be in several states; `real` gives what the caches leave of a line. All
+    /// The lines of `image` that may be in several states; `real` gives the line as the caches leave it. All
     /// combinations are tried if there are at most `most`.
     pub(crate) fn new(
         image: &Image,

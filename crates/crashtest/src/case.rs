@@ -25,7 +25,7 @@ pub enum Start {
     New,
     /// A pool with the structure in it, closed by the other logging engine.
     Switched,
-    /// A pool that this engine has used, and another one after it: what the first has left in the log's area is still
+    /// A pool that this engine has used, and another one after it: the first one's log records are still
     /// there, behind the part that the second used.
     SwitchedBack,
 }
@@ -99,7 +99,7 @@ pub struct Case {
     pub start: Start,
     /// The crash points.
     pub points: Points,
-    /// Which transactions are waited for, and what else happens; if not given, drawn by the seed.
+    /// Which transactions are waited for, and other events; if not given, drawn by the seed.
     pub answers: Option<Answers>,
     /// The request that is left out, to test the tester.
     pub omit: Option<Event>,
@@ -161,7 +161,7 @@ impl Case {
 /// How much of a case is explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// The most images of each crash point that are checked.
+    /// The maximum number of images of each crash point that are checked.
     pub images: u64,
     /// One in this many images is lived on, and cut again; 0: none.
     pub again_every: u64,
@@ -198,8 +198,8 @@ pub fn usual_operations(seed: u64, skips: bool) -> usize {
     if drawn == 0 { LONG } else { SHORT }
 }
 
-/// Accesses in a core's turn: what lies between two steps that should be one is seen only in short turns, and what takes
-/// a core long only in long ones.
+/// Accesses in a core's turn: states between two steps that should be one are seen only in short turns, and those that
+/// take a core long only in long ones.
 const TURNS: [u32; 4] = [6, 1, 6, 2];
 
 /// The default schedule of a case with this seed.

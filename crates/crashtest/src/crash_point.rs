@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// If there are at most this many times as many combinations of line states as images to check, all are tried.
 const EXHAUSTIVE: u64 = 4;
-/// The most candidates looked at for each image to check.
+/// The maximum number of candidates looked at for each image to check.
 const LOOKED_AT: u64 = 4;
 /// Images that look the same as a checked one are lived on this many times more rarely than others.
 const COVERED: u64 = 4;
@@ -181,7 +181,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// A hash of what must be equal, apart from the contents, for an image to need no second check.
+    /// A hash of all, apart from the contents, that must be equal for an image to need no second check.
     fn promised(&self, exploration: &Exploration<'_, '_, S>, expect: &Expect<'_, S::Model>) -> u64 {
         let (first, last) = expect.range();
         let range = mix(first as u64, last as u64);

@@ -1,10 +1,10 @@
-//! The death of a process, instead of a power cut: what another process finds, and how a life goes on from there until
-//! the power is cut.
+//! The death of a process, instead of a power cut: the image for the next process, and how a life goes on from there
+//! until the power is cut.
 //!
-//! What a dead process has left is visible, but only partly durable; so what recovery reads proves nothing, until
-//! recovery itself has made it durable. On `media` that is what was written to the page cache, on `transient` what is
-//! in the processor's caches. After a sync that failed it is the same, except that the pages count as clean: no sync
-//! writes them again.
+//! The stores of a dead process are visible, but only partly durable; so the words that recovery reads prove nothing,
+//! until recovery itself has made it durable. On `media` that is what was written to the page cache, on `transient`
+//! what is in the processor's caches. After a sync that failed it is the same, except that the pages count as clean: no
+//! sync writes them again.
 
 use crate::Subject;
 use crate::candidates::Candidates;
@@ -16,7 +16,7 @@ use perdura_memory::Domain;
 use perdura_memory::image::Image;
 use std::collections::BTreeMap;
 
-/// What the next process finds if the lines are in these states at the death of this one; `synced` as in
+/// The image for the next process if the lines are in these states at the death of this one; `synced` as in
 /// [`Image::after_death`].
 fn world(
     image: &Image,
@@ -65,7 +65,7 @@ impl<S: Subject> Explorer<'_, S> {
             .verified(depth, expect, candidates, &states, seed)
             .map_err(|what| wrong(format!("after the death of the process: {what}")))?;
         let Verdict::State { index, .. } = found else { return Ok(()) };
-        // What was not acknowledged need not be durable before the next process has reported the pool as open.
+        // Unacknowledged transactions need not be durable before the next process has reported the pool as open.
         let known = expect.durable_of(index);
         if !matches!(known.last(), Some(Some(_))) {
             return Ok(());

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 /// Operations of each core in a life after recovery.
 pub(crate) const OPERATIONS_AGAIN: usize = 2;
 
-/// Explores a case: returns what was explored, or the first failure.
+/// Explores a case. Returns the report, or the first failure.
 ///
 /// # Errors
 /// The failure, not shrunk.
@@ -158,8 +158,8 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    /// Opens what was left on a machine, continues, and cuts the power again, also during recovery. The pool shows the
-    /// last of `states`; any of the earlier ones may be what is durable.
+    /// Opens an image on a machine, continues, and cuts the power again, also during recovery. The pool shows the
+    /// last of `states`; any of the earlier ones may be the durable one.
     pub(crate) fn again(
         &mut self,
         exploration: &Exploration<'_, '_, S>,

@@ -9,7 +9,7 @@ use perdura_machine::{CallSite, Ps};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What went wrong, and where.
+/// A failed check, and its place.
 pub(crate) struct Problem {
     pub(crate) what: String,
     pub(crate) cut: Option<(u64, u64, String)>,
@@ -51,7 +51,7 @@ pub struct Failure {
     /// The event after which the power was cut, out of how many, and a description of it; `None` if the run went wrong
     /// without a power cut.
     pub cut: Option<(u64, u64, String)>,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
     /// The stores whose absence each matters: their lines, places in the source, and how far their durability was
     /// requested.

@@ -52,7 +52,7 @@ impl<O> Transaction<O> {
     }
 }
 
-/// What happened in a run; transactions in the order in which they began.
+/// The events of a run; transactions in the order in which they began.
 #[derive(Clone, Debug)]
 pub(crate) struct History<O> {
     pub(crate) transactions: Vec<Transaction<O>>,
@@ -177,7 +177,7 @@ impl<M: Clone> States<M> {
         promised..=begun.max(promised)
     }
 
-    /// What a power cut after `event` may leave of a run with this history.
+    /// The states that a power cut after `event` may leave of a run with this history.
     pub(crate) fn allowed<S: Subject<Model = M>>(
         &self,
         subject: &S,
@@ -252,7 +252,7 @@ fn leaves_gap<O>(
     missing < last
 }
 
-/// The most transactions, on all cores, that may or may not be durable.
+/// The maximum number of transactions, on all cores, that may or may not be durable.
 const MOST_OPEN: usize = 10;
 
 /// A step of the model. An operation that the model aborts here has committed only because of another one that is
@@ -265,7 +265,7 @@ fn step<S: Subject>(subject: &S, state: &mut Option<S::Model>, op: &S::Op) {
     }
 }
 
-/// What a power cut may leave.
+/// The states that a power cut may leave.
 pub(crate) enum Allowed<M> {
     /// The state after one of these numbers of commits.
     Prefixes(RangeInclusive<usize>),

@@ -1,4 +1,4 @@
-//! The crash tester: cuts the power of a simulated machine at every point of a program, and checks what is left.
+//! The crash tester: cuts the power of a simulated machine at every point of a program, and checks the images.
 //!
 //! A [`Subject`] is a structure in a pool with its operations and its model. A [`Case`] runs it with an engine on a
 //! simulated machine (cores, caches, a replacement policy), twice: once to record its events, and once more, identical
@@ -15,7 +15,7 @@
 //! struct Counter;
 //!
 //! impl Subject for Counter {
-//!     type Op = u64; // What is added.
+//!     type Op = u64; // The added number.
 //!     type Model = u64;
 //!
 //!     fn name(&self) -> &str {
@@ -46,16 +46,21 @@
 //!     }
 //! }
 //!
+//! # // A small part of the default cases.
+//! # use perdura_crashtest::{Case, Points};
+//! # let case = Case { points: Points::Random(5), ..Case::default() };
+//! # let few = Check { case, seeds: 1, ..Check::default() };
+//! # let check = |counter: &Counter| few.run(counter);
 //! let report = check(&Counter)?; // Or the failure, shrunk.
 //! assert!(report.images > 1_000);
 //! # Ok::<(), Box<Failure>>(())
 //! ```
 //!
-//! Reading order: [`subject`], [`case`], [`answers`], `history` (what must be there), `life` (a run on a
-//! machine), `candidates` (what may be left), `verify` (what must hold), `explore` (a case),
+//! Reading order: [`subject`], [`case`], [`answers`], `history` (the required states), `life` (a run on a
+//! machine), `candidates` (the possible images), `verify` (their checks), `explore` (a case),
 //! `crash_point` (one of its crash points); `root_cause` (which stores decide), [`mod@shrink`] and [`failure`] for
 //! failures, [`replay`] to reproduce them; [`mod@check`] for everything at once; [`mutants`] for testing the tester;
-//! [`mechanisms`] for hardware that orders what programs store, where the images are the machine's own. Independent of
+//! [`mechanisms`] for hardware that orders programs' stores, where the images are the machine's own. Independent of
 //! the rest: [`rot`] for damaged media, [`stress`] for threads on real pools.
 
 pub mod answers;

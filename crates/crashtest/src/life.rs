@@ -37,7 +37,7 @@ pub(crate) fn failing_fence(case: &Case, seed: u64) -> Option<u64> {
 
 /// On a file, one life in this many never gives copies of pages back.
 const KEEPING: u64 = 2;
-/// The most pages that others have copies of before some are given back.
+/// The maximum number of pages that others have copies of before some are given back.
 const SPARE_PAGES: u64 = 12;
 
 /// After how many copied pages the life with this seed gives copies back, if it does.
@@ -71,7 +71,7 @@ pub(crate) struct Life<'a, S: Subject> {
 /// The outcome of a run that was not stopped.
 pub(crate) struct LifeOutcome<O, M> {
     pub(crate) history: History<O>,
-    /// What reading transactions saw.
+    /// The states that reading transactions saw.
     pub(crate) reads: Vec<Read<M>>,
     pub(crate) machine: Arc<Machine>,
 }
@@ -261,7 +261,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(heap)
     }
 
-    /// The work of one core: its operations, and what it does in addition.
+    /// The work of one core: its operations, and the events besides.
     fn work(
         &self,
         heap: &dyn AnyHeap,

@@ -1,4 +1,4 @@
-//! What power cuts lose in engines that skip write-backs: Archapt's Table IV.
+//! Lines lost by power cuts in engines that skip write-backs: Archapt's Table IV.
 
 use perdura::superblock::Superblock;
 use perdura::{Engine, EngineKind, Error, Memory, OnEngine};
@@ -44,8 +44,8 @@ impl Add for Losses {
     }
 }
 
-/// Recovers what a power cut left (`durable`), and what it would have left with everything written back (`visible`),
-/// and compares them. The power cut was between two transactions of a single core.
+/// Recovers the image that a power cut left (`durable`), and the one that it would have left with everything written
+/// back (`visible`), and compares them. The power cut was between two transactions of a single core.
 ///
 /// # Errors
 /// If one of the images is no pool of an engine that skips write-backs, or if recovery restored a line to contents that

@@ -8,7 +8,7 @@ use perdura_machine::Machine;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-/// What one of them saw.
+/// The state that one of them saw.
 #[derive(Clone, Debug)]
 pub(crate) struct Read<M> {
     state: Option<M>,
@@ -45,7 +45,7 @@ pub(crate) fn read<S: Subject>(
     Ok(())
 }
 
-/// Checks that what was read is what had been committed. If it was acknowledged as durable, it counts as promised.
+/// Checks that the state read is one that had been committed. If it was acknowledged as durable, it counts as promised.
 pub(crate) fn agree<S: Subject>(
     states: &mut States<S::Model>,
     history: &mut History<S::Op>,
@@ -66,7 +66,7 @@ pub(crate) fn agree<S: Subject>(
             order.iter().rposition(is_there).map_or(0, |index| index + 1)
         };
         let mut least = up_to(read.after);
-        // Transactions that stored nothing change nothing; their place in the order says only what they saw.
+        // Transactions that stored nothing change nothing; their place in the order says only which state they saw.
         let later = |number: &usize| *number >= read.begun && history.transactions[*number].wrote;
         let mut most = order.iter().position(later).unwrap_or(order.len());
         if read.serial.is_some() {

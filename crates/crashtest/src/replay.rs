@@ -14,7 +14,7 @@ pub struct Choice {
     pub subject: String,
     /// The name of the mechanism in hardware, if there is one.
     pub mechanism: Option<String>,
-    /// The case; apart from what is left out.
+    /// The case; apart from the omission.
     pub case: Case,
     /// The call site that is left out.
     pub omit: Option<String>,

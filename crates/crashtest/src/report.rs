@@ -1,4 +1,4 @@
-//! What was explored: counts, and coverage by call site; and what is shown of it meanwhile.
+//! Reports: counts, and coverage by call site; and the progress shown meanwhile.
 
 use perdura_machine::{CallSite, Event, Sites};
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub struct Coverage {
     pub images: u64,
 }
 
-/// What was explored.
+/// The counts of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Images recovered and checked.
@@ -74,9 +74,9 @@ pub struct Report {
     pub lives: u64,
     /// Call sites.
     pub sites: Sites,
-    /// What was explored of each.
+    /// The counts of each.
     pub coverage: BTreeMap<CallSite, Coverage>,
-    /// Crash points that differ in the call site, in what was durable, or in the lines that could be: a hash for each.
+    /// Crash points that differ in the call site, in the durable lines, or in those that could be: a hash for each.
     pub distinct: HashSet<u64>,
 }
 

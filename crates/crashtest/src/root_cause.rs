@@ -13,8 +13,8 @@ pub(crate) struct RootCause {
     pub(crate) early: Vec<String>,
 }
 
-/// Makes as much of the failing image durable as possible, then removes what is not needed for the failure: the rest is
-/// the root cause.
+/// Makes as much of the failing image durable as possible, then removes all that is not needed for the failure: the
+/// rest is the root cause.
 pub(crate) fn root_cause(
     candidates: &Candidates,
     failing: &[u16],

@@ -133,8 +133,8 @@ fn kept(case: &Case) -> Vec<(usize, usize)> {
 impl Shrinker<'_> {
     fn all(&mut self) {
         self.cheaper();
-        // At the same crash point, little but what came after it can be left out; but each run has one crash point
-        // instead of many.
+        // At the same crash point, hardly any operation but later ones can be left out; but each run has one crash
+        // point instead of many.
         if let Some((event, ..)) = self.best.cut {
             self.fewer(Points::One(event));
         }
@@ -211,7 +211,7 @@ impl Shrinker<'_> {
                 return;
             }
             let size = all.len().div_ceil(parts);
-            // The last part first: an image does not depend on what comes after the crash point.
+            // The last part first: an image does not depend on operations after the crash point.
             let without = all.chunks(size).rev().find(|part| {
                 let keep = all.iter().filter(|op| !part.contains(op)).copied().collect();
                 self.try_case(|case| (case.keep, case.points) = (Some(keep), points))

@@ -1,4 +1,4 @@
-//! What is tested: a structure in a pool, with an ordinary value as its model.
+//! The subject of a test: a structure in a pool, with an ordinary value as its model.
 
 use crate::case::BYTES;
 use perdura::collections::{self, Visit};
@@ -10,7 +10,7 @@ use std::fmt::Debug;
 const FIRST_OWN: u32 = 1000;
 
 /// A structure in a pool, the operations on it, and a model of it: an ordinary value that the same operations change.
-/// The tester runs the operations as transactions, cuts the power, and compares what is left with the model.
+/// The tester runs the operations as transactions, cuts the power, and compares the images with the model.
 ///
 /// An operation must be deterministic given the contents: everything random is drawn beforehand.
 pub trait Subject: Sync {
@@ -80,7 +80,7 @@ pub trait Subject: Sync {
     /// block, and other roots are the heap's collections.
     ///
     /// # Errors
-    /// As the transaction; what `visit` returns.
+    /// As the transaction; the errors of `visit`.
     fn visit(&self, tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
         if root.kind < FIRST_OWN {
             return collections::check_root(tx, root, visit);

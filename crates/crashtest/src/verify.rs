@@ -72,7 +72,7 @@ impl<M: PartialEq + Clone> Expect<'_, M> {
         }
     }
 
-    /// Two numbers that identify what is allowed, within one history.
+    /// Two numbers that identify the allowed states, within one history.
     pub(crate) fn range(&self) -> (usize, usize) {
         match &self.allowed {
             Allowed::Prefixes(range) => (*range.start(), *range.end()),

@@ -194,7 +194,7 @@ mod tests {
     const RIGHT: Record<'static> = Record::Write(64, &[1]);
 
     #[test]
-    fn what_is_not_synced_may_be_there_or_not() {
+    fn unsynced_writes_may_be_lost() {
         assert_eq!(images(&[OPENED, LEFT]), BTreeSet::from([[0, 0], [1, 0]]));
         let both = [OPENED, LEFT, Record::Sync, RIGHT];
         assert_eq!(images(&both), BTreeSet::from([[0, 0], [0, 1], [1, 0], [1, 1]]));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_sync_covered_is_not_written_again_until_its_block_is() {
+    fn later_syncs_do_not_repair_failed_ones() {
         let failed = [OPENED, LEFT, Record::Sync, Record::Synced(false)];
         let later = [RIGHT, Record::Sync, Record::Synced(true)];
         let found = images(&[&failed[..], &later].concat());

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_wrote_is_a_fault() {
+    fn unexplained_bytes_are_a_fault() {
         let folder = tempfile::tempdir().expect("a folder");
         let (trace, pool) = (folder.path().join("trace"), folder.path().join("pool"));
         let records = [Record::Opened(8), Record::Write(0, &[1; 4])];

@@ -54,7 +54,7 @@ impl Book {
         })
     }
 
-    /// What is to be printed once it has committed.
+    /// The text to print once it has committed.
     fn place(&self, tx: &mut dyn Tx, mut order: Order) -> Result<String, BookError> {
         let mut said = String::new();
         let (own, other) = match order.side {

@@ -1,7 +1,7 @@
 //! Checks a pool without writing to it: header, log, checksums, page table, named roots,
 //! collections.
 //!
-//! The file is mapped privately and recovered there: the check sees what the next opening would find, and the file
+//! The file is mapped privately and recovered there: the check sees the pool as the next opening would, and the file
 //! stays as it is.
 
 mod by_offset;
@@ -45,7 +45,7 @@ pub type CheckRoot<'a> = dyn Fn(&mut dyn Tx, Root, &mut Visit<'_>) -> Result<boo
 pub struct Report {
     /// The pool, as far as it could be read.
     pub info: Option<Info>,
-    /// What is wrong. Empty for a whole pool.
+    /// The faults. Empty for a whole pool.
     pub problems: Vec<String>,
     /// Remarks that are no errors.
     pub notes: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Report {
     /// Blocks that no named root owns, if every root's kind is known. Those of [`by_offset`](Self::by_offset) may be in
     /// use; the others have leaked.
     pub unreachable: Option<u64>,
-    /// Of these, what offsets lead to that are stored among the entries of collections: no problem, but no copy by
+    /// Of these, blocks to which only offsets among the entries of collections lead: no problem, but no copy by
     /// contents and no export can have it.
     pub by_offset: ByOffset,
     /// The named roots, with their kinds.

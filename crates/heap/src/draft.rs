@@ -66,7 +66,7 @@ pub enum DraftError {
     },
 }
 
-/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+/// The text of `Display`, which `main` and `unwrap` print.
 impl fmt::Debug for DraftError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -256,7 +256,7 @@ fn check_target(path: &Path, replace: bool) -> Result<(), DraftError> {
     if !found.is_file() {
         return Err(DraftError::NotAFile(path.to_path_buf()));
     }
-    // A pool that is open stays so without its name, and what is written to it is lost.
+    // A pool that is open stays so without its name, and all that is written to it is lost.
     let file = File::open(path).map_err(|source| failed("open the file to be replaced", source))?;
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_is_removed() {
+    fn leftovers_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         fs::write(hidden(&path), "half").expect("a file");
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_is_refused() {
+    fn refuses_to_replace_folders() {
         let folder = tempfile::tempdir().expect("a folder");
         let refused = |path: &Path| Draft::start(path, true).expect_err("refused").to_string();
         assert!(refused(folder.path()).contains("regular file"));

@@ -1,4 +1,4 @@
-//! What can go wrong when a pool is created, opened or closed.
+//! Errors of creating, opening and closing a pool.
 
 use perdura_engine::EngineKind;
 use perdura_memory::{Domain, MapError, Survives};
@@ -50,7 +50,7 @@ pub enum OpenError {
     Damaged {
         /// The file.
         path: Option<PathBuf>,
-        /// What was found.
+        /// The damaged part, and how.
         what: &'static str,
         /// Where.
         at: u64,
@@ -87,9 +87,9 @@ pub enum OpenError {
     Weaker {
         /// The file.
         path: Option<PathBuf>,
-        /// What transactions must outlive.
+        /// The failures that transactions must outlive.
         requires: Survives,
-        /// What they would outlive.
+        /// Those that they would outlive.
         survives: Survives,
         /// The persistence domain.
         domain: Domain,
@@ -110,7 +110,7 @@ pub enum OpenError {
     Limit {
         /// The file.
         path: Option<PathBuf>,
-        /// What is wrong, and what is possible.
+        /// The fault, and the possible values.
         why: String,
     },
     /// The log, or the allocator's structures, are damaged.
@@ -118,7 +118,7 @@ pub enum OpenError {
     Contents {
         /// The file.
         path: Option<PathBuf>,
-        /// What is wrong.
+        /// The fault.
         source: perdura_engine::Error,
     },
     /// The file could not be mapped.
@@ -126,12 +126,12 @@ pub enum OpenError {
     Map(#[from] MapError),
 }
 
-/// What a text about a file begins with.
+/// The beginning of a text about a file.
 fn of(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()))
 }
 
-/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+/// The text of `Display`, which `main` and `unwrap` print.
 impl fmt::Debug for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only allocation makes a [`Fresh`], and it is valid in its own transaction only.
 
-/// Memory that a transaction has allocated: what [`Tx::allocate`](crate::Tx::allocate) returns, and
+/// Memory that a transaction has allocated: [`Tx::allocate`](crate::Tx::allocate) returns it, and
 /// [`Tx::write_fresh`](crate::Tx::write_fresh) takes. Others refer to it by its [offset](Fresh::at), which is
 /// all that is left of it when the transaction has ended.
 ///
@@ -32,7 +32,7 @@ impl Fresh {
         self.at
     }
 
-    /// Usable bytes: what was asked for, rounded up.
+    /// Usable bytes: the requested ones, rounded up.
     pub const fn bytes(&self) -> u64 {
         self.len
     }

@@ -39,7 +39,7 @@ pub struct Format {
     pub log: Option<u64>,
     /// Identifies the pool.
     pub id: u64,
-    /// What transactions must outlive; `None` for what they outlive on this memory.
+    /// The failures that transactions must outlive; `None` for those that they outlive on this memory.
     pub requires: Option<Survives>,
     /// Whether all pages have checksums, or only the page table and the named roots.
     pub checksums: bool,
@@ -227,7 +227,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
         &self.engine
     }
 
-    /// What recovery did when it was opened.
+    /// The work of the recovery when it was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -272,8 +272,8 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     }
 
     /// Empties the log as far as the engine needs it to be empty at times, with a session of its own. Unlike a
-    /// [`checkpoint`](Self::checkpoint), it does not write back what an engine leaves in the caches for good. Returns
-    /// the counters of that session.
+    /// [`checkpoint`](Self::checkpoint), it does not write back lines that an engine leaves in the caches for good.
+    /// Returns the counters of that session.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint); `Sessions` when there are too many.
@@ -349,7 +349,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
 
 impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
     fn drop(&mut self) {
-        // What is in a forked child's memory may be locked for ever.
+        // A lock in a forked child's memory may be held for ever.
         if self.memory.is_forked() {
             return;
         }
@@ -717,7 +717,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
 impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
     fn drop(&mut self) {
         self.place.end();
-        // What is in a forked child's memory may be locked for ever.
+        // A lock in a forked child's memory may be held for ever.
         if self.memory.is_forked() {
             return;
         }
@@ -733,7 +733,7 @@ struct Running<'a, M: Memory, E: Engine<M>> {
 }
 
 impl<M: Memory, E: Engine<M>> Running<'_, M, E> {
-    /// In a forked child that is left to the parent, whose threads may have locked what they share for ever here.
+    /// In a forked child that is left to the parent, whose threads may have left locks held for ever here.
     #[cold]
     fn roll_back(&mut self) {
         if !self.session.memory.is_forked() {

@@ -66,11 +66,11 @@ pub struct Info {
     pub oldest_transaction: Option<Duration>,
     /// The persistence domain.
     pub domain: Domain,
-    /// What transactions outlive here.
+    /// The failures that transactions outlive here.
     pub survives: Survives,
     /// The same, described in words.
     pub durability: String,
-    /// What transactions must outlive for the pool to be opened.
+    /// The failures that transactions must outlive for the pool to be opened.
     pub requires: Survives,
     /// The instruction that writes lines back.
     pub flush: String,

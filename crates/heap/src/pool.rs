@@ -91,8 +91,8 @@ impl Options {
         self
     }
 
-    /// What transactions on a new pool must outlive: it is refused where they do not. Default: what they outlive where
-    /// it is created.
+    /// The failures that transactions on a new pool must outlive: it is refused where they do not. Default: those that
+    /// they outlive where it is created.
     #[must_use]
     pub fn requires(mut self, survives: Survives) -> Self {
         self.requires = Some(survives);
@@ -144,7 +144,7 @@ impl Options {
         self
     }
 
-    /// Leaves out write-backs, streams and fences of a new pool, to measure what they cost: nothing in it is durable.
+    /// Leaves out write-backs, streams and fences of a new pool, to measure their cost: nothing in it is durable.
     #[doc(hidden)]
     #[must_use]
     pub fn unflushed(mut self, unflushed: bool) -> Self {
@@ -525,7 +525,7 @@ impl Pool {
         each!(&self.inner.inner, heap => heap.look().err())
     }
 
-    /// What recovery did when it was opened.
+    /// The work of the recovery when it was opened.
     pub fn recovery(&self) -> &Recovery {
         each!(&self.inner.inner, heap => heap.recovery())
     }

@@ -45,7 +45,7 @@ impl Source {
     /// Opens the pool at `path` for reading.
     ///
     /// # Errors
-    /// See [`OpenError`]: as for any opening, except that transactions need not outlive what the pool requires.
+    /// See [`OpenError`]: as for any opening, but the pool's requirement on transactions is not checked.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
         Self::open_at(path).map_err(|error| error.at(path))
@@ -66,7 +66,7 @@ impl Source {
         &self.path
     }
 
-    /// The file's permissions: what is made of its contents should have no wider ones.
+    /// The file's permissions: a file made of its contents should have no wider ones.
     pub fn mode(&self) -> u32 {
         self.mode
     }

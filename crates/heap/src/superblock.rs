@@ -1,4 +1,4 @@
-//! The pool's header: what it is, where its parts are, and how it was left.
+//! The pool's header: its format, where its parts are, and how it was left.
 //!
 //! It has two copies, at the beginnings of pages 0 and 1, written in turn; the intact one with the higher sequence
 //! number is valid. If the other one is damaged, it may have been the newer: then a pool whose header says that it was
@@ -50,7 +50,7 @@ pub struct Superblock {
     pub id: u64,
     /// Name of the engine that wrote it.
     pub engine: String,
-    /// What transactions on it must outlive, at least.
+    /// The failures that transactions on it must outlive, at least.
     pub requires: Survives,
     /// Where the log is.
     pub log: Range<u64>,
@@ -232,7 +232,7 @@ impl Superblock {
         [0, 1].map(|copy| HeaderCopy::read(memory, copy).whole)
     }
 
-    /// Whether its engine recovers what it left; also `true` if the engine is not known here.
+    /// Whether its engine recovers from a crash; also `true` if the engine is not known here.
     pub(crate) fn recovers(&self) -> bool {
         self.engine.parse().map_or(true, EngineKind::is_crash_consistent)
     }

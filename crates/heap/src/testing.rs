@@ -56,7 +56,7 @@ pub struct TestHeap {
     pub lines: Option<Lines>,
     /// Largest pool, in bytes; 0 for no limit.
     pub limit: u64,
-    /// Most bytes that are free in one place, for [`Tx::allocate_some`]; 0 for no limit.
+    /// The maximum number of bytes that are free in one place, for [`Tx::allocate_some`]; 0 for no limit.
     pub largest: u64,
     /// Numbers of the pages that are being emptied.
     pub sparse: HashSet<u64>,
@@ -80,7 +80,7 @@ impl TestHeap {
         self.blocks.iter().filter(|b| b.1.1 == BlockState::Live).map(|b| *b.0).collect()
     }
 
-    /// Commits the transaction: what it freed is gone.
+    /// Commits the transaction: the memory that it freed is gone.
     pub fn commit(&mut self) {
         for at in std::mem::take(&mut self.freed) {
             let (len, _) = self.blocks.remove(&at).expect("a freed block is known");
@@ -103,7 +103,7 @@ impl TestHeap {
     /// Runs one transaction.
     ///
     /// # Errors
-    /// What `body` returns; the transaction is rolled back then.
+    /// The errors of `body`; the transaction is rolled back then.
     pub fn run<R>(&mut self, body: &mut dyn FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         let result = body(self);
         if result.is_ok() {

@@ -14,8 +14,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
-/// What an allocation is for. Objects of one purpose share pages, so that what is written together is flushed together
-/// (Archapt, III-D).
+/// The purpose of an allocation. Objects of one purpose share pages, so that those written together are flushed
+/// together (Archapt, III-D).
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -132,7 +132,7 @@ pub trait Tx: Access {
         false
     }
 
-    /// Frees what [`allocate`](Tx::allocate) returned. It can be read until the transaction
+    /// Frees memory that [`allocate`](Tx::allocate) returned. It can be read until the transaction
     /// commits.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ pub struct Extent {
     pub at: u64,
     /// Usable bytes.
     pub bytes: u64,
-    /// What it is for. Objects of whole pages do not record it.
+    /// Its purpose. Objects of whole pages do not record it.
     pub purpose: Option<Purpose>,
 }
 

@@ -72,7 +72,7 @@ fn a_large_pool_takes_a_bounded_amount_of_memory() {
         let filled = started.elapsed();
         let most = AtomicU64::new(anonymous().saturating_sub(before));
         println!("{engine}: {most:?} MiB after filling, {filled:?}");
-        // Threads that read, all over the pool, what others store.
+        // Threads that read, all over the pool, other threads' stores.
         let next = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..2 {

@@ -6,9 +6,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Prints a line for each element of the report's array `path[0]`, or of the arrays `path[1]` in these, and so on; what is no array is
-/// one element. Its columns are
-/// all that the report says of it and of what it is in, named by where that stands: `counters.fences`.
+/// Prints a line for each element of the report's array `path[0]`, or of the arrays `path[1]` in these, and so on;
+/// anything but an array is one element. Its columns are all that the report says of it and of the elements around it,
+/// named by their path: `counters.fences`.
 pub(crate) fn print(report: &impl Serialize, path: &[&str]) -> Outcome {
     let report = serde_json::to_value(report).map_err(|error| Failure::new(error.to_string()))?;
     let text = text(&report, path).map_err(|error| Failure::new(error.to_string()))?;
@@ -40,7 +40,7 @@ fn text(report: &Value, path: &[&str]) -> Result<Vec<u8>, csv::Error> {
 
 type Row = Vec<(String, String)>;
 
-/// The rows of what is in `value`, each of them after the columns of `outer`.
+/// The rows of the elements of `value`, each of them after the columns of `outer`.
 fn gather(value: &Value, path: &[&str], outer: &[(String, String)], rows: &mut Vec<Row>) {
     let mut row = outer.to_vec();
     flatten("", value, path.first().copied(), &mut row);

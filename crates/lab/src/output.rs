@@ -1,4 +1,4 @@
-//! What commands print: tables for people, JSON for programs.
+//! Commands' output: tables for people, JSON for programs.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 pub(crate) use perdura_cli::output::{print, print_json};

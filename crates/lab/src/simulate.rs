@@ -94,7 +94,7 @@ pub(crate) struct Run {
     pub(crate) seconds: f64,
 }
 
-/// Most bytes of a simulated machine.
+/// The maximum number of bytes of a simulated machine.
 pub(crate) const LARGEST: u64 = 64 << 30;
 
 /// The log, if the default is too small for the session on each core to keep a segment: four segments of a mebibyte each.

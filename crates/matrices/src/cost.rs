@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn refuses_impossible_shapes() {
         for size in [0, 63, 100, 50 * 64, u64::MAX] {
             let demand = Demand { size, objects: 1, batch: 1, seed: 1 };
             assert!(matches!(demand.validate(), Err(Failure::Demand(_))), "{size}");

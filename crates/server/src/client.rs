@@ -1,4 +1,4 @@
-//! What the server knows of one client: the state that commands on the client change.
+//! One client's state: commands on the client change it.
 
 use crate::command::Queue;
 use crate::listing::{Label, Listing};
@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::watch::WatchList;
 use std::sync::Arc;
 
-/// What the server knows of one client.
+/// One client's state.
 pub(crate) struct Client {
     pub(crate) listing: Arc<Listing>,
     pub(crate) protocol: Protocol,
@@ -45,7 +45,7 @@ impl Client {
         }
     }
 
-    /// What its requests may be.
+    /// The limits of its requests.
     pub(crate) fn limits(&self) -> Limits {
         let limits = if self.authenticated { Limits::USUAL } else { Limits::UNAUTHENTICATED };
         Limits { request: limits.request.min(self.most_request), ..limits }

@@ -53,7 +53,7 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// Commands, each with the kind of its key, and what follows it.
+/// Commands, each with the kind of its key, and the rest of its arguments.
 const COMMANDS: [[&str; 3]; 13] = [
     ["SET", "short", "2"],
     ["INCR", "short", ""],

@@ -1,7 +1,7 @@
 //! Housekeeping, in small transactions between turns: deletes keys whose time has come, and
-//! frees what was deleted. When there is nothing to do, free space goes back to the file system.
+//! frees deleted values. When there is nothing to do, free space goes back to the file system.
 //!
-//! What always holds: a look that finds nothing to do reads a few words for each database, however long the names and
+//! Invariant: a look that finds nothing to do reads a few words for each database, however long the names and
 //! values of its keys are.
 
 use crate::command::Env;
@@ -77,7 +77,7 @@ impl Cron {
     }
 }
 
-/// Does one transaction's worth of what there is to do. Whether there was something.
+/// Does one transaction's worth of the work. Returns whether there was any.
 #[cfg(test)]
 pub(crate) fn tidy(tx: &mut dyn Tx, env: Env<'_>) -> Result<bool, Error> {
     let chores = Chores::find(tx, env)?;
@@ -85,7 +85,7 @@ pub(crate) fn tidy(tx: &mut dyn Tx, env: Env<'_>) -> Result<bool, Error> {
     Ok(!chores.is_none())
 }
 
-/// What there is to do.
+/// The work to do.
 #[derive(Default)]
 pub(crate) struct Chores {
     /// A database with an expired key.

@@ -1,9 +1,9 @@
-//! The keyspace without sockets: what HSET, HGET, HGETALL, DEL, ZADD, ZREM, ZRANGEBYSCORE and
-//! ZCARD do to database 0, in a caller's own transactions.
+//! The keyspace without sockets: HSET, HGET, HGETALL, DEL, ZADD, ZREM, ZRANGEBYSCORE and
+//! ZCARD on database 0, in a caller's own transactions.
 //!
-//! The structures are the server's, and so is what they keep: a key that has expired is not
-//! there, writing a hash leaves its expiry, a sorted set without members is no key, and what is
-//! too large to be freed at once goes to the garbage list.
+//! The structures are the server's, and so are their rules: a key that has expired is not
+//! there, writing a hash leaves its expiry, a sorted set without members is no key, and a
+//! value too large to be freed at once goes to the garbage list.
 
 use crate::keyspace::hash::Hash;
 use crate::keyspace::zset::{Edge, SortedSet};
@@ -14,7 +14,7 @@ use perdura::{Error, Result, Tx};
 const FREED: u64 = 256;
 
 /// A pool's keyspace: a handle, good as long as the pool is open. Not to be used while a server
-/// runs on the pool: its WATCH would not notice what is written here.
+/// runs on the pool: its WATCH would not notice writes made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keyspace {
     header: u64,
@@ -24,7 +24,7 @@ impl Keyspace {
     /// The pool's keyspace, if it has one.
     ///
     /// # Errors
-    /// `Corrupt`; `Aborted`, with what to do, if the keyspace is another program's.
+    /// `Corrupt`; `Aborted`, with advice, if the keyspace is another program's.
     pub fn find(tx: &mut dyn Tx) -> Result<Option<Self>> {
         let found = keyspace::find(tx)?.map_err(Error::Aborted)?;
         Ok(found.map(|header| Keyspace { header }))
@@ -180,7 +180,8 @@ impl Keyspace {
         }
     }
 
-    /// Frees a part of what was too large to be freed when it was removed. Whether there is more.
+    /// Frees a part of the values that were too large to be freed when they were removed. Returns whether there is
+    /// more.
     ///
     /// # Errors
     /// As the transaction.
@@ -192,13 +193,13 @@ impl Keyspace {
         Database::new(self.header, 0)
     }
 
-    /// What a key holds, which must be of this kind.
+    /// A key's value, which must be of this kind.
     fn look(self, tx: &mut dyn Tx, key: &[u8], kind: Kind) -> Result<Option<Found>> {
         let found = self.db().find(tx, key)?.filter(|found| !is_expired(*found));
         of_kind(found, kind)
     }
 
-    /// The same, to be changed: what has expired is removed.
+    /// The same, to be changed: an expired value is removed.
     fn claim(self, tx: &mut dyn Tx, key: &[u8], kind: Kind) -> Result<Option<Found>> {
         match self.db().find(tx, key)? {
             Some(found) if is_expired(found) => {
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_key_cannot_hold_is_refused() {
+    fn refuses_wrong_types() {
         let mut heap = TestHeap::new();
         let keyspace = Keyspace::open(&mut heap).expect("a keyspace");
         keyspace.set_fields(&mut heap, b"hash", &[(b"f", b"v")]).unwrap();

@@ -1,4 +1,4 @@
-//! What keeps a server from starting, or ends it.
+//! Errors that keep a server from starting, or end it.
 
 use std::net::SocketAddr;
 use std::{fmt, io};
@@ -12,7 +12,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no address to listen at.
@@ -29,7 +29,7 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+/// The text of `Display`, which `main` and `unwrap` print.
 impl fmt::Debug for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What happens at a point of a session's work.
+/// A fault at a point of a session's work.
 type Fault = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// The pool.
@@ -21,7 +21,7 @@ struct FaultyPool {
     faults: Faults,
 }
 
-/// What is called at the points where transactions can be held, or made to fail.
+/// The functions called at the points where transactions can be held, or made to fail.
 #[derive(Clone)]
 pub(crate) struct Faults {
     /// After the body of a transaction that writes.
@@ -164,7 +164,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// A server, and what holds one of its transactions.
+    /// A server, and the fault that holds one of its transactions.
     pub(crate) fn new(engine: EngineKind) -> (Running, Held) {
         let armed = Arc::new(AtomicBool::new(false));
         let (said, hears) = mpsc::channel();

@@ -3,13 +3,13 @@
 //!
 //! Every command is a transaction, and is answered when it is durable. Commands that arrive
 //! together share transactions and fences: a worker thread works in turns, of which each takes
-//! what its connections have sent, does it in as few transactions as possible, waits once until
+//! its connections' requests, does them in as few transactions as possible, waits once until
 //! they are durable, and sends the answers.
 //!
-//! A program that has the pool open can use what is served directly, in transactions of its own:
+//! A program that has the pool open can use the served data directly, in transactions of its own:
 //! [`Keyspace`].
 //!
-//! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (what is in the
+//! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (the data in the
 //! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
 //! (threads and signals). For operators: `stats`, `slow_log`, `metrics`, `logging`, `notify`, `save`.
 

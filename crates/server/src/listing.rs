@@ -1,4 +1,4 @@
-//! The list of clients: what one thread shows of its client to all of them.
+//! The list of clients: each thread shows facts about its clients to all others.
 
 use crate::protocol::Protocol;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// What CLIENT LIST shows of a client, to any thread.
+/// The facts about a client that CLIENT LIST shows, to any thread.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) id: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Listing {
     labels: Mutex<[String; 3]>,
 }
 
-/// What clients say of themselves.
+/// Facts that clients state about themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Label {
     Name,
@@ -79,7 +79,7 @@ impl Listing {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)[0].clone()
     }
 
-    /// Its line in CLIENT LIST; `command` is what it does now, or NULL.
+    /// Its line in CLIENT LIST; `command` is the running one, or NULL.
     pub(crate) fn line(&self, command: &str) -> String {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let [name, library, version] = labels;

@@ -13,9 +13,9 @@ use tracing_subscriber::filter::LevelFilter;
 /// Which events are logged: those of a level, and of the more serious ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogLevel {
-    /// What ends the service.
+    /// Events that end the service.
     Error,
-    /// What an operator should look at: refused clients, wrong passwords, a full disk.
+    /// Events that an operator should look at: refused clients, wrong passwords, a full disk.
     Warn,
     /// The start, the end, exports, slow commands.
     #[default]
@@ -108,7 +108,7 @@ pub fn log_warning(text: &str) {
 /// Lines in one second that one kind of event may have, unless it has fewer.
 const MOST: u32 = 10;
 
-/// How often one kind of event is logged, for what clients can cause at will.
+/// How often one kind of event is logged, for events that clients can cause at will.
 pub(crate) struct Quota {
     most: u32,
     period: Duration,

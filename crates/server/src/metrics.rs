@@ -1,6 +1,6 @@
-//! Metrics for Prometheus: what INFO has, as text in its exposition format.
+//! Metrics for Prometheus: the facts of INFO, as text in its exposition format.
 //!
-//! Counters grow from the server's start to its end, whatever CONFIG RESETSTAT does. What the engine counts is as of a
+//! Counters grow from the server's start to its end, whatever CONFIG RESETSTAT does. The engine's counters are as of a
 //! second ago at most.
 
 use crate::command::all;
@@ -11,7 +11,7 @@ use crate::store::Session;
 use std::fmt::{Display, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is served as metrics, made anew each time.
+/// The text of the metrics, made anew each time.
 pub(crate) type Report = Box<dyn FnMut() -> String + Send>;
 
 /// All metrics of a server, with the sizes of its databases as `session` reads them.

@@ -107,7 +107,7 @@ fn connect(name: &Path) -> io::Result<UnixDatagram> {
 mod tests {
     use super::*;
 
-    /// What arrived.
+    /// The datagram that arrived.
     fn heard(socket: &UnixDatagram) -> Option<String> {
         let mut bytes = [0; 64];
         let len = socket.recv(&mut bytes).ok()?;

@@ -12,10 +12,10 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Clients that may be connected at once.
     pub max_clients: usize,
-    /// What clients must give to AUTH, if anything.
+    /// The password that clients must give to AUTH, if any.
     pub password: Option<String>,
-    /// Bytes of one reply; a command with a larger one fails. What waits for one client to read
-    /// it is never much more, since a client that does not read is not served.
+    /// Bytes of one reply; a command with a larger one fails. The bytes that wait for one client to read
+    /// them are never many more, since a client that does not read is not served.
     pub max_reply: usize,
     /// Whether clients may use DEBUG, for tests: it can make other clients wait.
     pub debug_command: bool,

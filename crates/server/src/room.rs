@@ -1,7 +1,7 @@
 //! Makes room for a write that the pool has refused: frees deleted values and expired keys, and empties pages that
 //! are mostly free.
 //!
-//! What always holds: the write itself has been undone, and no transaction is running on this thread.
+//! Invariants: the write itself has been undone, and no transaction is running on this thread.
 //! One thread makes room at a time; the others wait for it, also outside of transactions.
 
 use crate::command::Env;
@@ -62,7 +62,7 @@ fn compact<S: Session>(session: &mut S, env: Env<'_>) -> Result<bool, Error> {
     Ok(pages > 0)
 }
 
-/// Does what the cron would do sooner or later. Whether there was something.
+/// Does the work that the cron would do sooner or later. Returns whether there was any.
 fn tidy<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Error> {
     let mut any = false;
     for _ in 0..most {

@@ -3,9 +3,9 @@
 //! With engines whose readers have snapshots it is read in one transaction. With the others a walk goes through the
 //! keys, some in each transaction, in the order of their places in the hash maps, which they keep when these grow and
 //! shrink. A command that is about to write a key which the walk has not reached adds the key to the export first, as it
-//! is before the write, or notes that it is not there; the walk leaves out what was noted.
+//! is before the write, or notes that it is not there; the walk leaves out noted keys.
 //!
-//! What always holds: the export's moment is a write transaction, so that no other write transaction is under way: each
+//! Invariants: the export's moment is a write transaction, so that no other write transaction is under way: each
 //! later one finds the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they
 //! hold it. The file gets its name when it is whole and durable, and everything that was read for it is durable.
 
@@ -66,7 +66,7 @@ pub(crate) struct Save {
     start: Option<Box<Starter>>,
 }
 
-/// What INFO says of exports.
+/// The facts of INFO about exports.
 #[derive(Clone, Debug)]
 pub(crate) struct SaveStatus {
     /// Seconds since 1970 of the last success, or of the server's start.
@@ -175,7 +175,7 @@ impl Save {
         self.stopping.store(true, Ordering::Release);
         let thread = lock(&self.state).thread.take();
         if let Some(thread) = thread {
-            // What went wrong is in the log.
+            // The error is in the log.
             let _ = thread.join();
         }
     }
@@ -208,7 +208,7 @@ impl Save {
 
 /// The export, up to the walk's place, and of keys that were about to be written.
 struct Walk {
-    /// What has expired by then is left out.
+    /// Keys that have expired by then are left out.
     moment: u64,
     /// The place: a database, and a cursor in its keys.
     db: u8,
@@ -219,7 +219,7 @@ struct Walk {
     failed: Option<SaveError>,
 }
 
-/// What is to be written to the file.
+/// The bytes to be written to the file.
 #[derive(Default)]
 struct Text {
     encoder: Encoder,

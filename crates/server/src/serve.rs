@@ -29,7 +29,7 @@ const SAME: Duration = Duration::from_secs(1);
 
 /// Serves `pool` until SIGTERM, SIGINT, SIGHUP or a client's SHUTDOWN, then closes it; SIGHUP does nothing in a process
 /// that was started to ignore it, by `nohup` for instance. A second signal, a second or more later,
-/// ends the process at once, whatever it hangs in; what was acknowledged is durable all the same.
+/// ends the process at once, whatever it hangs in; acknowledged writes are durable all the same.
 ///
 /// # Errors
 /// When it cannot start, or the medium fails while the pool is closed.
@@ -42,7 +42,7 @@ pub fn run(pool: Pool, options: Options) -> Result<(), ServeError> {
 /// just before it answers.
 ///
 /// # Errors
-/// As [`run`], and what `ready` returned.
+/// As [`run`], and the result of `ready`.
 pub fn serve<E: From<ServeError>>(
     pool: Pool,
     server: Server,
@@ -116,7 +116,7 @@ impl Listener {
 /// A server that listens, and is yet to be run.
 pub struct Server {
     shared: Arc<server::Server>,
-    /// Where metrics are served, and what makes a session's report of them.
+    /// Where metrics are served, and the function that makes a session's report of them.
     metrics: Option<TcpListener>,
     reporter: Reporter,
     workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>>,
@@ -235,7 +235,7 @@ impl Server {
         self.shared.address
     }
 
-    /// What ends it.
+    /// The handle that ends it.
     pub fn shutdown(&self) -> Shutdown {
         Shutdown { shared: Arc::clone(&self.shared), inboxes: Arc::clone(&self.inboxes) }
     }

@@ -1,4 +1,4 @@
-//! What all threads of a server share.
+//! The state that all threads of a server share.
 
 use crate::command::Tuning;
 use crate::listing::Listing;
@@ -21,7 +21,7 @@ use tracing::{debug, error, info, warn};
 /// Time from one line of the log that says that the pool is full to the next.
 const FULL: Duration = Duration::from_secs(60);
 
-/// What all threads of a server share.
+/// The state that all threads of a server share.
 pub(crate) struct Server {
     pub(crate) options: Options,
     /// Where it really listens.
@@ -45,7 +45,7 @@ pub(crate) struct Server {
     pub(crate) save: Arc<Save>,
     /// Held by the thread that makes room for a write.
     pub(crate) room: Mutex<()>,
-    /// What each worker's session of the pool has counted, as of a moment ago.
+    /// The counters of each worker's session of the pool, as of a moment ago.
     engine: Box<[Mutex<Counters>]>,
     pub(crate) slow_log: SlowLog,
     /// The service manager, if this process is a service.
@@ -54,7 +54,7 @@ pub(crate) struct Server {
     refused_clients: Quota,
     slow_commands: Quota,
     full: Quota,
-    /// Clients that CLIENT KILL has ended, and what makes all workers look for theirs.
+    /// Clients that CLIENT KILL has ended, and the function that makes all workers look for theirs.
     kills: AtomicU64,
     pub(crate) waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// It was logged that the file cannot grow, and not yet that it can again.
@@ -102,7 +102,7 @@ impl Server {
         (self.facts)()
     }
 
-    /// What a worker's session of the pool has counted so far.
+    /// The counters of a worker's session of the pool so far.
     pub(crate) fn publish(&self, worker: usize, counters: Counters) {
         let mut published = self.engine[worker].lock().unwrap_or_else(PoisonError::into_inner);
         let checkpoints = counters.checkpoints.saturating_sub(published.checkpoints);
@@ -112,7 +112,7 @@ impl Server {
         *published = counters;
     }
 
-    /// The sum of what was published.
+    /// The sum of the published counters.
     pub(crate) fn published(&self) -> Counters {
         let mut sum = Counters::default();
         for one in &self.engine {
@@ -239,7 +239,7 @@ impl Server {
         }
     }
 
-    /// A write was refused since the pool is full: logged with what takes its space.
+    /// Logs that a write was refused since the pool is full, and what takes its space.
     pub(crate) fn warn_of_full(&self, needed: u64) {
         let Some(suppressed) = self.full.take() else { return };
         let facts = self.facts();

@@ -30,7 +30,7 @@ pub(crate) struct SlowCommand {
 }
 
 impl SlowCommand {
-    /// What `client` has sent.
+    /// A command of `client`.
     pub(crate) fn new(
         command: &'static str,
         args: Args<'_>,
@@ -52,7 +52,7 @@ impl SlowCommand {
 /// Options of Redis that are passwords: there are none of them, but a client may try to set one.
 const SECRET: [&[u8]; 3] = [b"requirepass", b"masterauth", b"masteruser"];
 
-/// What is kept of a command: of those that give a password, none of the arguments.
+/// The kept part of a command: of those that give a password, none of the arguments.
 fn kept(command: &str, args: Args<'_>) -> Vec<Vec<u8>> {
     if matches!(command, "auth" | "hello") {
         let hidden = std::iter::repeat_n(b"(redacted)".to_vec(), args.len().min(2) - 1);

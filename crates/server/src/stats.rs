@@ -1,7 +1,7 @@
 //! Counters for INFO and for metrics: one set for each thread, so that counting never makes threads wait for
 //! each other; sums are made when they are asked for.
 //!
-//! A transaction may be run again, so what it counts is kept in its [`Tally`] until it has committed: counters
+//! A transaction may be run again, so its counts are kept in its [`Tally`] until it has committed: counters
 //! only ever grow, as monitors expect, except where CONFIG RESETSTAT starts INFO's figures anew.
 
 use crate::command::{Command, all};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     count: AtomicU64,
-    /// What it was when it was last started anew.
+    /// Its value when it was last started anew.
     forgotten: AtomicU64,
 }
 
@@ -24,12 +24,12 @@ impl Counter {
         self.count.store(self.count.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// What was counted since the last CONFIG RESETSTAT.
+    /// The count since the last CONFIG RESETSTAT.
     pub(crate) fn get(&self) -> u64 {
         self.count.load(Relaxed).wrapping_sub(self.forgotten.load(Relaxed))
     }
 
-    /// What was counted since the server's start.
+    /// The count since the server's start.
     pub(crate) fn total(&self) -> u64 {
         self.count.load(Relaxed)
     }
@@ -39,7 +39,7 @@ impl Counter {
     }
 }
 
-/// Upper bounds of a histogram's buckets, in nanoseconds; one more bucket has what is above all of them.
+/// Upper bounds of a histogram's buckets, in nanoseconds; one more bucket is above all of them.
 pub(crate) const BOUNDS: [u64; 19] = [
     1_000,
     2_500,
@@ -113,7 +113,7 @@ pub(crate) struct Stats {
     pub(crate) looks: Counter,
 }
 
-/// What happened to one command.
+/// The outcome of one command.
 #[derive(Debug, Default)]
 pub(crate) struct CommandStats {
     pub(crate) calls: Counter,
@@ -135,7 +135,7 @@ impl Default for ByCommand {
     }
 }
 
-/// What a transaction counts.
+/// The counts of a transaction.
 pub(crate) enum Counted {
     /// A key that was looked for was there.
     Hit,
@@ -160,7 +160,7 @@ pub(crate) struct Called {
     pub(crate) took: Duration,
 }
 
-/// What the transaction under way has counted: it is added to the counters once the transaction has committed.
+/// The counts of the transaction under way: they are added to the counters once the transaction has committed.
 #[derive(Default)]
 pub(crate) struct Tally {
     counted: RefCell<Vec<Counted>>,
@@ -178,7 +178,7 @@ impl Tally {
         self.counted.borrow().len()
     }
 
-    /// Takes back what was counted since `mark`.
+    /// Takes back all counts since `mark`.
     pub(crate) fn back_to(&self, mark: usize) {
         self.counted.borrow_mut().truncate(mark);
     }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_again_is_counted_once() {
+    fn reruns_count_once() {
         let (stats, tally) = (Stats::default(), Tally::default());
         for _ in 0..3 {
             tally.begin();

@@ -1,4 +1,4 @@
-//! What the server needs of a pool: sessions, and transactions whose durability can be
+//! The server's needs of a pool: sessions, and transactions whose durability can be
 //! waited for later. A seam, so that tests run on a heap in plain memory.
 
 use perdura::alloc::space::Usage;
@@ -18,13 +18,13 @@ pub(crate) type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 
 /// A pool.
 pub(crate) trait Store: Clone + Send + 'static {
-    /// What one thread works with.
+    /// One thread's access to the pool.
     type Session: Session;
 
     /// A session for one more thread.
     fn session(&self) -> Result<Self::Session>;
 
-    /// What INFO tells of the pool.
+    /// The facts of INFO about the pool.
     fn facts(&self) -> Facts;
 
     /// Where an export of it goes, if it is in a file.
@@ -51,7 +51,7 @@ pub(crate) trait Session: Send {
     /// Runs a transaction up to its logical commit.
     fn write(&mut self, body: &mut Body<'_>) -> Result<Self::Ticket>;
 
-    /// Runs a read-only transaction. What it has read is durable when its ticket is.
+    /// Runs a read-only transaction. All that it has read is durable when its ticket is.
     fn read(&mut self, body: &mut Body<'_>) -> Result<Self::Ticket>;
 
     /// Begins to empty pages, if enough of them would become free to be worth a walk over all keys.
@@ -60,12 +60,12 @@ pub(crate) trait Session: Send {
     /// Gives some of the pool's free space back to the file system, if much is free. Whether it did.
     fn release(&mut self) -> Result<bool>;
 
-    /// Checks that the pool's file is still what was opened, and its medium has not failed.
+    /// Checks that the pool's file is still the one that was opened, and its medium has not failed.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// What it has counted so far.
+    /// Its counters so far.
     fn counters(&self) -> Counters;
 
     /// Whether `ticket`'s commit is durable.
@@ -75,12 +75,12 @@ pub(crate) trait Session: Send {
     fn wait(&mut self, ticket: Self::Ticket) -> Result<()>;
 }
 
-/// What INFO tells of a pool.
+/// The facts of INFO about a pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) engine: String,
     pub(crate) domain: String,
-    /// What its data survives.
+    /// The failures that its data survives.
     pub(crate) survives: String,
     pub(crate) path: String,
     /// Bytes that objects take.
@@ -98,16 +98,16 @@ pub(crate) struct Facts {
     pub(crate) oldest_transaction: Option<Duration>,
     /// Why it could not when that was tried last.
     pub(crate) cannot_grow: Option<String>,
-    /// What recovery did when the pool was opened.
+    /// The work of recovery when the pool was opened.
     pub(crate) recovery: Recovery,
-    /// What sessions that have ended have counted.
+    /// The counters of sessions that have ended.
     pub(crate) counters: Counters,
     /// Syncs of the file.
     pub(crate) syncs: u64,
 }
 
 impl Facts {
-    /// Whether what was acknowledged is in a log, and so outlives what the domain says.
+    /// Whether acknowledged writes are in a log, and so outlive the failures that the domain names.
     pub(crate) fn keeps_log(&self) -> bool {
         self.engine.parse().is_ok_and(EngineKind::is_crash_consistent)
     }

@@ -1,4 +1,4 @@
-//! For fuzzing: what reads a client's bytes, without sockets and files.
+//! For fuzzing: the readers of a client's bytes, without sockets and files.
 
 pub use crate::command::harness::Bench;
 
@@ -7,7 +7,7 @@ use crate::protocol::{Limits, RequestReader};
 /// Requests: the arguments of each, the command's name first.
 pub type Commands = Vec<Vec<Vec<u8>>>;
 
-/// Reads requests from a stream that arrives in these pieces. The requests, and what made the
+/// Reads requests from a stream that arrives in these pieces. Returns the requests, and the error that made the
 /// stream unreadable, if something did.
 ///
 /// # Panics

@@ -7,12 +7,12 @@
 //! that moved once, before the commit or after it, would let a client that begins to watch in
 //! between read the old value and miss the change. So a slot counts transactions that write one of
 //! its keys twice: from within, and when they are over. A client that begins to watch while the
-//! counts differ has watched in vain. A transaction that was not committed, or is run again, takes back what it has
-//! counted.
+//! counts differ has watched in vain. A transaction that was not committed, or is run again, takes back its
+//! counts.
 //!
 //! With engines whose transactions run concurrently the counts alone do not keep a key as it was until an EXEC
 //! has committed. So EXEC reads its watched keys' entries in its transaction, before it looks at the counts, and a command
-//! that writes a watched key stores to the entry, though only what it leads to should change: the later one of
+//! that writes a watched key stores to the entry, even if only the value that it leads to changes: the later one of
 //! the two is in conflict, and is run again. A slot counts its watchers for that. A writer counts before it looks whether
 //! there are watchers, and a client is counted as one before it looks whether the key is being written.
 //!
@@ -79,7 +79,7 @@ pub(crate) struct Watched {
 /// Bytes of memory that a watched key takes besides its name.
 const PER_KEY: usize = 200;
 
-/// What a client watches: each key once, since it was watched first.
+/// The keys that a client watches: each once, since it was watched first.
 #[derive(Default)]
 pub(crate) struct WatchList {
     keys: BTreeMap<(u8, Arc<[u8]>), Watched>,
@@ -110,7 +110,7 @@ impl WatchList {
     }
 }
 
-/// What one thread's transaction has written.
+/// The keys that one thread's transaction has written.
 #[derive(Default)]
 pub(crate) struct Touched(RefCell<Vec<usize>>);
 
@@ -237,12 +237,12 @@ impl Watch {
         touched.0.borrow_mut().push(slot);
     }
 
-    /// The transaction was committed: every client sees what it wrote.
+    /// The transaction was committed: every client sees its writes.
     pub(crate) fn settle(&self, touched: &Touched) {
         self.drain(touched, |slot| slot.over.fetch_add(1, Ordering::SeqCst));
     }
 
-    /// The transaction was not committed, or is run again: what it touched is as it was.
+    /// The transaction was not committed, or is run again: its keys are as they were.
     pub(crate) fn retract(&self, touched: &Touched) {
         self.drain(touched, |slot| slot.begun.fetch_sub(1, Ordering::SeqCst));
     }
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_committed_disturbs_nobody() {
+    fn rollback_disturbs_nobody() {
         let (watch, touched) = (Watch::new(), Touched::default());
         assert!(!watch.touch(0, b"key", &touched), "nobody watches it");
         let during = list([watch.watch(0, b"key")]);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_disturbs_those_that_watched_it_before() {
+    fn expiry_disturbs_earlier_watches() {
         let (watch, touched) = (Watch::new(), Touched::default());
         let watched = list([watch.watch(0, b"key")]);
         let one = watched.iter().next().expect("the key");

@@ -5,7 +5,7 @@ use crate::watch::Watch;
 use perdura::EngineKind;
 use std::time::Duration;
 
-/// What a client that began to watch, and read, while another wrote the key gets for its EXEC.
+/// The reply to EXEC of a client that began to watch, and read, while another wrote the key.
 fn exec_after_a_read_beside_a_writer(engine: EngineKind) -> String {
     let (server, held) = Held::new(engine);
     // Clients go to the two threads in turn.
@@ -50,7 +50,7 @@ fn who_watches_what_nobody_writes_is_left_alone() {
     server.stop();
 }
 
-/// What EXEC answers after `WATCH key` and then these commands of another client.
+/// EXEC's reply after `WATCH key` and then these commands of another client.
 fn exec_after(before: &[&str], watched: &str, between: &[&str]) -> String {
     let server = Running::with(EngineKind::Redo, Faults::default(), |o| o.debug_command(true));
     let (mut writer, mut watcher) = (server.client(), server.client());
@@ -101,7 +101,7 @@ fn a_watched_key_that_expires_counts_as_written() {
     let found = ["WAIT 350", "PERSIST key"];
     assert_eq!(exec_after(&[lazy, "SET key 1 PX 300"], "key", &found), "*-1");
     assert_eq!(exec_after(&["SET key 1 PX 300"], "key", &["WAIT 700"]), "*-1", "by the cron");
-    // What had expired before is, to Redis, what it was.
+    // To Redis, a key that had expired before is unchanged.
     let past = [lazy, "SET key 1 PX 1", "WAIT 5"];
     assert_eq!(exec_after(&past, "key", &[]), "*1");
     assert_eq!(exec_after(&past, "key", &["PERSIST key"]), "*1");
@@ -127,7 +127,7 @@ fn an_exec_that_is_refused_ends_the_transaction() {
     server.stop();
 }
 
-/// What an EXEC that is answered with nil would have done to the server or the client it has not done.
+/// An EXEC that is answered with nil has changed neither the server nor the client.
 #[test]
 fn an_exec_that_fails_leaves_settings_as_they_are() {
     let server = Running::new(EngineKind::Redo, Faults::default());
@@ -144,7 +144,7 @@ fn an_exec_that_fails_leaves_settings_as_they_are() {
     server.stop();
 }
 
-/// What EXEC of `queued` answers, after WATCH of `key`, if `between` is committed after its body and before its commit.
+/// The reply to EXEC of `queued`, after WATCH of `key`, if `between` is committed after its body and before its commit.
 fn exec_around(before: &[&str], key: &str, queued: &str, between: &str) -> String {
     let (server, held) = Held::new(EngineKind::CcStm);
     let (mut writer, mut watcher) = (server.client(), server.client());
@@ -190,7 +190,7 @@ fn a_write_between_an_execs_body_and_its_commit_counts() {
 fn an_exec_that_is_run_again_is_not_disturbed_by_itself() {
     let reply = exec_around(&["SET key 1", "SET n 1"], "key n", "SET key 2", "SET another 1");
     assert_eq!(reply, "*1");
-    // INCR has read what is written meanwhile, and is not watched.
+    // INCR has read a key that is written meanwhile, and that is not watched.
     let reply = exec_around(&["SET key 1", "SET n 1"], "key", "MSET key 2 n 2", "INCR n");
     assert_eq!(reply, "*1");
 }

@@ -2,8 +2,8 @@
 //! answered soon, and the server's memory is bounded.
 //!
 //! The limits on time are generous, for machines that do other things as well. The true ones
-//! (docs/server.md) hold on a machine that is idle, with
-//! `PERDURA_FAIR_PINGS=1000 cargo test --release -p perdura-server --test fair -- --nocapture`.
+//! (docs/server.md) hold on a machine that is idle, and are asked for with
+//! `PERDURA_TEST_BUDGET=25 cargo test --release -p perdura-server --test fair -- --nocapture`.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -13,11 +13,15 @@ mod flood;
 
 use common::{Client, Running, encode, show};
 use flood::{Flood, Kind, felt, memory, peak, restart_peak};
+use perdura_testing::{budget, times};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What the server and the clients may take beside what they had.
+/// Bytes that the server and the clients may take beside those that they had.
 const MOST_MEMORY: u64 = 24 << 20;
+
+/// The budget from which on the machine must be idle.
+const IDLE: u64 = 25;
 
 /// Tests that measure run one after the other.
 fn alone() -> MutexGuard<'static, ()> {
@@ -25,7 +29,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In milliseconds, what a PING may take in the middle, and at most, on a machine that is idle.
+/// Limits of a PING's time in milliseconds, of the median and the longest, on a machine that is idle.
 #[derive(Clone, Copy)]
 struct Soon(u64, u64);
 
@@ -33,7 +37,7 @@ struct Soon(u64, u64);
 const AT_ONCE: Soon = Soon(2, 20);
 const AFTER_LONG_ONES: Soon = Soon(20, 60);
 
-/// Lets clients send, and judges what another one felt of it.
+/// Lets clients send, and judges the delay of another one.
 fn measure(name: &str, kinds: &[Kind<'_>], soon: Soon) {
     let _alone = alone();
     let running = Running::start();
@@ -44,18 +48,17 @@ fn measure(name: &str, kinds: &[Kind<'_>], soon: Soon) {
     let hash: Vec<&[u8]> = hash.iter().map(Vec::as_slice).collect();
     assert_eq!(show(&client.call(&hash)), "1000");
 
-    let strict = std::env::var("PERDURA_FAIR_PINGS").ok();
-    let pings = strict.as_ref().map_or(40, |pings| pings.parse().expect("a number of PINGs"));
-    let (felt, floods) = felt(running.address, &mut client, kinds, pings);
+    let (felt, floods) = felt(running.address, &mut client, kinds, times(40) as usize);
     println!(
         "{name}: PING {:?} in the middle, {:?} at most; {} KiB",
         felt.median(),
         felt.longest(),
         felt.bytes >> 10
     );
-    let (middle, most) = match strict {
-        Some(_) => (Duration::from_millis(soon.0), Duration::from_millis(soon.1)),
-        None => (Duration::from_millis(100), Duration::from_secs(2)),
+    let (middle, most) = if budget() >= IDLE {
+        (Duration::from_millis(soon.0), Duration::from_millis(soon.1))
+    } else {
+        (Duration::from_millis(100), Duration::from_secs(2))
     };
     assert!(felt.median() < middle && felt.longest() < most, "{name}: PINGs took too long");
     assert!(felt.bytes < MOST_MEMORY, "{name}: {} bytes of memory", felt.bytes);
@@ -110,7 +113,7 @@ fn beside_requests_that_take_long() {
     measure("whole hashes", &[Kind { request: b"HGETALL hash\r\n", ..STREAM }; 2], AFTER_LONG_ONES);
 }
 
-/// What a turn puts off, since its time is over, is done later and in order.
+/// Requests that a turn puts off, since its time is over, are done later and in order.
 #[test]
 fn replies_are_in_order_when_time_is_short() {
     let _alone = alone();

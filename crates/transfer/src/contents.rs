@@ -1,4 +1,4 @@
-//! What is in a pool: its named roots, each with what is known of it.
+//! The contents of a pool: its named roots, each with its kind if that is known.
 
 use crate::error::Error;
 use perdura::collections::untyped::{self, Description};
@@ -14,11 +14,11 @@ pub struct Named {
     pub name: String,
     /// Where it leads.
     pub root: Root,
-    /// What is there.
+    /// The object there.
     pub what: What,
 }
 
-/// What a root leads to.
+/// The object that a root leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// One of the heap's collections.

@@ -1,5 +1,5 @@
-//! A copy by contents: what the roots lead to is read, and made anew in another pool. So the new pool may have any size
-//! and engine, and has neither gaps nor what was deleted.
+//! A copy by contents: all that the roots lead to is read, and made anew in another pool. So the new pool may have any
+//! size and engine, and has neither gaps nor deleted data.
 
 use crate::contents::{self, Named, What};
 use crate::error::{COPY_PAGES, Error, with_cause};
@@ -10,7 +10,7 @@ use perdura::source::Source;
 use perdura::{Options, Pool, Tx};
 use serde::Serialize;
 
-/// What was copied.
+/// The counts of what was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Copied {
@@ -20,14 +20,15 @@ pub struct Copied {
     pub entries: u64,
     /// Keys of the server's keyspace.
     pub keys: u64,
-    /// Whether all offsets are what they were.
+    /// Whether all offsets stay as they are.
     pub offsets_kept: bool,
 }
 
-/// Copies what is in `source` to a new pool, which has the same engine, size and checksums unless `target` says otherwise.
+/// Copies the contents of `source` to a new pool, which has the same engine, size and checksums unless `target` says
+/// otherwise.
 ///
 /// # Errors
-/// See [`Error`]; the target's name is what it was then.
+/// See [`Error`]; the file of the target's name, if any, is unchanged then.
 pub fn copy(source: &Source, target: &Target, going: &mut Going<'_>) -> Result<Copied, Error> {
     // Refused before anything is made, if the target cannot be made.
     drop(target.draft(None)?);

@@ -55,7 +55,7 @@ pub enum Error {
         name: String,
         /// Its kind.
         kind: u32,
-        /// What can be done.
+        /// The remedy.
         advice: &'static str,
     },
     /// There are objects that no root owns.
@@ -65,9 +65,9 @@ pub enum Error {
     Hidden {
         /// How many.
         blocks: u64,
-        /// What those are that stored offsets lead to.
+        /// The kind of those that stored offsets lead to.
         what: String,
-        /// What can be done.
+        /// The remedy.
         advice: &'static str,
     },
     /// The data does not fit.
@@ -75,7 +75,7 @@ pub enum Error {
     TooSmall {
         /// The size that was asked for.
         size: u64,
-        /// What would do.
+        /// The size that would do.
         needs: String,
     },
     /// A size that cannot be, with offsets as they are.
@@ -89,15 +89,15 @@ pub enum Error {
     /// There is nothing in the chosen form.
     #[error("{0}")]
     Nothing(&'static str),
-    /// What was read is not what can be imported.
+    /// The input cannot be imported.
     #[error("line {line}: {what}")]
     Line {
         /// Where it stands, from 1.
         line: u64,
-        /// What is wrong, and what to do.
+        /// The fault, and a remedy.
         what: String,
     },
-    /// What was copied is not what was read.
+    /// The copy differs from its source.
     #[error(
         "root '{name}': {found} entries were copied, and {expected} should have been: this is a fault in perdura itself, please report it"
     )]
@@ -114,7 +114,7 @@ pub enum Error {
     Stopped,
 }
 
-/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+/// The text of `Display`, which `main` and `unwrap` print.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -138,7 +138,7 @@ fn opening(path: &Path, source: &OpenError) -> String {
     if source.starts_with(&path) { source } else { format!("{path}: {source}") }
 }
 
-/// What to do where contents cannot be copied one by one.
+/// The advice where contents cannot be copied one by one.
 pub(crate) const COPY_PAGES: &str =
     "`perdura pool copy --keep-offsets` takes all pages as they are";
 /// And where they are to be written down.

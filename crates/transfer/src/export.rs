@@ -23,7 +23,7 @@ pub enum Form {
     Json,
 }
 
-/// What was written.
+/// The counts of what was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Exported {
@@ -37,7 +37,7 @@ pub struct Exported {
     pub keys: u64,
 }
 
-/// What is to be exported of a pool: its known roots, and the form, if it is not given the only one that there is
+/// The plan of an export of a pool: its known roots, and the form, if it is not given the only one that there is
 /// something for.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ pub fn plan(source: &Source, form: Option<Form>) -> Result<(Vec<Named>, Form), E
     Ok((roots, form))
 }
 
-/// Writes to `to` what [`plan`] has found.
+/// Writes to `to` the roots that [`plan`] has found.
 ///
 /// # Errors
 /// See [`Error`].
@@ -120,7 +120,7 @@ pub fn export(
 /// refused.
 ///
 /// # Errors
-/// See [`Error`]; what was at `path` is still there then.
+/// See [`Error`]; an old file at `path` is still there then.
 pub fn export_file(
     source: &Source,
     plan: (&[Named], Form),

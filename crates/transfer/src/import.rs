@@ -1,6 +1,6 @@
 //! A pool made of an export, or of a stream of Redis's commands.
 //!
-//! What always holds: memory grows with what was read, never with what is announced.
+//! Invariant: memory grows with the bytes read, never with announced lengths.
 
 use crate::error::Error;
 use crate::export::Form;
@@ -16,7 +16,7 @@ use std::io::{BufRead, Read};
 /// Bytes of a line of JSON: a byte string of half a GiB in base64, and more.
 const LONGEST: u64 = 1 << 30;
 
-/// What was read.
+/// The counts of what was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Imported {
@@ -30,17 +30,17 @@ pub struct Imported {
     pub keys: u64,
     /// Commands that were read.
     pub commands: u64,
-    /// Whether what was read says itself where it ends, so that nothing can be missing. A stream of Redis's own does not:
+    /// Whether the input marks its end, so that nothing can be missing. A stream of Redis's own does not:
     /// if it was cut between two commands, nothing shows that.
     pub has_end: bool,
     /// Keys that are not there, since their time had come, or the stream deleted them.
     pub gone: u64,
 }
 
-/// Makes a pool of what `from` holds, in either form: which it is, its first byte tells.
+/// Makes a pool of the export in `from`, in either form, which its first byte tells.
 ///
 /// # Errors
-/// See [`Error`]; the target's name is what it was then.
+/// See [`Error`]; the file of the target's name, if any, is unchanged then.
 pub fn import(
     from: &mut dyn BufRead,
     target: &Target,
@@ -120,7 +120,7 @@ impl Lines<'_> {
         self.bad("the export is cut off here; get the whole file, or export it again")
     }
 
-    /// Adds the place to what is wrong with the line itself.
+    /// Adds the place to the fault of a line.
     fn placed(&self, error: Error) -> Error {
         match error {
             Error::Pool(perdura::Error::Invalid(what)) => self.bad(what),

@@ -23,7 +23,7 @@ impl<R: Read + AsFd, F: FnMut() -> bool> Interruptible<R, F> {
 
 impl<R: Read + AsFd, F: FnMut() -> bool> Read for Interruptible<R, F> {
     /// # Errors
-    /// `Other` once it is not to go on: what was read is not all there is. What the system says.
+    /// `Other` once it is not to go on: not all was read then. The system's errors.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             if !(self.goes_on)() {

@@ -1,6 +1,6 @@
 //! Collections as lines of JSON. docs/moving.md has the form.
 //!
-//! Each line is an object with one member, which says what it is: `root` begins a collection, `entry` is one of its
+//! Each line is an object with one member, which names its kind: `root` begins a collection, `entry` is one of its
 //! entries, `end` says how many these are, `total` how many collections; it is the last line.
 //!
 //! An item is an array: its words as numbers (those from 2^53 on as strings of digits, since many programs keep numbers
@@ -35,13 +35,13 @@ pub enum Line {
     },
 }
 
-/// What begins a collection.
+/// The line that begins a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RootLine {
     /// The root's name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The form of a map's keys.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -149,7 +149,7 @@ impl RootLine {
     /// The collection that it begins.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub fn description(&self) -> Result<Description, String> {
         let description = match (self, self.kind) {
             (
@@ -211,7 +211,7 @@ impl EntryLine {
     /// The entry of a collection.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub fn entry(self, description: &Description) -> Result<(Element, Element), String> {
         let (key, value) = description.forms();
         if *description == Description::Blob {

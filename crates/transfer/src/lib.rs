@@ -1,14 +1,14 @@
 //! Pools' data moved: copied to another pool, written to a file without the pool's format, and read from one.
 //!
-//! What is in a pool is found by its named roots: the heap's collections, and the server's keyspace. What these own
-//! can be read and made anew ([`copy()`], [`export()`], [`import()`]). Objects of a program's own are known to that program
-//! alone; a pool with such roots can be copied with all offsets as they are ([`copy_pages`]).
+//! The contents of a pool are found by its named roots: the heap's collections, and the server's keyspace. What these
+//! own can be read and made anew ([`copy()`], [`export()`], [`import()`]). Objects of a program's own are known to that
+//! program alone; a pool with such roots can be copied with all offsets as they are ([`copy_pages`]).
 //!
-//! What always holds: the pool that is read is not written to, and nobody can open it meanwhile. What is made has its
+//! Invariants: the pool that is read is not written to, and nobody can open it meanwhile. A new file has its
 //! name when it is whole and durable; after a failure there is no part of it. Transactions are bounded, whatever the
-//! data. What comes from a file is an error at worst.
+//! data. The bytes of a file cause an error at worst.
 //!
-//! Reading order: [`contents`] (what is in a pool), [`fill`] (a collection filled, in transactions), [`mod@copy`],
+//! Reading order: [`contents`] (a pool's roots), [`fill`] (a collection filled, in transactions), [`mod@copy`],
 //! [`pages`]; [`json`] (collections as lines), [`mod@export`], [`mod@import`].
 
 #![forbid(unsafe_code)]

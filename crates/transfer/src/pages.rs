@@ -1,7 +1,7 @@
 //! A copy with all offsets as they are: of pools whose objects only their programs know. Log and free pages are not
 //! copied, so the file may have holes where the pool's had none; pages that are in use lie where they lay.
 //!
-//! The new pool may have another engine, and another size within what the page table has room for. Its file is no
+//! The new pool may have another engine, and another size within the room of the page table. Its file is no
 //! shorter than the old one's.
 
 use crate::copy::Copied;
@@ -21,7 +21,7 @@ use std::os::unix::fs::FileExt;
 /// Copies the pages of `source` to a new pool, which has the same engine and size unless `target` says otherwise.
 ///
 /// # Errors
-/// See [`Error`]; the target's name is what it was then.
+/// See [`Error`]; the file of the target's name, if any, is unchanged then.
 pub fn copy_pages(
     source: &Source,
     target: &Target,
@@ -38,7 +38,8 @@ pub fn copy_pages(
     let file = draft.create()?;
     file.set_len(source.memory().len())?;
     write_pages(source, &file, going)?;
-    // Its log is to be formatted by the engine that it is opened with. It is to outlive what it outlives here.
+    // Its log is to be formatted by the engine that it is opened with. Its requirement is the failures that it outlives
+    // here.
     let new = Superblock {
         limit,
         state: State::Formatting,
@@ -56,7 +57,7 @@ pub fn copy_pages(
     Ok(Copied { roots, offsets_kept: true, ..Copied::default() })
 }
 
-/// What transactions on the new pool outlive.
+/// The failures that transactions on the new pool outlive.
 fn survives(draft: &Draft, domain: Option<Domain>) -> Result<Survives, MapError> {
     let found = Mapped::open_read_only(draft.temporary())?;
     Ok(found.backing().survives(domain.unwrap_or(found.domain())))

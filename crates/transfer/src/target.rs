@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// A new file at `path`, with everything else as it is in what is copied, or usual.
+    /// A new file at `path`, with everything else as in the source, or usual.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Target {
             path: path.as_ref().to_path_buf(),

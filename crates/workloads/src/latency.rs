@@ -177,7 +177,7 @@ fn record(histograms: &mut [Histogram<u64>], kind: usize, nanoseconds: u64) {
     }
 }
 
-/// Adds up what threads recorded, and reads off the percentiles of the kinds that occurred.
+/// Adds up threads' records, and reads off the percentiles of the kinds that occurred.
 pub fn summarise(
     kinds: &'static [&'static str],
     threads: impl IntoIterator<Item = Vec<Histogram<u64>>>,

@@ -2,7 +2,7 @@
 //!
 //! Each [`Workload`] is written once: its operations against [`Tx`](perdura::Tx), its loop
 //! against [`Session`]. So the same code measures every engine on every memory. [`run`] starts
-//! the threads, samples latencies and adds up what the engine counted; [`Workload::check`]
+//! the threads, samples latencies and adds up the engine's counters; [`Workload::check`]
 //! then walks the data and compares it with the threads' counts.
 //!
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest

@@ -37,7 +37,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// What `perdura-lab bench limit` shows.
+    /// The figures of `perdura-lab bench limit`.
     pub const ALL: [Primitive; 15] = [
         Primitive::Sequential(1),
         Primitive::Sequential(4),

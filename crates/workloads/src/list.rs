@@ -23,7 +23,7 @@ pub struct Row {
     pub operations: fn(&Values) -> u64,
     /// As [`Workload::ROLLS_BACK`].
     pub rolls_back: bool,
-    /// The kinds of roots of its own that it leaves in a pool, with the checks of what they lead to.
+    /// The kinds of roots of its own that it leaves in a pool, with the checks of their structures.
     pub roots: &'static [(u32, CheckBlocks)],
 }
 
@@ -72,7 +72,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// A description in a few words.
     pub line: &'static str,
-    /// Its value unless one is given, which also says what values there are.
+    /// Its value unless one is given, which also names the possible values.
     pub usual: Usual,
 }
 
@@ -269,7 +269,7 @@ const OTHER_ROOTS: &[(u32, CheckBlocks)] =
 /// the root is not a workload's.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
     let mut roots = WORKLOADS.iter().flat_map(|row| row.roots).chain(OTHER_ROOTS);
     match roots.find(|(kind, _)| *kind == root.kind) {

@@ -214,13 +214,13 @@ fn wrong_value(key: u64) -> Failure {
     Failure::Wrong(format!("key {key} has another's value"))
 }
 
-/// The change in the number of keys by an operation, or what it found.
+/// The change in the number of keys by an operation, or the value that it found.
 enum OperationEffect {
     Changed(i64),
     Found(Option<u64>),
 }
 
-/// Most bytes that a key takes, half-empty nodes included.
+/// The maximum number of bytes that a key takes, half-empty nodes included.
 const BYTES_PER_KEY: u64 = 64;
 
 impl<M: WordMap> Listed for Maps<M> {

@@ -42,7 +42,7 @@ impl<'a> Phase<'a> {
     }
 
     /// Each thread opens the store by `open`, before any of them begins, and does its share by `work`,
-    /// which returns what the engine counted.
+    /// which returns the engine's counters.
     ///
     /// # Errors
     /// The first of several threads' failures.

@@ -18,7 +18,7 @@ pub enum Failure {
     /// A transaction failed.
     #[error(transparent)]
     Heap(#[from] perdura::Error),
-    /// The data is not what the workload left there: a durable heap's worst fault.
+    /// The data differ from those that the workload left there: a durable heap's worst fault.
     #[error("wrong answer: {0}")]
     Wrong(String),
     /// The run was to end before the data was loaded.
@@ -32,7 +32,7 @@ pub enum Failure {
     Parameters(String),
 }
 
-/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+/// The text of `Display`, which `main` and `unwrap` print.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -116,7 +116,7 @@ pub struct Plan {
     pub per_second: Option<f64>,
     /// Binds each thread to a processor of its own, if there are enough.
     pub pinned: bool,
-    /// Most transactions of a thread that are unacknowledged, the running one included: see
+    /// The maximum number of transactions of a thread that are unacknowledged, the running one included: see
     /// [`window`](crate::window). 1 for a thread that waits for each; an open loop must have 1.
     pub window: usize,
 }
@@ -153,7 +153,7 @@ impl Share {
     }
 }
 
-/// A program that transacts, and knows what the right result is.
+/// A program that transacts, and knows the right result.
 pub trait Workload: Sync {
     /// The kinds of operations, for the latency table.
     const KINDS: &'static [&'static str];
@@ -189,7 +189,7 @@ pub trait Workload: Sync {
         recorder: &mut Recorder<'_>,
     ) -> Outcome;
 
-    /// Compares all data with what the threads did; no thread is running.
+    /// Compares all data with the threads' work; no thread is running.
     ///
     /// # Errors
     /// `Wrong` where they differ.

@@ -34,7 +34,7 @@ pub trait Session {
     /// Runs `body` in a transaction that only reads.
     ///
     /// # Errors
-    /// What `body` returned.
+    /// The result of `body`.
     fn read<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R>;
 
     /// The engine's counters in this session so far.

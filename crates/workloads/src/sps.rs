@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_swapped_is_refused() {
+    fn refuses_impossible_swaps() {
         let sps = |entries, within| Sps { entries, swaps: 1, disjoint: true, within };
         assert!(sps(64, Some(16)).validate(2).is_ok());
         for wrong in [sps(63, Some(16)), sps(64, Some(1)), sps(64, Some(0)), sps(3, None)] {

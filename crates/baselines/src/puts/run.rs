@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_or_was_stopped_is_an_error() {
+    fn impossible_and_stopped_runs_are_errors() {
         let no_keys = Puts { keys: 1, ..PUTS };
         let error = attempt(Fault::None, &no_keys).expect_err("no key for a thread").to_string();
         assert!(error.contains("a key for each thread"), "{error}");

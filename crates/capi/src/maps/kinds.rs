@@ -41,9 +41,9 @@ pub(super) fn find(number: i32) -> Result<&'static dyn Kind> {
     })
 }
 
-/// What maps of one kind do. `at` is where a map's header is.
+/// The operations of maps of one kind. `at` is where a map's header is.
 pub(super) trait Kind: Sync {
-    /// What a root to one says.
+    /// The kind of a root to one.
     fn root(&self) -> u32;
     fn create(&self, tx: &mut dyn Tx) -> Result<u64>;
     /// Fails if the header at `at` is not one of this kind.
@@ -184,10 +184,10 @@ impl Stored for u64 {
 }
 
 type Ref<'a, T> = <T as Item>::Ref<'a>;
-/// What a scan gives: the next cursor, and entries.
+/// The result of a scan: the next cursor, and entries.
 type Scanned<K, V> = (u64, Vec<(<K as Item>::Owned, <V as Item>::Owned)>);
 
-/// What hash maps and ordered maps have in common, and what one of them has.
+/// The common operations of hash maps and ordered maps, and those of one of them.
 trait Map: Collection + 'static {
     type Key: Stored;
     type Value: Stored;

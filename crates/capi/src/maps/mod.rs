@@ -1,6 +1,6 @@
-//! Maps with a name: what calls do with them inside a transaction.
+//! Maps with a name: calls on them inside a transaction.
 //!
-//! What always holds: a map is used only while a named root of its pool leads to it, and what is at
+//! Invariants: a map is used only while a named root of its pool leads to it, and what is at
 //! that offset has the tag of its kind and types; a handle that C has made up, kept too long or
 //! taken from another pool reaches nothing. The collections are the heap's own, so that programs in
 //! Rust open the same ones.

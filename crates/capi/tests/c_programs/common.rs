@@ -13,10 +13,10 @@ pub(crate) enum Link {
     Static,
 }
 
-/// What a static library of Rust needs to be linked with (`rustc --print native-static-libs`).
+/// The libraries that a static library of Rust is linked with (`rustc --print native-static-libs`).
 const NATIVE: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
-/// What the shared library calls itself, and a program looks for when it starts.
+/// The shared library's own name, which a program looks for when it starts.
 pub(crate) fn soname() -> String {
     match env!("CARGO_PKG_VERSION_MAJOR") {
         "0" => concat!("libperdura_c.so.0.", env!("CARGO_PKG_VERSION_MINOR")).to_owned(),
@@ -28,7 +28,7 @@ pub(crate) fn soname() -> String {
 pub(crate) fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let deps = test.parent().expect("tests are in a folder");
-    // Cargo links what it builds for a test from `deps`; a copy above it may be older.
+    // Cargo links a test's libraries from `deps`; a copy above it may be older.
     let places = [Some(deps), deps.parent()];
     let found = places.iter().flatten().map(|folder| folder.join(name)).find(|path| path.exists());
     found.unwrap_or_else(|| {
@@ -76,7 +76,7 @@ pub(crate) fn program(path: &Path) -> Command {
     command
 }
 
-/// Runs a command that must work, and gives what it printed.
+/// Runs a command that must work, and returns its output.
 pub(crate) fn run(command: &mut Command, advice: &str) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; {advice}"));
     let (out, err) = (output.stdout, output.stderr);

@@ -47,9 +47,9 @@ impl Program {
         run(self.command(&[]).stdin(file), "it is an example")
     }
 
-    /// The pool is whole, and so is what the example keeps in it.
+    /// The pool is whole, and so is the example's data in it.
     pub(crate) fn check_pool(&self) {
-        // What the roots own is not said: only that it is whole.
+        // Only that it is whole is printed, not the roots' contents.
         let report = check(&self.pool(), &|_, _, _| Ok(false)).unwrap();
         assert!(report.is_whole(), "{:?}", report.problems);
     }
@@ -122,7 +122,7 @@ fn accounts_survive() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kills() {
+fn acknowledged_writes_survive_kills() {
     for engine in ["redo", "undo"] {
         let program = Program::new(&example("accounts.c"), Link::Shared);
         let mut acknowledged = 0;
@@ -134,7 +134,7 @@ fn what_was_acknowledged_survives_kills() {
             assert_eq!(durable.by_ref().take(kill_after).count(), kill_after);
             child.kill().unwrap();
             child.wait().unwrap();
-            // What was in the pipe was acknowledged, too.
+            // Lines in the pipe were acknowledged, too.
             acknowledged += kill_after + durable.count();
             program.check_pool();
         }
@@ -183,7 +183,7 @@ fn the_header_is_cplusplus_too() {
     command.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
     let child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
-        // A C++ compiler is not among what the tests need: told, not hidden.
+        // The tests need no C++ compiler: told, not hidden.
         eprintln!("no C++ compiler ({command:?}): the header was not checked with one");
         return;
     };

@@ -1,4 +1,4 @@
-//! The library as a system has it: its SONAME, and what `install` installs.
+//! The library as a system has it: its SONAME, and the files of `install`.
 
 use crate::common::{compiler, library, program, run, soname};
 use std::fs;
@@ -39,9 +39,9 @@ fn install(folder: &Path) -> Command {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_is_installed_is_found_by_pkg_config() {
+fn pkg_config_finds_the_installation() {
     let folder = tempfile::tempdir().unwrap();
-    // Again over what is there: as with a later version.
+    // Again over the same files: as with a later version.
     for _ in 0..2 {
         let told = run(&mut install(folder.path()), "it is a script");
         assert!(told.starts_with("installed Perdura "), "{told}");

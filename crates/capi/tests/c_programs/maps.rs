@@ -14,7 +14,7 @@ fn words_are_counted() {
         let first = program.run_with("to be or\nnot to be\n");
         assert!(first.starts_with("line 1 is durable\nline 2 is durable\n"), "{first}");
         assert!(first.contains("2 to\n") && first.ends_with("6 words, 4 different\n"), "{first}");
-        // Some that are longer than what a map keeps in place, and more than a scan gives at once.
+        // Some that are longer than the bytes that a map keeps in place, and more than a scan gives at once.
         let many: String = (0..120).map(|i| format!("a-very-long-word-number-{i} ")).collect();
         let second = program.run_with(&format!("{many}\n{many}\nbe\n"));
         assert!(second.contains("3 be\n") && second.contains("2 a-very-long-word-number-0\n"));

@@ -1,4 +1,4 @@
-//! The paper's names: what they do, and what they say when called in a wrong order. One test,
+//! The paper's names: their effects, and their errors when called in a wrong order. One test,
 //! since the pool is the process's.
 
 use crate::pool::{self, Fixture, c_path, expect, options};
@@ -30,7 +30,7 @@ fn the_papers_names() {
     expect(Archapt_Exit(), handle, "call Archapt_Init first");
     assert_eq!((Archapt_Malloc(ARCHAPT_KEY, 8), perdura_last_code()), (0, handle));
     assert_eq!((Archapt_Session().id, Archapt_Pool().id), (0, 0));
-    // SAFETY: null is what is tested.
+    // SAFETY: the test passes null, which the library refuses.
     expect(unsafe { Archapt_Init(null(), null()) }, PERDURA_ERR_NULL, "path is null");
 
     let folder = tempfile::tempdir().unwrap();

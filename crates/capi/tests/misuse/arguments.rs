@@ -11,7 +11,7 @@ fn null_pointers() {
     let c = Fixture::new(SIZE);
     let path = c_path(&c.path());
     let (mut pool, none) = (perdura_pool::default(), PERDURA_ERR_NULL);
-    // SAFETY: null pointers are what is tested.
+    // SAFETY: the test passes null pointers, which the library refuses.
     unsafe {
         expect(perdura_pool_open(null(), null(), &mut pool), none, "path is null");
         expect(perdura_pool_open(path.as_ptr(), null(), null_mut()), none, "pool is null");
@@ -108,7 +108,7 @@ fn purposes_sizes_and_tickets_that_cannot_be() {
 }
 
 #[test]
-fn what_can_be_asked_of_a_pool() {
+fn pool_info() {
     let c = Fixture::with_engine(SIZE, Some(c"undo"));
     let mut info = std::mem::MaybeUninit::<[u8; 4096]>::uninit();
     let size = size_of::<perdura_info>();

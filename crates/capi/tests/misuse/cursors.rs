@@ -63,7 +63,7 @@ fn ranges_are_those_of_a_tree() {
     let mut model = BTreeMap::new();
     let key = |random: &mut Random| {
         let short = random.below(300).to_string().into_bytes();
-        // Some are alike for longer than what a map keeps in place.
+        // Some are alike for longer than the bytes that a map keeps in place.
         if random.below(3) == 0 { [&b"the same first bytes "[..], &short].concat() } else { short }
     };
     for round in 0..300 {

@@ -41,7 +41,7 @@ fn handles_that_are_closed_or_never_were() {
     let mut other = session_of(c.pool);
     expect(perdura_session_close(other), PERDURA_OK, "");
     expect(perdura_session_close(other), handle, "the session is closed: open it again");
-    // What takes its place is not mistaken for it.
+    // The one that takes its place is not mistaken for it.
     let next = session_of(c.pool);
     expect(perdura_begin(other, PERDURA_READ), handle, "closed");
     expect(perdura_pool_close(c.pool), PERDURA_ERR_BUSY, "2 sessions are open: close them");

@@ -1,4 +1,4 @@
-//! What runs out.
+//! Limits: sessions, handles, room.
 
 use crate::SIZE;
 use crate::pool::{Fixture, expect, session_of};

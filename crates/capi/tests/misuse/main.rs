@@ -1,4 +1,4 @@
-//! Wrong calls: each gives the code that it should, with a message that says what to do, and
+//! Wrong calls: each gives the code that it should, with a message that names a remedy, and
 //! leaves the pool whole.
 
 mod archapt;

@@ -1,4 +1,4 @@
-//! Maps: what their functions say to invalid arguments and handles.
+//! Maps: their functions' errors for invalid arguments and handles.
 
 use crate::SIZE;
 use crate::map_calls::{KINDS, collect};
@@ -20,7 +20,7 @@ fn null_pointers() {
     let buffer = |to: *mut u8| perdura_buffer { to: to.cast(), room: 8, len: 0 };
     let mut good = buffer(bytes.as_mut_ptr());
     let no_key = perdura_bound { key: null(), key_len: 1, how: PERDURA_INCLUDED };
-    // SAFETY: null pointers are what is tested.
+    // SAFETY: the test passes null pointers, which the library refuses.
     unsafe {
         c.fails(|| perdura_map_open(s, null(), hash, &mut to), none, "name is null");
         c.fails(|| perdura_map_open(s, name, hash, null_mut()), none, "map is null");
@@ -134,7 +134,7 @@ fn kinds_and_names_that_cannot_be() {
 }
 
 impl Fixture {
-    /// What each function says of the map.
+    /// The answer of each function about the map.
     fn each_refuses(&self, map: perdura_map, code: i32, says: &str) {
         let length = || self.len(map).0;
         self.fails(length, code, says);
@@ -183,7 +183,7 @@ fn handles_that_are_no_map() {
         other.commit();
         c.each_refuses(map, handle, "was deleted");
         other.each_refuses(map, handle, "was deleted");
-        // Made by what was rolled back, of which it may still look like one.
+        // Made by a transaction that was rolled back: its bytes may still look like a map's.
         c.begin(PERDURA_WRITE);
         let never = c.map(c"never", kind);
         expect(c.put(never, b"k", b"v").0, PERDURA_OK, "");
@@ -226,7 +226,7 @@ fn readers_change_no_map() {
         expect(call(), PERDURA_ERR_READ_ONLY, "begin it with PERDURA_WRITE");
         expect(perdura_commit(c.session), PERDURA_ERR_ROLLED_BACK, "");
     }
-    // What is there may be opened.
+    // The existing one may be opened.
     c.begin(PERDURA_READ);
     assert_eq!(c.map(c"map", PERDURA_HASH_MAP), map);
     c.commit();

@@ -100,7 +100,7 @@ impl Fixture {
     pub(crate) fn scan(&self, map: perdura_map) -> (i32, Vec<Entry>) {
         let (mut cursor, mut all) = (0, Vec::new());
         loop {
-            // SAFETY: a word, a function, and what it takes.
+            // SAFETY: a word, a function, and its argument.
             let code = unsafe {
                 let all = (&raw mut all).cast();
                 perdura_map_scan(self.session, map, &mut cursor, 3, Some(collect), all)
@@ -122,6 +122,6 @@ pub(crate) unsafe fn owned(entry: &perdura_entry) -> Entry {
 }
 
 pub(crate) unsafe extern "C" fn collect(all: *mut c_void, entry: *const perdura_entry) {
-    // SAFETY: what `scan` passes, and the library.
+    // SAFETY: the arguments are those of `scan` and the library.
     unsafe { (*all.cast::<Vec<_>>()).push(owned(&*entry)) };
 }

@@ -1,4 +1,4 @@
-//! Maps: what their functions do.
+//! Maps: the effects of their functions.
 
 use crate::SIZE;
 use crate::map_calls::{KINDS, collect, owned};
@@ -118,11 +118,11 @@ fn a_large_map_is_deleted_in_parts() {
     c.close();
 }
 
-/// What `remove_each` removes from.
+/// The map of `remove_each`.
 struct Removing<'a>(&'a Fixture, perdura_map, usize);
 
 unsafe extern "C" fn remove_each(context: *mut c_void, entry: *const perdura_entry) {
-    // SAFETY: what the test passes, and the library.
+    // SAFETY: the arguments are the test's and the library's.
     let (removing, (key, _)) = unsafe { (&mut *context.cast::<Removing<'_>>(), owned(&*entry)) };
     let (code, found) = removing.0.remove(removing.1, &key);
     expect(code, PERDURA_OK, "");
@@ -147,7 +147,7 @@ fn a_scan_gives_all_while_the_map_changes() {
     let (mut removing, mut cursor) = (Removing(&c, map, 0), 0);
     loop {
         let context = (&raw mut removing).cast();
-        // SAFETY: a word, a function, and what it takes.
+        // SAFETY: a word, a function, and its argument.
         let code = unsafe {
             perdura_map_scan(c.session, map, &mut cursor, 10, Some(remove_each), context)
         };
@@ -159,7 +159,7 @@ fn a_scan_gives_all_while_the_map_changes() {
     assert_eq!((removing.2, c.len(map)), (1000, (PERDURA_OK, 0)));
     // Any number is a place to go on from.
     for mut cursor in [1, 77, u64::MAX] {
-        // SAFETY: a word, a function, and what it takes.
+        // SAFETY: a word, a function, and its argument.
         let code = unsafe {
             let all = (&raw mut all).cast();
             perdura_map_scan(c.session, map, &mut cursor, u64::MAX, Some(collect), all)

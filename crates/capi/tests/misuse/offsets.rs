@@ -48,7 +48,7 @@ fn offsets_that_are_not_ours() {
         expect(perdura_free(c.session, fresh), PERDURA_OK, "");
         expect(c.write_fresh(fresh, b"gone"), offset, "");
         c.abort();
-        // And all the while, what is there stayed as it was.
+        // And all the while, the contents stayed as they were.
         c.begin(PERDURA_READ);
         let (mut one, mut two) = ([0; 64], vec![0; 20_000]);
         expect(c.read(at, &mut one), PERDURA_OK, "");

@@ -43,7 +43,7 @@ fn transactions_out_of_order() {
 }
 
 #[test]
-fn what_failed_inside_is_not_committed() {
+fn failed_transactions_are_not_committed() {
     let c = Fixture::new(SIZE);
     c.begin(PERDURA_WRITE);
     let at = c.alloc(64);

@@ -55,7 +55,7 @@ pub(crate) fn session_of(pool: perdura_pool) -> perdura_session {
     session
 }
 
-/// The code, and what the message must say.
+/// The code, and a part of the message.
 #[track_caller]
 pub(crate) fn expect(code: i32, expected: i32, says: &str) {
     // SAFETY: texts of the library, which no other call of this thread changes meanwhile.

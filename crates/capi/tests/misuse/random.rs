@@ -92,7 +92,7 @@ fn random_calls_harm_nothing() {
             counts[code as usize] += 1;
         }
         assert!(counts[PERDURA_OK as usize] > 1000, "most calls came to nothing: {counts:?}");
-        // So that what is allocated and has lost its root does not count as leaked.
+        // So that blocks without a root do not count as leaked.
         for session in [c.session, other] {
             let _ = perdura_abort(session);
         }
@@ -105,7 +105,7 @@ fn random_calls_harm_nothing() {
     }
 }
 
-/// What there is to pick from.
+/// The values to pick from.
 #[derive(Default)]
 struct Known {
     maps: Vec<perdura_map>,

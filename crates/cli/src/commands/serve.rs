@@ -147,7 +147,7 @@ pub struct Arguments {
     fail_sync: Option<u64>,
 }
 
-/// What an address or a host name stands for.
+/// The socket addresses of an address or a host name.
 #[derive(Clone, Debug)]
 struct Addresses(Vec<SocketAddr>);
 
@@ -229,7 +229,7 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
 }
 
 /// The password: of the command line, of the environment, of the configuration file, in this order. `line` is the command
-/// line alone, `all` what it says together with the file.
+/// line alone, `all` its options together with the file's.
 fn password(line: &Arguments, all: &Arguments) -> Outcome<Option<String>> {
     const VARIABLE: &str = "PERDURA_PASSWORD";
     let on_line = line.requirepass.is_some() || line.requirepass_file.is_some();
@@ -315,7 +315,7 @@ fn describe(info: &Info, recovery: &Recovery, size: Option<u64>) -> Outcome {
     Ok(())
 }
 
-/// Tells what takes a new pool's space, and what else than the server's data a pool has.
+/// Tells what takes a new pool's space, and contents of a pool other than the server's data.
 fn describe_contents(pool: &Pool, is_new: bool) -> Outcome {
     if is_new {
         let info = pool.info();

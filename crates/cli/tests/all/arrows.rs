@@ -4,7 +4,8 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
+    ("perdura-testing", &[]),
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
     ("perdura-derive", &[]),

@@ -61,7 +61,7 @@ fn an_existing_file_is_not_overwritten() {
 }
 
 #[test]
-fn what_is_no_pool_is_refused_untouched() {
+fn refuses_non_pools() {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("file");
     let long = vec![b'x'; 100_000];

@@ -134,7 +134,7 @@ fn every_crate_keeps_the_rules() {
 
 /// Rules that find no violation would prove nothing.
 #[test]
-fn what_breaks_the_rules_is_seen() {
+fn violations_are_seen() {
     let (rules, metadata) = (Rules::read(), metadata());
     let find = |name: &str| {
         let package = metadata.packages.iter().find(|package| package.name.as_str() == name);

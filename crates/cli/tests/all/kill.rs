@@ -1,10 +1,10 @@
 //! The real server, killed with SIGKILL under load, loses nothing that it acknowledged.
 //!
 //! Several connections write, in pipelines, to keys of their own, and record the replies. The server is killed at a
-//! random moment and started again, on the same pool, round after round. `PERDURA_KILLS` sets the number of rounds for
-//! each engine, `PERDURA_KILL_SEED` the seed.
+//! random moment and started again, on the same pool, round after round.
 
 use perdura_memory::reference::SplitMix64;
+use perdura_testing::{seeds, times};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,10 +15,6 @@ use std::time::Duration;
 
 const CONNECTIONS: u64 = 3;
 const KEYS: u64 = 40;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 struct Server {
     child: Child,
@@ -177,7 +173,7 @@ fn compare(address: &str, known: &mut Knowledge, seed: u64, round: u64) {
         let found = client.reply().unwrap();
         assert!(
             found == known.acknowledged || known.sent.contains(&found),
-            "lost with PERDURA_KILL_SEED={seed} in round {round}: {key} is {found:?}, \
+            "lost with PERDURA_TEST_SEED={seed} in round {round}: {key} is {found:?}, \
              acknowledged was {:?}, sent after it {:?}",
             known.acknowledged,
             known.sent
@@ -187,8 +183,7 @@ fn compare(address: &str, known: &mut Knowledge, seed: u64, round: u64) {
 }
 
 fn kill_again_and_again(folder: &Path, engine: &str) {
-    let seed = number("PERDURA_KILL_SEED", 1);
-    let rounds = number("PERDURA_KILLS", 3);
+    let (seed, rounds) = (seeds(1, 1).start, times(3));
     let pool: PathBuf = folder.join("killed.pool");
     let mut random = SplitMix64::new(seed);
     let mut knowledge: Vec<Knowledge> = vec![HashMap::new(); CONNECTIONS as usize];

@@ -29,7 +29,7 @@ fn every_file_that_documents_name_is_there() {
     let mut named = 0;
     for document in ["CONTRIBUTING.md", "ARCHITECTURE.md", "README.md"] {
         let text = fs::read_to_string(root.join(document)).expect(document);
-        // What stands between backquotes, outside of blocks of code.
+        // Texts between backquotes, outside of blocks of code.
         for path in text.split('`').skip(1).step_by(2).filter(|path| is_path(path)) {
             let crates =
                 ["", "crates", "crates/server/src", "crates/machine/src", "crates/engine/src"];

@@ -1,4 +1,4 @@
-//! `pool copy`, `export` and `import` on the command line; crates/transfer has the tests of what they do.
+//! `pool copy`, `export` and `import` on the command line; crates/transfer has the tests of their effects.
 
 use crate::common::{arg, command, fail, run, succeed, text};
 use std::fs;
@@ -92,7 +92,7 @@ fn new_pools_have_the_log_and_the_domain_asked_for() {
 }
 
 #[test]
-fn what_goes_wrong_is_one_line() {
+fn failures_are_one_line() {
     let folder = tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let (old, new) = (at("old"), at("new"));

@@ -1,4 +1,4 @@
-//! `perdura serve` as a process: it keeps what it acknowledged, and says why it cannot start.
+//! `perdura serve` as a process: it keeps acknowledged writes, and says why it cannot start.
 
 #![cfg(unix)]
 
@@ -16,7 +16,7 @@ use tempfile::tempdir;
 struct Running {
     process: Child,
     address: SocketAddr,
-    /// What it printed before it was ready.
+    /// Its output before it was ready.
     printed: String,
 }
 
@@ -65,7 +65,7 @@ impl Running {
 }
 
 #[test]
-fn what_is_acknowledged_is_there_after_the_end_of_the_process() {
+fn acknowledged_writes_outlive_the_process() {
     let folder = tempdir().expect("a folder");
     let pool = folder.path().join("pool");
     let server = start(&pool, &["--size", "32M", "--engine", "undo"]);
@@ -144,7 +144,7 @@ fn another_size_than_the_pool_s_own_is_told() {
 }
 
 #[test]
-fn what_a_program_made_is_named_and_left_alone() {
+fn names_of_programs_are_left_alone() {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("pool");
     let open = || perdura::Options::new().size(32 << 20).open_or_create(&path).expect("a pool");

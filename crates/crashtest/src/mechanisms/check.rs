@@ -39,7 +39,7 @@ impl Default for CheckMechanism {
     }
 }
 
-/// Cuts the power of machines with a custom mechanism, and checks that what is left is as it promises.
+/// Cuts the power of machines with a custom mechanism, and checks that the images are as it promises.
 ///
 /// # Errors
 /// The first failure, shrunk; also if it promises nothing.

@@ -19,10 +19,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What is tested: a structure on an engine, and the mechanism.
+/// The subject of the test: a structure on an engine, and the mechanism.
 type Tested<'a, S> = (&'a S, &'static dyn AnyFamily, &'a Maker);
 
-/// Explores a case: returns what was explored, or the first failure.
+/// Explores a case. Returns the report, or the first failure.
 pub(super) fn explore<S: Subject>(
     tested: Tested<'_, S>,
     case: &Case,
@@ -215,7 +215,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.watcher.images.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Now and then a new machine goes on with what was left, including the mechanism's own lines, and its power is cut
+    /// Now and then a new machine goes on with the image, including the mechanism's own lines, and its power is cut
     /// again.
     fn again(
         &mut self,

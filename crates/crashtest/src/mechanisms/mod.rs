@@ -1,12 +1,12 @@
 //! Mechanisms in hardware under the tester: what a machine leaves of a mechanism's memory is compared with what the
 //! mechanism promises.
 //!
-//! Where hardware orders what programs store, the images of the persistency model do not apply, and the machine's own
+//! Where hardware orders programs' stores, the images of the persistency model do not apply, and the machine's own
 //! images are used instead: after events, at arrivals (inside an epoch's end, a background write, a hardware commit),
 //! and again while the mechanism recovers, after any of its stores, once and twice. For each image
 //! [`Machine::broken_promise`](perdura_machine::Machine::broken_promise) checks that memory is as it was at the end of
 //! the last durable epoch, or after all stores in their order. The programs are the tester's structures, on an engine
-//! that need not persist anything. Some images are lived on by a new machine, which begins with what was left, including
+//! that need not persist anything. Some images are lived on by a new machine, which begins with the image, including
 //! the mechanism's own lines, and is cut again.
 //!
 //! [`check_mechanism`] does that with a custom mechanism. Here is one that keeps no promise:
@@ -33,8 +33,8 @@
 //! assert!(failure.what.contains("is not as careless promises"), "{failure}");
 //! ```
 //!
-//! Reading order: `maker`, this file, [`settings`] (on which machines), `program` (what runs), `explore` (a case),
-//! [`mutants`], `check`.
+//! Reading order: `maker`, this file, [`settings`] (on which machines), `program` (the running program), `explore` (a
+//! case), [`mutants`], `check`.
 
 mod check;
 mod explore;

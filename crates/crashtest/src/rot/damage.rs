@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 
 const SECTOR: u64 = 512;
-/// The most places tried for a damage that changes nothing so far.
+/// The maximum number of places tried for a damage that changes nothing so far.
 const TRIES: u64 = 200;
 
 /// A kind of damage.

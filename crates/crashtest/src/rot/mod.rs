@@ -4,7 +4,7 @@
 //! that was killed. Copies of it are damaged in one of many ways each (`damage`), and then used as usual: checked by
 //! `pool check`, opened, and everything in them is read and compared.
 //!
-//! What always holds: a seed gives the same pools and the same damages, except for what depends on the clock
+//! Invariant: a seed gives the same pools and the same damages, except for values that depend on the clock
 //! (identifiers and salts).
 
 mod damage;
@@ -71,7 +71,7 @@ pub struct Unnoticed {
     pub closed: bool,
     /// The damage, and where.
     pub damage: String,
-    /// What was wrong.
+    /// The faults.
     pub wrong: String,
 }
 

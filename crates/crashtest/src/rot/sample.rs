@@ -158,8 +158,8 @@ impl Contents {
         Ok(())
     }
 
-    /// Reads everything in a pool, by walking and by looking up what `wanted` has. A walk that does not end is damage
-    /// that was noticed.
+    /// Reads everything in a pool, by walking and by looking up the keys of `wanted`. A walk that does not end is
+    /// damage that was noticed.
     pub(super) fn read(tx: &mut dyn Tx, wanted: &Contents) -> Result<Self> {
         let mut read = Contents::default();
         let ends = |len: usize| match len {
@@ -203,7 +203,7 @@ impl Contents {
         Ok(read)
     }
 
-    /// The difference between these contents and what was read, if there is one.
+    /// The difference between these contents and those that were read, if there is one.
     pub(super) fn differs_from(&self, read: &Contents) -> Option<String> {
         let parts = [
             ("map", self.map == read.map),

@@ -9,7 +9,7 @@ use perdura::{Result, Tx};
 /// Checks that the pool is whole, and holds every operation that the witness was told of, and none in part.
 ///
 /// # Errors
-/// What is wrong.
+/// The faults.
 pub(super) fn audit(round: &Round, told: &Told, ledger: &mut Ledger) -> Result<(), String> {
     if !round.pool.exists() {
         // It has its name only when it is whole.

@@ -1,4 +1,4 @@
-//! What is in a pool under stress, and where.
+//! The contents of a pool under stress, and their places.
 
 use super::blocks;
 use perdura::collections::{HashMap, OrderedMap, Visit};
@@ -6,9 +6,9 @@ use perdura::{Purpose, Result, Root, Tx, TxExt};
 
 /// Words that amounts are transferred between: more than a reader reads inside the lock by default.
 pub(super) const ACCOUNTS: u64 = 1_024;
-/// What each holds at first.
+/// The first value of each.
 pub(super) const FIRST: u64 = 1_000_000;
-/// The most writers: each has a line for its count.
+/// The maximum number of writers: each has a line for its count.
 pub(super) const MOST_WRITERS: usize = 16;
 /// Places for blocks.
 pub(super) const SLOTS: u64 = 40;

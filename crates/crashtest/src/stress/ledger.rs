@@ -1,4 +1,4 @@
-//! What must be in the accounts: a function of how many operations each writer has committed.
+//! The required contents of the accounts: a function of how many operations each writer has committed.
 
 use super::layout::{ACCOUNTS, FIRST, MOST_WRITERS};
 use crate::case::mix;
@@ -12,7 +12,7 @@ pub(super) struct Transfer {
     pub(super) amount: u64,
 }
 
-/// What operation `number` of a writer transfers; they commute. Numbers begin with 1.
+/// The transfers of operation `number` of a writer; they commute. Numbers begin with 1.
 pub(super) fn transfers(writer: usize, number: u64) -> impl Iterator<Item = Transfer> {
     let mut random = SplitMix64::new(mix(0x7374_7265_7373 ^ writer as u64, number));
     let count = 1 + random.below(3);

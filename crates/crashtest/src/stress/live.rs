@@ -20,7 +20,7 @@ pub(super) struct Life<'a> {
     stopped: AtomicBool,
 }
 
-/// What a thread has met that must not be.
+/// A violation that a thread has met.
 #[derive(Debug)]
 pub(super) enum Wrong {
     /// An error of the pool.
@@ -70,7 +70,7 @@ impl Life<'_> {
 /// Opens the round's pool, uses it until its time is over, and closes it.
 ///
 /// # Errors
-/// What went wrong.
+/// The failure.
 pub fn live(round: &Round, witness: &dyn Witness) -> Result<(), String> {
     let opened = round.options()?.open_or_create(&round.pool);
     let pool = opened.map_err(|error| format!("the pool cannot be opened: {error}"))?;

@@ -2,12 +2,12 @@
 //! pool was opened again, also when its process was killed.
 //!
 //! The simulated machine of the crash tester sees every order of stores that the model allows, on small pools, at a
-//! million images a minute; it switches cores only where they touch memory. Here nothing is simulated: what is missing
-//! is the power cut (a killed process loses no page cache), what is gained is the processor's own order of loads and
+//! million images a minute; it switches cores only where they touch memory. Here nothing is simulated: the loss
+//! is the power cut (a killed process loses no page cache), the gain is the processor's own order of loads and
 //! stores, preemption at any instruction, pools of some megabytes and lives of a million commits.
 //!
 //! A [`Round`] is one process that uses a pool: writers, readers and one thread of upkeep. It ends by itself, or is
-//! killed at a random moment. What always holds:
+//! killed at a random moment. Invariants:
 //! - writer `w` commits its operations in order, and the pool says how many there were; operation `n` of `w` transfers
 //!   amounts that `w` and `n` alone determine. So the accounts are known exactly from the writers' counts, and their sum
 //!   never changes: each reader checks that, however long it takes;
@@ -18,7 +18,7 @@
 //!   process, and must be there after it was killed;
 //! - no block of the pool is lost, and none has two owners.
 //!
-//! Reading order: `layout` (what is in a pool), `ledger` (what must be in the accounts), `blocks`, `writer`, `reader`,
+//! Reading order: `layout` (the contents of a pool), `ledger` (those of the accounts), `blocks`, `writer`, `reader`,
 //! `upkeep` (the threads), `live` (a round), `audit` (after it), [`run()`] (rounds, killed and not).
 
 mod audit;
@@ -64,7 +64,7 @@ pub struct Round {
     pub domain: Option<String>,
     /// The root of everything random.
     pub seed: u64,
-    /// The root of what is chosen when the pool is created.
+    /// The root of the values chosen when the pool is created.
     pub pool_seed: u64,
     /// Threads that write or read.
     pub threads: usize,
@@ -87,7 +87,7 @@ impl Round {
         Ok(new.checksums(checksums).tuning(self.tuning()))
     }
 
-    /// The engine's settings, under which what is rare becomes frequent.
+    /// The engine's settings, under which rare events become frequent.
     fn tuning(&self) -> Tuning {
         let mut random = SplitMix64::new(self.seed ^ 0x7475_6e69_6e67);
         let mut one = |len: usize| random.below(len as u64) as usize;

@@ -1,4 +1,4 @@
-//! A thread that reads, shortly and for long, and checks what must hold in one state of the pool.
+//! A thread that reads, shortly and for long, and checks the invariants of one state of the pool.
 
 use super::blocks;
 use super::layout::{ACCOUNTS, KEYS, MOST_WRITERS, SLOTS, value_of};

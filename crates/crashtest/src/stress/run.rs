@@ -55,7 +55,7 @@ pub struct EngineReport {
     pub reads: u64,
 }
 
-/// What all rounds have found.
+/// The findings of all rounds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StressReport {
     /// By engine.
@@ -64,18 +64,18 @@ pub struct StressReport {
     pub failure: Option<StressFailure>,
 }
 
-/// What was wrong.
+/// A fault.
 #[derive(Clone, Debug, Serialize)]
 pub struct StressFailure {
     /// The round.
     pub round: Round,
     /// Its number, from 0, of all rounds.
     pub number: u64,
-    /// What.
+    /// Its description.
     pub what: String,
 }
 
-/// A pool of an engine, and what must be in it.
+/// A pool of an engine, and its required contents.
 struct Account {
     path: PathBuf,
     seed: u64,

@@ -1,4 +1,4 @@
-//! The thread that does what a program does now and then: checkpoints, giving space back, compaction, sessions.
+//! The thread for occasional work: checkpoints, giving space back, compaction, sessions.
 
 use super::layout::SLOTS;
 use super::live::{Life, Wrong, benign};

@@ -1,15 +1,15 @@
-//! What is remembered outside of the process that may be killed.
+//! The memory of durable operations outside of the process that may be killed.
 
 use super::layout::MOST_WRITERS;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-/// Told of what is durable, as soon as a thread knows it.
+/// Told of durable operations, as soon as a thread knows of them.
 pub trait Witness: Sync {
     /// So many operations of a writer are durable.
     fn durable(&self, writer: usize, operations: u64);
 
-    /// So many reading transactions have checked what they saw.
+    /// So many reading transactions have checked the state that they saw.
     fn reads(&self, so_far: u64);
 }
 
@@ -39,7 +39,7 @@ impl<W: Write + Send> Witness for PipeWitness<W> {
     }
 }
 
-/// What the reader of such a pipe knows.
+/// The knowledge of the reader of such a pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// For each writer, its operations that are durable.
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_arrives() {
+    fn messages_arrive() {
         let witness = PipeWitness::new(Vec::new());
         witness.durable(2, 17);
         witness.durable(2, 5);

@@ -9,10 +9,10 @@ use perdura::{Error, Handle, Result, Ticket, Tx, TxExt};
 use perdura_memory::random::SplitMix64;
 use std::collections::VecDeque;
 
-/// The most operations whose tickets are not known to be durable.
+/// The maximum number of operations whose tickets are not known to be durable.
 const MOST_PENDING: usize = 64;
 
-/// What an operation does besides its transfers: drawn once, so that a repeated body does the same.
+/// The work of an operation besides its transfers: drawn once, so that a repeated body does the same.
 #[derive(Clone, Debug)]
 enum Beside {
     Nothing,
@@ -182,7 +182,7 @@ fn commit(
     }
 }
 
-/// Tells the witness what is durable; `all` if the last one is known to be, or is waited for.
+/// Tells the witness which operations are durable; `all` if the last one is known to be, or is waited for.
 fn acknowledge(
     life: &Life<'_>,
     writer: usize,

@@ -19,7 +19,7 @@ const ENDS: [u64; 2] = [0, LINE / WORD - 1];
 /// The lines that small changes use: few enough to be changed again, and some in every part.
 const OFTEN: u64 = 100;
 const APART: u64 = LINES / OFTEN;
-/// The most lines of a small change.
+/// The maximum number of lines of a small change.
 const MOST: u64 = 12;
 
 /// An array of lines.

@@ -15,7 +15,7 @@ const KEYS: u64 = 6;
 const LENGTHS: [u64; 5] = [5, 40, 300, 2_100, 4_200];
 /// The longest string that is created.
 const LONGEST: u64 = 6_000;
-/// The most bytes in a piece.
+/// The maximum number of bytes in a piece.
 const PIECE: u64 = 4096;
 
 /// A root block with a map and a byte string.

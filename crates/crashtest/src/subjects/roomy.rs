@@ -1,7 +1,8 @@
 //! Blocks of up to 140 KB, in a pool whose page table has several pages, between small ones.
 //!
-//! What only a larger pool shows: memory that goes past the log also on a block device (from 64 KiB on), in one piece or
-//! several; runs of many pages that are freed, split and joined; page tables with a sum for each of their pages.
+//! Allocations that only a larger pool has: memory that goes past the log also on a block device (from 64 KiB on), in
+//! one piece or several; runs of many pages that are freed, split and joined; page tables with a sum for each of their
+//! pages.
 
 use super::{Listed, Structure};
 use crate::Subject;

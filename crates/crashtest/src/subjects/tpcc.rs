@@ -1,6 +1,6 @@
 //! TPC-C on a few rows, in the heap's own collections.
 //!
-//! The model is the same transactions on tables in ordinary memory. What is read back must be
+//! The model is the same transactions on tables in ordinary memory. The rows read back must be
 //! such tables, and TPC-C's consistency conditions must hold on them.
 
 use super::{Listed, Structure};
@@ -208,7 +208,7 @@ mod tests {
 
     /// A row that was changed outside transactions is no committed prefix, and makes the tables inconsistent.
     #[test]
-    fn what_is_read_must_be_consistent() {
+    fn notices_inconsistent_tables() {
         let (subject, mut heap) = (Tpcc::default(), TestHeap::new());
         assert!(subject.read(&mut heap).expect("an empty heap").is_none());
         subject.prepare(&mut heap).expect("it is made");

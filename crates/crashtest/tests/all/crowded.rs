@@ -1,4 +1,4 @@
-//! The structure `crowded` does what it is for.
+//! The structure `crowded` fills its pool.
 
 use perdura::{AnyHeap, EngineKind, Format};
 use perdura_crashtest::Subject as _;

@@ -1,27 +1,23 @@
-//! Processes that die before the power is cut: what they leave is visible but not durable, on a file as in the caches
+//! Processes that die before the power is cut: their stores are visible but not durable, on a file as in the caches
 //! of a processor; including syncs that fail.
 
 use perdura_crashtest::mutants::{Met, Tried, sites, without};
 use perdura_crashtest::runner::{ENGINES, find};
 use perdura_crashtest::{Budget, Case, Points, Report, Start, Watcher};
 use perdura_memory::Domain;
+use perdura_testing::seeds;
 
 const STARTS: [Start; 3] = [Start::Closed, Start::New, Start::Switched];
 
-/// Cases of each engine and domain, which can be increased.
-fn seeds() -> u64 {
-    std::env::var("PERDURA_DEATHS").map_or(2, |seeds| seeds.parse().expect("a number"))
-}
-
 #[test]
-fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
+fn leftovers_are_durable_before_they_are_believed() {
     let budget = Budget { deaths_every: 3, again_every: 0, ..Budget::default() };
     let mut failed = Vec::new();
     for engine in ENGINES {
         let runner = find(engine, "hash-map").expect("an engine and a structure");
         let mut all = Report::default();
         for domain in [Domain::Media, Domain::Transient] {
-            for seed in 1..=seeds() {
+            for seed in seeds(1, 2) {
                 let start = STARTS[seed as usize % 3];
                 let (points, cores) = (Points::Random(30), 1 + seed as usize % 2 * 2);
                 let case = Case { domain, start, points, cores, seed, ..Case::default() };
@@ -32,12 +28,12 @@ fn what_a_dead_process_left_is_made_durable_before_it_is_believed() {
             }
         }
         println!("{}: {all}", runner.engine());
-        assert!(all.deaths > 5 * seeds() || !failed.is_empty(), "{all}");
+        assert!(all.deaths > 5 * seeds(1, 2).count() as u64 || !failed.is_empty(), "{all}");
     }
     assert!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join("\n\n"));
 }
 
-/// Each write-back and fence that makes durable what a dead process left is needed, on a file and on persistent memory:
+/// Each write-back and fence that makes a dead process's stores durable is needed, on a file and on persistent memory:
 /// without it, some image shows that.
 #[test]
 fn nothing_of_that_can_be_left_out() {
@@ -45,7 +41,7 @@ fn nothing_of_that_can_be_left_out() {
     let engines = ["undo", "undo-each", "redo", "s-wal", "archapt-redo"];
     let runners = engines.map(|engine| find(engine, "churn").expect("an engine and a structure"));
     let mut cases: Vec<Tried<'_>> = Vec::new();
-    for seed in 1..=seeds().div_ceil(2) {
+    for seed in seeds(1, 1) {
         for (domain, start) in
             [Domain::Media, Domain::Transient].into_iter().flat_map(|d| STARTS.map(|s| (d, s)))
         {

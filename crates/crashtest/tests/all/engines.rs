@@ -1,4 +1,4 @@
-//! The engines under the tester: a small part of what `perdura-lab crash` covers.
+//! The engines under the tester: a small part of the cases of `perdura-lab crash`.
 
 use perdura_crashtest::mutants::{Tried, sites, without};
 use perdura_crashtest::runner::{ENGINES, find};
@@ -7,6 +7,7 @@ use perdura_crashtest::{Budget, Case, Points, Report, Runner, Start, Watcher};
 use perdura_machine::MachineConfig;
 use perdura_machine::cache::Policy;
 use perdura_memory::Domain;
+use perdura_testing::seeds;
 
 const DOMAINS: [Domain; 2] = [Domain::Transient, Domain::Persistent];
 
@@ -14,42 +15,27 @@ fn tiny() -> MachineConfig {
     MachineConfig::parse("tiny", include_str!("../../../../machines/tiny.toml")).unwrap()
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 fn runners() -> Vec<Box<dyn Runner>> {
     let pairs = ENGINES.iter().flat_map(|engine| SUBJECTS.map(|subject| (*engine, subject)));
     pairs.map(|(engine, subject)| find(engine, subject).unwrap()).collect()
 }
 
-/// Every engine with every structure, or the structure that is asked for, under one of the policies (cycling through
-/// them, more with `PERDURA_CRASH_POLICIES`), with one core and three, in every domain: one of these in turn for each
-/// policy, and all of them in four rounds.
+/// Every engine with every structure, under one of the policies (cycling through them), with one core and three, in
+/// every domain: one of these in turn, and all of them with a budget of four.
 #[test]
 fn nothing_is_lost() {
-    let (mut all, mut seed) = (Report::default(), number("PERDURA_CRASH_SEED", 0));
-    let points = Points::Random(number("PERDURA_CRASH_POINTS", 6));
-    let subject = std::env::var("PERDURA_CRASH_SUBJECT").ok();
-    for (index, runner) in runners().into_iter().enumerate() {
-        if subject.as_deref().is_some_and(|subject| subject != runner.subject()) {
-            continue;
-        }
+    let (mut all, points) = (Report::default(), Points::Random(6));
+    for (runner, index) in runners().into_iter().zip(0..) {
         let mut sum = Report::default();
-        for round in 0..number("PERDURA_CRASH_ROUNDS", 1) as usize {
-            let policies = number("PERDURA_CRASH_POLICIES", 1) as usize;
-            let some =
-                Policy::NAMED.iter().cycle().skip(index % Policy::NAMED.len()).take(policies);
-            for (turn, policy) in some.enumerate() {
-                seed += 1;
-                let turn = index + round + turn;
-                let (domain, cores) = (DOMAINS[turn % 2], [1, 3][turn / 2 % 2]);
-                let policy = policy.policy;
-                let case = Case { policy, domain, cores, points, ..Case::new(tiny(), seed) };
-                match runner.explore(&case, Budget::default(), &Watcher::default()) {
-                    Ok(report) => sum.add(&report),
-                    Err(failure) => panic!("{failure}"),
-                }
+        // Another seed for each of them.
+        for seed in seeds(1 + index, 1) {
+            let turn = seed as usize - 1;
+            let (domain, cores) = (DOMAINS[turn % 2], [1, 3][turn / 2 % 2]);
+            let policy = Policy::NAMED[turn % Policy::NAMED.len()].policy;
+            let case = Case { policy, domain, cores, points, ..Case::new(tiny(), seed) };
+            match runner.explore(&case, Budget::default(), &Watcher::default()) {
+                Ok(report) => sum.add(&report),
+                Err(failure) => panic!("{failure}"),
             }
         }
         println!(
@@ -79,7 +65,7 @@ fn cases<'a>(runners: &'a [Box<dyn Runner>]) -> Vec<Tried<'a>> {
     };
     for runner in runners.iter().filter(|runner| chosen(&***runner)) {
         for start in [Start::Closed, Start::New, Start::Switched] {
-            for seed in 0..number("PERDURA_MUTANT_SEEDS", 1) {
+            for seed in seeds(0, 1) {
                 let case = Case { start, points: Points::Random(60), ..Case::new(tiny(), seed) };
                 cases.push((&**runner, case));
             }

@@ -1,4 +1,4 @@
-//! Mechanisms in hardware under the tester: a small part of what `perdura-lab crash --mechanism` covers.
+//! Mechanisms in hardware under the tester: a small part of the cases of `perdura-lab crash --mechanism`.
 
 use perdura_crashtest::mechanisms::{
     CheckMechanism, Maker, Settings, budget, check_mechanism, find, mutants, replay,
@@ -17,7 +17,7 @@ fn promising() -> impl Iterator<Item = &'static str> {
 
 /// They pass, on both machines, one core and several, with lives that follow lives.
 #[test]
-fn what_is_promised_is_kept() {
+fn promises_are_kept() {
     for name in promising() {
         let settings = Settings::default();
         let mut all = Report::default();
@@ -55,8 +55,8 @@ fn pools_are_opened_again() {
     }
 }
 
-/// The first mutant that a mechanism lists is found, and what is printed reproduces it. (The machine's own tests find
-/// every one of them, and so does `perdura-lab crash --mechanism NAME --mutants`.)
+/// The first mutant that a mechanism lists is found, and the printed command reproduces it. (The machine's own tests
+/// find every one of them, and so does `perdura-lab crash --mechanism NAME --mutants`.)
 #[test]
 fn their_mutants_are_found() {
     let settings = Settings::default();
@@ -165,7 +165,7 @@ fn copies(broken: bool) -> impl Fn() -> Box<dyn Design> + Send + Sync + 'static 
     move || Box::new(Copies { broken, promises: Promise::Epoch })
 }
 
-/// A custom mechanism: without a bug it passes; with one it is found, shrunk, and reproduced by what is printed.
+/// A custom mechanism: without a bug it passes; with one it is found, shrunk, and reproduced by the printed command.
 #[test]
 fn a_mechanism_of_ones_own() {
     let check = CheckMechanism { turns: 1, cores: vec![2], ..CheckMechanism::default() };

@@ -1,16 +1,12 @@
-//! A few damaged pools: with checksums no wrong value is served unnoticed. `PERDURA_ROT_POOLS` and `PERDURA_ROT_SEED`
-//! increase the numbers.
+//! A few damaged pools: with checksums no wrong value is served unnoticed.
 
 use perdura_crashtest::rot::{Fate, Plan, RotReport, run};
 use perdura_memory::Domain;
+use perdura_testing::{seeds, times};
 use perdura_workloads::Progress;
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 fn found(checksums: bool) -> RotReport {
-    let (pools, seed) = (number("PERDURA_ROT_POOLS", 400), number("PERDURA_ROT_SEED", 1));
+    let (pools, seed) = (times(400), seeds(1, 1).start);
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan { pools, seed, checksums, domain: Some(Domain::Process) };
     let found = run(&plan, folder.path(), &Progress::default()).expect("pools");

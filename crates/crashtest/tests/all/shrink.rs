@@ -100,7 +100,7 @@ fn is_root_cause(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> boo
 
 /// One in this many mutants is shrunk.
 fn every() -> usize {
-    std::env::var("PERDURA_SHRINK_EVERY").map_or(3, |every| every.parse().expect("a number"))
+    perdura_testing::every(3)
 }
 
 /// Shrinks mutants' failures, and replays each from the text that it prints.

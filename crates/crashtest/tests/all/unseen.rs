@@ -1,7 +1,7 @@
 //! Bugs inside the engines that no wrapper around one reaches: each is ordered from the engine
 //! (`perdura_engine::planted`), and must be found; and the same cases without it must pass.
 //!
-//!     PERDURA_HUNT_SEEDS=500 cargo test --release -p perdura-crashtest --test all unseen:: -- --nocapture
+//!     PERDURA_TEST_BUDGET=10 cargo test --release -p perdura-crashtest --test all unseen:: -- --nocapture
 
 use perdura::{Purpose, Result, Root, Tx, TxExt};
 use perdura_crashtest::case::usual_operations;
@@ -14,12 +14,9 @@ use perdura_engine::planted::{self, Bug};
 use perdura_machine::cache::Policy;
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// Where to look for a bug: seed after seed.
 #[derive(Clone, Copy)]
@@ -57,16 +54,16 @@ impl Hunt {
         }
     }
 
-    fn first(&self) -> u64 {
-        number("PERDURA_HUNT_FIRST", self.first)
+    /// The seeds to look for a failure in: this many, or more if the tests' budget is larger.
+    fn seeds(&self, usual: u64) -> Range<u64> {
+        perdura_testing::seeds(self.first, usual)
     }
 
-    /// Goes through this many seeds: returns the first failure, and the seeds before it.
-    fn seeds(&self, seeds: u64) -> (u64, u64, Option<Box<Failure>>) {
+    /// Goes through these seeds: returns the first failure, and its seed; and the number of images.
+    fn explore(&self, seeds: Range<u64>) -> (u64, Option<(u64, Box<Failure>)>) {
         let (runner, watcher) = (self.runner(), Watcher::default());
         let images = || watcher.images.load(Ordering::Relaxed);
-        let first = self.first();
-        for seed in first..first + seeds {
+        for seed in seeds {
             let policy = Policy::NAMED[seed as usize % Policy::NAMED.len()].policy;
             let operations = self.operations.unwrap_or(usual_operations(seed, runner.skips()));
             let operations = operations.min(runner.most_operations());
@@ -84,28 +81,34 @@ impl Hunt {
                 ..Case::default()
             };
             if let Err(failure) = runner.explore(&case, Budget::default(), &watcher) {
-                return (seed, images(), Some(failure));
+                return (images(), Some((seed, failure)));
             }
         }
-        (seeds, images(), None)
+        (images(), None)
+    }
+
+    /// None of these seeds fails. Returns the number of images.
+    fn passes(&self, seeds: Range<u64>) -> u64 {
+        let (images, failure) = self.explore(seeds);
+        assert!(failure.is_none(), "without a bug: {}", failure.expect("one").1);
+        images
     }
 
     /// The bug is found, with one of these messages; and the same cases pass without it.
     fn finds(self, bug: Bug, says: &[&str]) {
         let begun = Instant::now();
-        let most = number("PERDURA_HUNT_SEEDS", 60);
-        let (seed, images, found) = planted::with(bug, || self.seeds(most));
+        let seeds = self.seeds(60);
+        let (images, found) = planted::with(bug, || self.explore(seeds.clone()));
         let seconds = begun.elapsed().as_secs_f64();
         let Hunt { engine, subject, .. } = self;
-        let failure = found.unwrap_or_else(|| {
+        let (seed, failure) = found.unwrap_or_else(|| {
             panic!(
                 "{bug:?} in {engine} with {subject}: not found in {images} images, {seconds:.1} s"
             )
         });
         println!("{bug:?} in {engine}: seed {seed}, {images} images, {seconds:.1} s: {failure}\n");
         assert!(says.iter().any(|what| failure.what.contains(what)), "{failure}");
-        let (.., failure) = self.seeds(seed + 1 - self.first());
-        assert!(failure.is_none(), "without the bug: {}", failure.expect("one"));
+        self.passes(seeds.start..seed + 1);
     }
 }
 
@@ -132,7 +135,7 @@ const CHECKPOINTS: Option<&str> = Some("3/4,checkpoints=2");
 
 #[test]
 fn committed_before_the_words_are_stored() {
-    let hunt = Hunt { subject: "bytes", answers: CHECKPOINTS, ..HUNT };
+    let hunt = Hunt { subject: "bytes", answers: CHECKPOINTS, first: 11, ..HUNT };
     hunt.finds(Bug::CommittedBeforeStored, &[PREFIX, LOST, "damaged"]);
 }
 
@@ -172,7 +175,7 @@ fn captured_before_its_record_is_durable() {
 /// One line of an array: reading all of it is done before a commit goes on.
 const SMALL: &str = "small sps";
 
-/// A reading transaction's ticket does not cover what it has seen.
+/// A reading transaction's ticket does not cover the commits that it has seen.
 #[test]
 fn unlocked_before_it_counts_as_committed() {
     let (subject, answers) = (SMALL, Some("3/4,reads=2"));
@@ -182,16 +185,15 @@ fn unlocked_before_it_counts_as_committed() {
     hunt.finds(Bug::UnlockedBeforeCommitted, &[SET, LOST]);
 }
 
-/// On a file, with copies of pages given back and cores preempted. More with `PERDURA_HUNT_SEEDS`.
+/// On a file, with copies of pages given back and cores preempted.
 #[test]
 fn nothing_is_lost_on_a_file() {
-    let (mut all, seeds) = (0, number("PERDURA_HUNT_SEEDS", 1));
+    let mut all = 0;
     for subject in SUBJECTS {
         for (engine, cores) in [("ccstm", 3), ("redo", 3), ("ccstm", 1), ("redo", 1)] {
             let hunt = Hunt { engine, subject, cores, domain: Domain::Media, points: 10, ..HUNT };
-            let (_, images, failure) = hunt.seeds(seeds);
+            let images = hunt.passes(hunt.seeds(1));
             println!("{engine} {subject} on {cores}: {images} images");
-            assert!(failure.is_none(), "{}", failure.expect("one"));
             all += images;
         }
     }
@@ -203,8 +205,7 @@ fn nothing_is_lost_on_a_file() {
 fn reserved_room_is_used() {
     let (domain, points) = (Domain::Media, 10);
     let hunt = Hunt { engine: "ccstm", subject: "churn", domain, points, first: 2, ..HUNT };
-    let (.., failure) = hunt.seeds(1);
-    assert!(failure.is_none(), "{}", failure.expect("one"));
+    hunt.passes(hunt.seeds(1));
 }
 
 #[test]
@@ -220,9 +221,7 @@ fn too_large_and_then_in_parts() {
     for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
         let (subject, operations) = ("large", Some(60));
         let hunt = Hunt { engine, subject, operations, answers: Some("1/8,skip=always"), ..HUNT };
-        let (seeds, images, failure) = hunt.seeds(number("PERDURA_HUNT_SEEDS", 2));
-        println!("{engine}: {images} images of {seeds} seeds");
-        assert!(failure.is_none(), "{}", failure.expect("one"));
+        println!("{engine}: {} images", hunt.passes(hunt.seeds(2)));
     }
 }
 
@@ -357,7 +356,7 @@ const HANDED_OVER: Option<&str> = Some("3/4,checkpoints=4,kept=0");
 
 #[test]
 fn a_segment_handed_over_before_its_record_is_fenced() {
-    let hunt = Hunt { engine: "ccstm", answers: HANDED_OVER, ..HUNT };
+    let hunt = Hunt { engine: "ccstm", answers: HANDED_OVER, first: 11, ..HUNT };
     hunt.finds(Bug::HandedOverUnfenced, &[SET, LOST, READ, "damaged", "that was durable"]);
 }
 

@@ -1,7 +1,7 @@
-//! Which commits have allocated memory, noted while transactions keep freed memory from being reused: what was allocated
+//! Which commits have allocated memory, noted while transactions keep freed memory from being reused: memory allocated
 //! after such a transaction began is out of its reach, and can be reused beside it.
 //!
-//! What always holds: what is noted of an allocation is no later than its commit. A note that its owner makes too late,
+//! Invariant: the commit noted of an allocation is no later than its own. A note that its owner makes too late,
 //! when the memory has been freed already, stays until the memory's next note: too early for it, never too late.
 
 use perdura_engine::Ticket;
@@ -45,7 +45,7 @@ impl Births {
         self.part((page, slot)).insert((page, slot), born);
     }
 
-    /// Takes the note of what is freed; zero if there is none.
+    /// Takes the note of freed memory; zero if there is none.
     pub fn take(&self, page: u64, slot: u32) -> Ticket {
         match self.are_noted() {
             true => self.part((page, slot)).remove(&(page, slot)).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Pages: what their entries in the page table contain, and where a page's slots are.
+//! Pages: the contents of their entries in the page table, and where a page's slots are.
 //!
 //! ```text
 //! an entry   word 0   kind (8 bits), class (4), purpose (4);
@@ -6,8 +6,8 @@
 //!            word 1   slots 0 to 63 taken
 //! ```
 //! Slots are whole lines (or halves of one) and follow one another, so that an object never touches more lines than it
-//! must. Larger objects are runs of whole pages. Only the table says what is taken: fresh memory is stored to before
-//! its transaction commits, and must not hold anything that recovery reads.
+//! must. Larger objects are runs of whole pages. Only the table says which memory is taken: fresh memory is stored to
+//! before its transaction commits, and must not hold anything that recovery reads.
 
 use crate::tx::Purpose;
 use perdura_engine::{Error, Result};
@@ -68,7 +68,7 @@ impl Class {
     }
 }
 
-/// What a page is used for, according to its entry in the page table.
+/// The use of a page, according to its entry in the page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Nothing, or the inside of a run.

@@ -1,4 +1,4 @@
-//! One session's part of the allocator: the pages it owns, and what its transaction has taken and freed.
+//! One session's part of the allocator: the pages it owns, and its transaction's allocations and frees.
 //!
 //! A session owns a page for each class and purpose that it uses (in a large pool a few), and takes slots from them
 //! without synchronisation. The slots and runs that it frees wait in its stock, and then return to the page that it
@@ -335,7 +335,8 @@ impl Local {
         }
     }
 
-    /// Hands over what is due; reclaimable slots of the pages that the session owns return to its own caches.
+    /// Hands over the batches that are due; reclaimable slots of the pages that the session owns return to its own
+    /// caches.
     fn hand_over(&mut self, space: &Space, reclaimable: Ticket) -> u64 {
         let caches = &mut self.caches;
         self.due.retain(|&Retired { ticket, freed, .. }| match freed {
@@ -397,7 +398,7 @@ fn disown(space: &Space, caches: &mut [Cache]) {
     }
 }
 
-/// What is allocated at an offset.
+/// The allocation at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
     /// A slot.

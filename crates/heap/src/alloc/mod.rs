@@ -4,7 +4,7 @@
 //! inside the transaction that allocates or frees, so that it is as crash-consistent as all other data. The free space
 //! is derived from it when the pool is opened, and kept in ordinary memory.
 //!
-//! Reading order: [`layout`], [`space`] (what is free, shared), `release` (free pages without space in the file),
+//! Reading order: [`layout`], [`space`] (free memory, shared), `release` (free pages without space in the file),
 //! `sparse` and `window` (pages to be emptied), [`births`] (when memory was allocated), [`stock`] and [`local`] (one
 //! session's part), [`walk`] and [`extent`] (checking).
 

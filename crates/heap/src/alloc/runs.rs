@@ -54,7 +54,7 @@ impl Runs {
         Some(page)
     }
 
-    /// Takes out the longest run, or its first `most` pages, if it has at least `least`.
+    /// Takes out the longest run, limited to its first `most` pages, if it has at least `least`.
     pub(super) fn take_longest(&mut self, least: u64, most: u64) -> Option<Range<u64>> {
         let &(len, page) = self.by_len.last().filter(|&&(len, _)| len >= least)?;
         let taken = page..page + len.min(most);

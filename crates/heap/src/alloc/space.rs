@@ -2,9 +2,9 @@
 //!
 //! Invariant: a slot or page is in exactly one state: taken (by its durable bit or word, or by an unfinished
 //! transaction), cached by the session that owns its page, in a session's stock, free here, or in limbo. *Limbo* holds
-//! what a committed transaction has freed while the engine's log may still refer to it: here, or in the stock of the
-//! session that freed it. A free page may be without space in the file: it is *released*, and gets space again before
-//! it is taken (see `release`).
+//! memory that a committed transaction has freed while the engine's log may still refer to it: here, or in the stock of
+//! the session that freed it. A free page may be without space in the file: it is *released*, and gets space again
+//! before it is taken (see `release`).
 //!
 //! All sessions share one lock, so they come here seldom: for several pages at a time, and with batches of frees (see
 //! `stock`). Transactions of different sessions may commit at the same time, so frees arrive in any order of tickets;
@@ -77,10 +77,10 @@ pub(super) struct FreeSpace {
     pub(super) secured: bool,
     partial: BTreeMap<(u8, usize), Vec<u64>>,
     pub(super) limbo: VecDeque<Retired>,
-    /// What has left the log, but not the reach of running transactions.
+    /// Memory that the log no longer refers to, but running transactions may reach.
     held: Vec<Retired>,
     held_bytes: u64,
-    /// What these saw when that was sorted out.
+    /// The states that these transactions see, as of when that memory was sorted.
     seen: Vec<Seen>,
     /// Bytes of both.
     pub(super) limbo_bytes: u64,
@@ -92,12 +92,12 @@ pub(super) struct FreeSpace {
     pub(super) refusal: Option<(io::ErrorKind, String)>,
 }
 
-/// What is in limbo.
+/// The memory in limbo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limbo {
     /// Bytes of all of it.
     pub bytes: u64,
-    /// Bytes of what has left the log, and is held back for running transactions alone.
+    /// Bytes that the log no longer refers to, held back for running transactions alone.
     pub pinned_bytes: u64,
 }
 
@@ -193,7 +193,7 @@ impl Space {
     }
 
     /// Whether the pool is so large that sessions take several pages at a time, free ones and partly used ones, and
-    /// keep more of what they free.
+    /// keep more of the memory that they free.
     pub fn is_large(&self) -> bool {
         self.large.load(Ordering::Relaxed)
     }
@@ -277,7 +277,7 @@ impl Space {
         }
     }
 
-    /// Takes the largest run of free pages, or `most` pages of it.
+    /// Takes the largest run of free pages, limited to `most` pages.
     pub fn take_largest(&self, memory: &dyn Memory, most: u64) -> Option<(u64, u64)> {
         let mut state = self.state();
         let pages = state.runs.longest().max(state.released.longest()).min(most);
@@ -382,8 +382,8 @@ impl Space {
         }
     }
 
-    /// Keeps what committed transactions have freed until its ticket is reclaimable, and frees all that is. Returns
-    /// the bytes still in limbo here.
+    /// Keeps memory that committed transactions have freed until its ticket is reclaimable, and frees all that is.
+    /// Returns the bytes still in limbo here.
     pub fn retire(&self, retired: &mut Vec<Retired>, reclaimable: Ticket) -> u64 {
         let mut state = self.state();
         for retired in retired.drain(..) {
@@ -397,7 +397,7 @@ impl Space {
         state.limbo_bytes
     }
 
-    /// Reclaims whatever can be reused, of all sessions. Returns what is still in limbo.
+    /// Reclaims all reusable memory, of all sessions. Returns the memory still in limbo.
     pub fn reclaim(&self, pins: Pins) -> Limbo {
         self.collect_limbo();
         let (mut state, large) = (self.state(), self.is_large());

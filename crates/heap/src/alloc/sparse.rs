@@ -2,8 +2,8 @@
 //! adjacent pages in which little is taken.
 //!
 //! The owners of the objects in them move these; here the pages are only chosen. Invariants: no slot and no page is
-//! taken from what is being emptied, and the objects in all chosen pages of slots of a class fit into the class's other
-//! pages. One emptying is under way at a time.
+//! taken from pages that are being emptied, and the objects in all chosen pages of slots of a class fit into the
+//! class's other pages. One emptying is under way at a time.
 
 use super::layout::{CLASSES, Class};
 use super::runs::Runs;
@@ -13,7 +13,7 @@ use perdura_memory::PAGE;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Most slots in a page, and one.
+/// The maximum number of slots in a page, and one.
 const COUNTS: usize = 129;
 /// Pages counted at a time while the lock is held.
 const AT_ONCE: usize = 1 << 16;
@@ -208,8 +208,8 @@ impl Space {
         self.end_emptying(false)
     }
 
-    /// As [`stop_emptying`](Self::stop_emptying). If `all` of what can be moved was, the pages that still have objects
-    /// are not chosen again before more is freed in them.
+    /// As [`stop_emptying`](Self::stop_emptying). If `all` movable objects were moved, the pages that still have
+    /// objects are not chosen again before more is freed in them.
     pub(crate) fn end_emptying(&self, all: bool) -> u64 {
         let mut state = self.state();
         if !state.emptying.active {
@@ -217,7 +217,7 @@ impl Space {
         }
         let (pages, mut left) = (std::mem::take(&mut state.emptying.sparse), 0);
         let window = std::mem::take(&mut state.emptying.window);
-        // What is in limbo is no object any more.
+        // Memory in limbo is no object any more.
         let all = all && state.limbo.is_empty();
         for &page in &pages {
             if let Some(Some(found)) = state.states.get_mut(page as usize)

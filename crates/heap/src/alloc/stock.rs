@@ -2,7 +2,7 @@
 //! transactions have freed and is still in limbo, a few free pages, and pages that it has used up, to which slots may
 //! come back. A session uses its stock without waiting for others; where space is short, other sessions take from it.
 //!
-//! Invariants: what is in a stock's limbo is not used, by any session, before its ticket is reclaimable. A thread
+//! Invariants: no session uses memory in a stock's limbo before its ticket is reclaimable. A thread
 //! holds two locks of the allocator at a time only for the list of stocks and one stock, in this order.
 
 use super::layout::Class;
@@ -61,7 +61,7 @@ pub struct Retired {
     pub ticket: Ticket,
     /// The commit that had allocated it, or an earlier one: see [`Births`](super::births::Births).
     pub born: Ticket,
-    /// What it is.
+    /// The pages or the slots.
     pub freed: Freed,
 }
 
@@ -82,8 +82,8 @@ impl Stock {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a committed transaction has freed in a `large` or a small pool. If the batch is full, moves all of it
-    /// to `due`, which is empty.
+    /// Adds memory that a committed transaction has freed in a `large` or a small pool. If the batch is full, moves all
+    /// of it to `due`, which is empty.
     pub fn retire(
         &self,
         large: bool,

@@ -9,7 +9,7 @@ use perdura_memory::{Memory, PAGE};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What emptying a page takes.
+/// The cost of emptying a page.
 #[derive(Clone, Copy)]
 enum Cost {
     /// So many bytes are moved.
@@ -74,7 +74,7 @@ impl Costs {
 
 impl Space {
     /// Begins to empty a window of at least `pages` pages, none of which is in `unmoved`; false if there is none, or
-    /// no room for what is in it.
+    /// no room for its objects.
     pub fn empty_window(&self, memory: &dyn Memory, pages: u64, unmoved: &BTreeSet<u64>) -> bool {
         // Before the lock is taken: no access to the memory is made with it.
         let grown = self.layout.pages_in(memory.len());

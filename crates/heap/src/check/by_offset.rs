@@ -3,9 +3,9 @@
 //!
 //! To the pool a stored offset is a number like others. So this goes by the numbers, as a conservative garbage collector
 //! does: an allocated block without an owner, whose offset is among the bytes of a live entry of a collection, or of a
-//! block found in this way, may be in use. Only what no such number leads to has certainly leaked. A number that happens
-//! to be a leaked block's offset hides the leak; the other way round no mistake is possible, unless a program stores
-//! offsets in a form of its own.
+//! block found in this way, may be in use. Only a block to which no such number leads has certainly leaked. A number
+//! that happens to be a leaked block's offset hides the leak; the other way round no mistake is possible, unless a
+//! program stores offsets in a form of its own.
 
 use crate::collections::untyped::{self, Element};
 use crate::collections::{Visit, check_root, kind, tagged_kind};
@@ -80,8 +80,8 @@ impl<'a> Search<'a> {
         Search { unclaimed, objects, found, reached: ByOffset::default(), problems: Vec::new() }
     }
 
-    /// Looks for offsets in the entries of these collections, which are whole, and then in what they lead to. What is
-    /// reached, and what is wrong with it.
+    /// Looks for offsets in the entries of these collections, which are whole, and then in the blocks that they lead
+    /// to. Returns the reached blocks, and their faults.
     pub(super) fn run<T: Tx + ?Sized>(
         mut self,
         tx: &mut T,

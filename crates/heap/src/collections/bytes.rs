@@ -30,7 +30,7 @@ const CHUNK: usize = 1 << 20;
 /// use perdura::collections::Blob;
 ///
 /// let text = Blob::create(tx, Purpose::Value, b"once upon")?;
-/// // It may move when it grows: what refers to it keeps what is returned.
+/// // It may move when it grows: keep the returned place.
 /// let text = text.append(tx, b" a time")?;
 /// text.write_range(tx, 0, b"O")?;
 /// assert_eq!(text.read(tx)?, b"Once upon a time");
@@ -390,7 +390,7 @@ impl Blob {
     /// Checks it, and reports its blocks.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged; what `visit` returns.
+    /// `Corrupt` if it is damaged; the errors of `visit`.
     pub fn check<T: Tx + ?Sized>(self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
         let head = self.head(tx)?;
         let room = if head.in_pieces {

@@ -1,7 +1,7 @@
 //! Moving blocks out of pages that are to be emptied ([`Pool::compact`](crate::Pool::compact)), by code that knows the
 //! pointers to them.
 //!
-//! What never moves: headers, a byte string's first block if it is a root, and the segments of vectors. Programs keep
+//! These never move: headers, a byte string's first block if it is a root, and the segments of vectors. Programs keep
 //! offsets of the first, and addresses in the last.
 
 use super::form::Form;
@@ -77,7 +77,7 @@ pub fn compact_root_some<T: Tx + ?Sized>(
 /// Calls `visit` with the blocks of a root's collection that never move.
 ///
 /// # Errors
-/// `Corrupt` if the collection is damaged; what `visit` returns.
+/// `Corrupt` if the collection is damaged; the errors of `visit`.
 pub(crate) fn unmoved<T: Tx + ?Sized>(tx: &mut T, root: Root, visit: &mut Visit<'_>) -> Result<()> {
     visit(root.at)?;
     if root.kind == kind::VECTOR {

@@ -4,7 +4,7 @@
 
 use crate::{Result, Tx};
 
-/// Most words that one item may have.
+/// The maximum number of words that one item may have.
 pub const MAX_WORDS: usize = 40;
 
 /// The shape of a stored item: a number of words, the last few of which may be a byte string

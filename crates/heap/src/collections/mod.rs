@@ -28,7 +28,7 @@
 //! # perdura::testing::TestHeap::new().run(&mut |tx| body(tx)).unwrap();
 //! ```
 //!
-//! docs/collections.md has the layouts, and what each operation costs in cache lines.
+//! docs/collections.md has the layouts, and each operation's cost in cache lines.
 //!
 //! Reading order: [`form`], [`bytes`], [`codec`], [`string`], then one collection at a time.
 
@@ -62,7 +62,7 @@ pub use root::{check_root, destroy_root_some};
 pub use string::Bytes;
 pub use vector::Vector;
 
-/// What a named root points to: [`Root::kind`](crate::tx::Root::kind).
+/// The object that a named root points to: [`Root::kind`](crate::tx::Root::kind).
 pub mod kind {
     /// A [`Blob`](super::Blob).
     pub const BLOB: u32 = 1;

@@ -1,4 +1,4 @@
-//! Collections by name: what [`TxExt::open_or_create`](crate::TxExt::open_or_create) opens.
+//! Collections by name, as [`TxExt::open_or_create`](crate::TxExt::open_or_create) opens them.
 
 use super::{Cell, HashMap, Item, OrderedItem, OrderedMap, Vector, kind};
 use crate::{Persist, Result, Tx};

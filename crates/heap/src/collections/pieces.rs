@@ -99,7 +99,7 @@ impl NewPieces {
 }
 
 /// Creates pieces for `room` bytes; without `before`, the first of them is the first of a string. Writes their links,
-/// but not what precedes the first one's link.
+/// but not the bytes before the first one's link.
 pub(super) fn create<T: Tx + ?Sized>(
     tx: &mut T,
     purpose: Purpose,

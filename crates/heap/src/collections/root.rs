@@ -9,7 +9,7 @@ use crate::{Error, Result, Tx};
 /// check, if its kind is none of [`kind`].
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_root<T: Tx + ?Sized>(tx: &mut T, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
     match root.kind {
         kind::BLOB => Blob::new(root.at).check(tx, visit).map_err(Error::in_pool)?,

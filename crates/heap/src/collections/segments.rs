@@ -188,7 +188,8 @@ impl Segments {
         Ok(page + entry * 8)
     }
 
-    /// Frees what is no longer needed when the array shrinks to `len` elements from one more.
+    /// Frees the segment that is no longer needed, if there is one, when the array shrinks to `len` elements from one
+    /// more.
     pub(super) fn shrunk<T: Tx + ?Sized>(self, tx: &mut T, len: u64) -> Result<()> {
         let (segment, first) = self.locate(len);
         if len != first {

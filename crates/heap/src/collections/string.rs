@@ -105,7 +105,7 @@ impl Form {
         Ok(blob_in(tx.read_word(at + self.bytes() - 8)?))
     }
 
-    /// Frees what the item at `at` owns.
+    /// Frees the memory that the item at `at` owns.
     pub(super) fn release<T: Tx + ?Sized>(self, tx: &mut T, at: u64) -> Result<()> {
         match self.blob(tx, at)? {
             Some(blob) => blob.free(tx).map_err(Error::in_pool),
@@ -161,7 +161,7 @@ impl Form {
     }
 }
 
-/// What a byte string is used as.
+/// The use of a byte string.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     /// A key with this hash (0 in ordered collections).

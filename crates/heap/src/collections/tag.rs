@@ -107,7 +107,7 @@ pub(super) fn end<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<()> {
     tx.free(at)
 }
 
-/// What a program expects of a collection.
+/// A program's expectations of a collection.
 pub(super) struct Expected {
     pub(super) kind: u32,
     pub(super) name: fn() -> String,

@@ -243,7 +243,7 @@ impl<T: Persist> Vector<T> {
     /// Calls `each` with every element, in order; an error that it returns ends the walk.
     ///
     /// # Errors
-    /// What `each` returns; `Corrupt` if the vector is damaged.
+    /// The errors of `each`; `Corrupt` if the vector is damaged.
     pub fn for_each<X: Tx + ?Sized>(
         self,
         tx: &mut X,
@@ -279,7 +279,7 @@ impl<T: Persist> Vector<T> {
     /// Checks the whole vector, and reports every block that it owns.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged; what `visit` returns.
+    /// `Corrupt` if it is damaged; the errors of `visit`.
     pub fn check<X: Tx + ?Sized>(self, tx: &mut X, visit: &mut Visit<'_>) -> Result<()> {
         self.len(tx)?;
         check(tx, self.at, visit)

@@ -2,7 +2,7 @@
 //! their parts can be moved.
 //!
 //! To the pool a stored offset is a number like others. So a number counts only if an allocated block begins there, its
-//! first word is a map's tag, the map is whole, and nothing else owns one of its blocks. What is in programs' own
+//! first word is a map's tag, the map is whole, and nothing else owns one of its blocks. Maps in programs' own
 //! objects is not looked at.
 
 use crate::collections::kind::{HASH_MAP, ORDERED_MAP};
@@ -69,7 +69,7 @@ pub(super) fn find(tx: &mut dyn Tx) -> Result<Vec<Root>> {
 
 #[derive(Default)]
 struct Search {
-    /// Offsets of what may be maps, and their kinds.
+    /// Offsets of possible maps, and their kinds.
     found: BTreeMap<u64, u32>,
     /// The collection that owns each block.
     owners: HashMap<u64, u64>,

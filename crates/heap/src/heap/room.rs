@@ -1,5 +1,5 @@
 //! Makes room for an allocation that has failed: empties pages that are mostly free and, for an object of many pages,
-//! adjacent ones, by moving what the named roots' collections own out of them. Then the transaction is run again.
+//! adjacent ones, by moving objects of the named roots' collections out of them. Then the transaction is run again.
 //!
 //! Invariants: no transaction of this session is running. One session makes room at a time; others wait for it, outside
 //! of transactions. A pool that is really full costs a failing transaction no walk: pages are emptied only if that makes
@@ -42,7 +42,7 @@ trait Mover {
     /// Gives up the session's own pages.
     fn give_up_pages(&mut self);
 
-    /// The same, and makes what was freed reusable.
+    /// The same, and makes freed memory reusable.
     fn settle(&mut self);
 }
 
@@ -198,14 +198,14 @@ fn start_window(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, pages
 struct Emptying<'a>(&'a Space);
 
 impl Emptying<'_> {
-    /// Moves what can be moved.
+    /// Moves the movable objects.
     fn run(self, mover: &mut dyn Mover) {
         let mut all = Walk::default().run(mover);
         let nested = nested(mover);
         if !nested.is_empty() {
             all &= Walk { nested: Some(&nested), ..Walk::default() }.run(mover);
         }
-        // The program may know how to move what its own roots lead to.
+        // The program may know how to move the objects of its own roots.
         all = all && are_known(mover);
         mover.settle();
         self.0.end_emptying(all);
@@ -234,7 +234,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Moves what is in pages to be emptied. Returns whether all of it was looked at.
+    /// Moves the objects in pages to be emptied. Returns whether all of them were looked at.
     fn run(mut self, mover: &mut dyn Mover) -> bool {
         let (mut budget, mut all) = (STEP, true);
         while !self.ended {

@@ -15,7 +15,7 @@ pub struct HeapTx<'a, S: Session> {
     session: &'a mut S,
     local: &'a mut Local,
     shared: &'a SharedState,
-    /// What can be reused, and the transaction that is the longest in the way.
+    /// The memory that can be reused, and the oldest transaction in the way of the rest.
     reuse: &'a dyn Fn() -> (Pins, Option<Oldest>),
     /// Where the pages begin.
     pages: u64,
@@ -176,7 +176,7 @@ impl<S: Session> HeapTx<'_, S> {
                 return Ok(fresh);
             }
             let space = &self.shared.space;
-            // First reclaims what the log has released meanwhile, then makes it release more.
+            // First reclaims memory that the log has released meanwhile, then makes it release more.
             space.reclaim((self.reuse)().0);
             space.collect_pages();
             if attempt == 1 && space.has_limbo() {
@@ -196,7 +196,7 @@ impl<S: Session> HeapTx<'_, S> {
 }
 
 impl<S: Session> HeapTx<'_, S> {
-    /// There is no room: also since running transactions hold back what was freed, if they do.
+    /// There is no room: also since running transactions hold back freed memory, if they do.
     #[cold]
     fn full(&self, requested: u64) -> Error {
         let (pins, oldest) = (self.reuse)();

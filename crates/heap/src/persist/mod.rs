@@ -4,7 +4,7 @@
 //! no valid value (the third variant of an enum that has two) are an error when they are read.
 //!
 //! Reading order: [`Persist`], [`name`](TypeName) (which type is which), `plain` (the types that need no derive),
-//! `record` (what derived code calls).
+//! `record` (called by derived code).
 
 mod name;
 mod plain;

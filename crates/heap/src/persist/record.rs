@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variant_is_noticed() {
+    fn unknown_variants_are_noticed() {
         assert_eq!(Order::from_stored(&[3, 0, 0, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(Order::from_stored(&[2, 0, 0, 0, 0, 0, 0, 2, 0]), None);
     }

@@ -37,7 +37,7 @@ impl Handle {
 /// let mut session = pool.session()?;
 /// # session.transaction(|tx| tx.open_or_create::<HashMap<Bytes, Bytes>>("map"))?;
 /// if let Some(compaction) = pool.compact(1) {
-///     // What is in pages that are being emptied moves to others, some at a time.
+///     // Objects in pages that are being emptied move to others, some at a time.
 ///     let mut cursor = 0;
 ///     loop {
 ///         cursor = session.transaction(|tx| {

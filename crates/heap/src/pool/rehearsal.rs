@@ -1,4 +1,4 @@
-//! What a rehearsed opening determines for the real one.
+//! Findings of a rehearsed opening for the real one.
 
 use crate::alloc::layout::{Use, taken};
 use crate::superblock::Superblock;

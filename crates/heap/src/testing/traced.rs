@@ -13,7 +13,7 @@ pub struct Words {
     pub fresh: u8,
 }
 
-/// What a transaction wrote itself, by the offsets of lines. The allocator's writes are not seen.
+/// A transaction's own writes, by the offsets of lines. The allocator's writes are not seen.
 #[derive(Clone, Debug, Default)]
 pub struct Writes(pub BTreeMap<u64, Words>);
 

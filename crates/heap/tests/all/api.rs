@@ -231,9 +231,9 @@ fn commits_are_awaited() {
     });
 }
 
-/// A body that goes on after an operation has run out of room does not commit what may be half done.
+/// A body that goes on after an operation has run out of room does not commit a change that may be half done.
 #[test]
-fn what_may_be_half_done_is_not_committed() {
+fn half_done_is_not_committed() {
     type Blobs = HashMap<Bytes, Bytes>;
     type Ordered = OrderedMap<Bytes, Bytes>;
     on_every_engine(|pool| {

@@ -163,8 +163,7 @@ fn garbage_is_refused_or_survived() {
     let (path, _) = sample(folder.path());
     let good = std::fs::read(&path).unwrap();
     let superblock = Superblock::read(&Mapped::open_read_only(&path).unwrap()).unwrap();
-    let rounds = std::env::var("PERDURA_FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok());
-    for seed in 0..rounds.unwrap_or(150) {
+    for seed in perdura_testing::seeds(0, 150) {
         let mut random = SplitMix64::new(seed);
         let mut bytes = good.clone();
         let regions = [

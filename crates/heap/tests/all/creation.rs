@@ -26,7 +26,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
 
 fn child(task: &str, path: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "creation::what_a_child_does", "--nocapture"])
+        .args(["--exact", "creation::in_a_child", "--nocapture"])
         .envs([(TASK, task), (PATH, path.to_str().unwrap())])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -36,7 +36,7 @@ fn child(task: &str, path: &Path) -> Child {
 
 /// Does something only in a child process.
 #[test]
-fn what_a_child_does() {
+fn in_a_child() {
     let (Ok(task), Ok(path)) = (std::env::var(TASK), std::env::var(PATH)) else { return };
     match task.as_str() {
         "create" => drop(options().open_or_create(path).unwrap()),

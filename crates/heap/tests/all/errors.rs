@@ -120,7 +120,7 @@ fn look_at_sparse(disk: &Path, bytes: &[u8], filler: &Path) {
     while std::io::Write::write_all(&mut &more, &[1; 4096]).is_ok() {}
     let source = perdura::source::Source::open(&sparse).unwrap();
     let check = source.check(&|_, _, _| Ok(false));
-    // The test allocates what no root owns.
+    // The test allocates memory that no root owns.
     let is_leak = |problem: &String| problem.contains("leaked");
     assert!(check.problems.iter().all(is_leak), "{:?}", check.problems);
     let looked = perdura_memory::Mapped::open_read_only(&sparse).unwrap();

@@ -33,7 +33,7 @@ fn value(pool: &Pool) -> Option<u64> {
 }
 
 #[test]
-fn what_is_committed_is_there_and_what_is_not_is_not() {
+fn commit_and_abort() {
     on_every_engine(|pool| {
         let mut handle = pool.session().unwrap();
         assert_eq!(handle.open(), None);

@@ -40,7 +40,7 @@ impl Subject for Box<dyn AnyHeap> {
 const SIZES: [u64; 10] = [1, 32, 33, 100, 640, 1000, 3000, 4096, 4097, 40_000];
 
 #[test]
-fn what_is_freed_or_rolled_back_is_free_again() {
+fn freed_and_rolled_back_memory_is_free() {
     on_every_engine(|make| {
         let heap = make();
         let before = heap.free_bytes();

@@ -23,7 +23,7 @@ fn accounts(tx: &mut dyn Tx) -> Result<Accounts> {
     tx.open_or_create("accounts")
 }
 
-/// What is in all accounts.
+/// The sum of all accounts.
 fn sum(tx: &mut dyn Tx) -> Result<u64> {
     let accounts = accounts(tx)?;
     (0..ACCOUNTS).try_fold(0, |sum, number| Ok(sum + accounts.get(tx, number)?.unwrap_or(0)))

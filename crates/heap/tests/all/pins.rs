@@ -1,5 +1,5 @@
-//! A transaction that stays keeps only what it can reach from being reused: others go on in a pool that is little larger
-//! than its data.
+//! A transaction that stays keeps only memory that it can reach from being reused: others go on in a pool that is
+//! little larger than its data.
 
 use perdura::collections::{Bytes, HashMap};
 use perdura::{EngineKind, Error, Handle, Mode, Options, Pool, TxExt};
@@ -87,7 +87,7 @@ fn rig(engine: EngineKind, domain: Domain, input: Input) -> Rig {
     Rig { _folder: folder, pool, map }
 }
 
-/// A reader begins, and is idle until the writer is done. It sees what was there when it began.
+/// A reader begins, and is idle until the writer is done. It sees the state in which it began.
 fn beside_an_idle_reader(
     engine: EngineKind,
     domain: Domain,
@@ -145,7 +145,7 @@ fn beside_a_sleeper(
     });
 }
 
-/// Twice what the pool has room for.
+/// Twice as much as the pool has room for.
 fn twice(input: Input) -> impl Fn(u64) -> bool {
     move |written| written >= 2 * input.size
 }
@@ -169,7 +169,7 @@ fn a_sleeping_transaction_does_not_fill_the_pool() {
 #[test]
 #[ignore = "it takes minutes: 30 s for each engine, input and kind of transaction"]
 fn nothing_fills_the_pool_in_half_a_minute() {
-    let seconds = std::env::var("PERDURA_PINS_SECONDS").map_or(30, |text| text.parse().unwrap());
+    let seconds = perdura_testing::times(30);
     for engine in with_snapshots() {
         for input in [LARGER, SMALLER] {
             let over = || {
@@ -183,7 +183,7 @@ fn nothing_fills_the_pool_in_half_a_minute() {
     }
 }
 
-/// A pool that is full since a reader sees what was in it before.
+/// A pool that is full since a reader sees its earlier contents.
 #[test]
 fn the_error_names_the_transaction() {
     for engine in with_snapshots() {

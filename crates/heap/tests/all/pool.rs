@@ -14,7 +14,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn what_was_committed_is_there_after_reopening() {
+fn commits_are_there_after_reopening() {
     for folder in folders() {
         for engine in EngineKind::ALL {
             for domain in [None, Some(Domain::Process)] {
@@ -144,7 +144,7 @@ fn a_size_beyond_all_sizes_is_refused() {
 }
 
 #[test]
-fn what_is_no_pool_is_refused_and_left_alone() {
+fn refuses_non_pools() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { folder.path().join(name) };
     options().create(path("good")).unwrap().close().unwrap();

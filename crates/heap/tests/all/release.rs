@@ -1,6 +1,4 @@
 //! Free space that goes back to the file system, and is taken again.
-//!
-//! `PERDURA_RELEASE_MIB` is how much is allocated and freed, 24 unless given.
 
 use perdura::check::check;
 use perdura::{Domain, EngineKind, Error, Memory as _, Options, Pool, Purpose, Root, Tx, TxExt};
@@ -16,10 +14,9 @@ const OBJECT: u64 = 100_000;
 /// A small log, so that most of the file is pages.
 const LOG: u64 = 1 << 20;
 
+/// How much is allocated and freed.
 fn bytes() -> u64 {
-    let mib =
-        std::env::var("PERDURA_RELEASE_MIB").map_or(24, |text| text.parse().expect("a number"));
-    mib << 20
+    perdura_testing::times(24) << 20
 }
 
 fn options(engine: EngineKind, domain: Domain) -> Options {
@@ -259,7 +256,8 @@ fn a_disk_that_others_have_filled() {
         .args(["--mount", "sh", "-c", script])
         .args([folder.path(), &std::env::current_exe().unwrap()])
         .env(DISK, folder.path().join("disk"))
-        .env("PERDURA_RELEASE_MIB", "24")
+        // The disk is of a fixed size.
+        .env("PERDURA_TEST_BUDGET", "1")
         .output();
     let output = match child {
         Ok(output) => output,

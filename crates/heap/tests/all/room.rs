@@ -1,7 +1,4 @@
-//! What is free can be taken: an allocation that finds no room moves other objects first.
-//!
-//! `PERDURA_ROOM_SEED` is the first seed, 1 unless given, `PERDURA_ROOM_HISTORIES` how many histories are tried, 20
-//! unless given.
+//! Free memory can be taken: an allocation that finds no room moves other objects first.
 
 use perdura::collections::{Blob, Bytes, Cell, Cursor, HashMap, OrderedMap, Vector, kind};
 use perdura::{
@@ -123,7 +120,7 @@ fn a_nearly_empty_pool_takes_larger_values() {
     }
 }
 
-/// What free space is taken by, a value of so many bytes at a time.
+/// The collection that takes free space, a value of so many bytes at a time.
 #[derive(Clone, Copy, Debug)]
 enum Probe {
     Map(Map),
@@ -182,7 +179,7 @@ impl Probe {
     }
 }
 
-/// Maps with values of random sizes, filled and thinned out several times. Returns what is in them.
+/// Maps with values of random sizes, filled and thinned out several times. Returns their contents.
 fn history(
     handle: &mut Handle,
     random: &mut SplitMix64,
@@ -226,15 +223,12 @@ fn history(
 }
 
 /// Whatever was in a pool, nine tenths of its free bytes can be taken; by a vector, whose segments take many adjacent
-/// pages, four tenths at least. All histories: `PERDURA_ROOM_HISTORIES=20`, in which a vector takes less than nine tenths
-/// four times, 0.47 to 0.88.
+/// pages, four tenths at least. Among the first 20 histories a vector takes less than nine tenths four times, 0.47
+/// to 0.88.
 #[test]
 fn free_bytes_can_be_taken_after_any_history() {
-    let number = |name: &str, usual: u64| {
-        std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
-    };
-    let (first, mut short) = (number("PERDURA_ROOM_SEED", 1), Vec::new());
-    for seed in first..first + number("PERDURA_ROOM_HISTORIES", 3) {
+    let mut short = Vec::new();
+    for seed in perdura_testing::seeds(1, 3) {
         let mut random = SplitMix64::new(seed);
         let engines = EngineKind::ALL.into_iter().filter(|kind| *kind != EngineKind::Plain);
         let engines: Vec<_> = engines.collect();

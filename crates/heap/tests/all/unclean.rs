@@ -1,4 +1,4 @@
-//! What a heap reports when it ends: after a failed checkpoint the pool is not clean, a commit that has happened is
+//! A heap's report when it ends: after a failed checkpoint the pool is not clean, a commit that has happened is
 //! not reported as failed, and a transaction cannot write where it may not.
 
 use crate::family::Family;

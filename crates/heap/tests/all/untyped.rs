@@ -154,7 +154,7 @@ fn vectors_and_byte_strings_are_what_they_were() {
 }
 
 #[test]
-fn what_is_no_collection_is_not_taken_for_one() {
+fn rejects_non_collections() {
     let mut heap = TestHeap::new();
     let map = HashMap::<u64, u64>::create(&mut heap).expect("room");
     let (at, other) = (map.at(), kind::ORDERED_MAP);

@@ -13,7 +13,7 @@ fn commit(pool: &Pool) -> perdura::Result<()> {
     pool.session()?.transaction(|tx| tx.open_or_create::<Cell<u64>>("count")?.set(tx, 1))
 }
 
-/// What commits say once the pool's own thread has looked.
+/// The error of commits once the pool's own thread has looked.
 fn failure(pool: &Pool) -> Error {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -39,7 +39,7 @@ fn moved(path: &Path) {
     fs::rename(path, path.with_extension("moved")).unwrap();
 }
 
-/// Beyond what is touched here: the last page.
+/// Beyond the memory touched here: the last page.
 fn cut_short(path: &Path) {
     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
     file.set_len(fs::metadata(path).unwrap().len() - 4096).unwrap();
@@ -69,7 +69,7 @@ fn nothing_is_acknowledged_on_a_file_that_is_lost() {
                 assert!(matches!(error, Error::Io(_)), "{error}");
                 assert!(error.to_string().contains(words), "{domain}: {error}");
                 assert!(TABLE.contains(words), "docs/errors.md does not have '{words}'");
-                // What is there can still be read, and the pool is not said to be closed.
+                // The contents can still be read, and the pool is not said to be closed.
                 let mut session = pool.session().unwrap();
                 let count =
                     session.submit_read(|tx| tx.open_or_create::<Cell<u64>>("count")?.get(tx));

@@ -29,7 +29,7 @@ pub(crate) struct PoolPlan {
 pub(crate) struct Run {
     pub(crate) measured: Measured,
     pub(crate) load_seconds: f64,
-    /// What an acknowledged transaction outlives on this memory.
+    /// The failures that an acknowledged transaction outlives on this memory.
     pub(crate) memory: String,
 }
 

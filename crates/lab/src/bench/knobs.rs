@@ -8,7 +8,7 @@ use perdura_memory::LINE;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
-/// What is absent is the engine's default. Engines that let no commits wait use only the log's size.
+/// An absent option has the engine's default. Engines that let no commits wait use only the log's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Knobs {

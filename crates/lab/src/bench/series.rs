@@ -23,7 +23,7 @@ pub(crate) const BASELINE_BYTES: u64 = 16 << 20;
 /// Repetitions have seeds this far apart: threads count up from each.
 pub(crate) const SEED_STEP: u64 = 1_000;
 
-/// What to measure.
+/// The parameters of a series.
 pub(crate) struct Case<'a> {
     /// A description for the heading.
     pub(crate) title: String,
@@ -75,7 +75,7 @@ fn run_some(
         case.operations > 0,
         "there is nothing to measure in 0 operations; give --operations more",
     )?;
-    // Only to know what kind it is: each run has its own.
+    // Only to know its kind: each run has its own.
     let like = (case.make)(case.operations)?;
     let limit = common.pool_bytes(like.bytes, knobs);
     let (domain, knobs) = (common.domain.0, *knobs);

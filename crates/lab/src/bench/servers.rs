@@ -140,7 +140,7 @@ pub(crate) fn figures(answers: &[Answer]) -> ServerFigures {
     }
 }
 
-/// Checks that the server holds what the clients sent: redis-benchmark itself only counts answers.
+/// Checks that the server has the clients' data: redis-benchmark itself only counts answers.
 fn check(server: &Server, demand: &Demand) -> Outcome {
     let wrong = |what: String| Failure::new(format!("wrong answer: {} {what}", server.name()));
     let keys = integer(&server.ask("DBSIZE")?);

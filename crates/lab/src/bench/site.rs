@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_dead_left_is_removed_and_nothing_else() {
+    fn removes_only_folders_of_dead_processes() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let living = Site::within(Some(place.path())).expect("a site");
         let (dead, owner) = owned_folder(place.path()).expect("a folder");

@@ -48,7 +48,7 @@ pub(crate) struct Entrant {
 /// All rounds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StoreContest {
-    /// What an acknowledged put outlives.
+    /// The failures that an acknowledged put outlives.
     pub(crate) memory: String,
     /// Whether the folder is in memory, where a sync costs nothing.
     pub(crate) in_memory: bool,

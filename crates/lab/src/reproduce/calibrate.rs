@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_encloses_the_share_is_halved() {
+    fn halves_the_enclosing_range() {
         let rising = |value| value as f64 / 100.0;
         assert_eq!(tried(&[1, 10, 40, 90], 0.316, rising), [1, 10, 40, 25, 32, 28, 30]);
         let falling = |value| 1.0 - value as f64 / 100.0;

@@ -1,4 +1,4 @@
-//! What bars and curves are drawn with: a picture's areas, text and colours.
+//! The tools to draw bars and curves: a picture's areas, text and colours.
 
 use super::chart::{PAPERS, Panel};
 use plotters::coord::Shift;

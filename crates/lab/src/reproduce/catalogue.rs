@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_name_is_there() {
+    fn named_parts_exist() {
         for experiment in all().expect("experiments") {
             let run = &experiment.run;
             assert_eq!(protocol::missing(&experiment), [""; 0], "{}", experiment.name);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tried_matches_nothing() {
+    fn untried_matches_nothing() {
         let cell = |engine: &str| Cell {
             place: Place::Simulated,
             workload: "ycsb-b".to_owned(),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_match_is_said() {
+    fn reports_mismatches() {
         assert_eq!(comparison(22.0, Some(20.0)).complaint(), None);
         assert!(comparison(22.0, Some(19.5)).complaint().is_some());
         assert_eq!(comparison(22.0, None).complaint(), None);

@@ -29,7 +29,7 @@ pub(crate) struct Experiment {
     pub(crate) minutes: u32,
     pub(crate) paper: Paper,
     pub(crate) run: Run,
-    /// What is smaller in a quick run, which only shows that the experiment works.
+    /// The sizes of a quick run, which only shows that the experiment works.
     #[serde(default)]
     pub(crate) quick: Scale,
 }
@@ -175,7 +175,7 @@ pub(crate) struct Run {
     pub(crate) seed: u64,
 }
 
-/// A setting: what is absent is as in the rest of the experiment.
+/// A setting: an absent key is as in the rest of the experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Setting {
@@ -215,7 +215,7 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// A protocol: what runs under its name.
+/// A protocol: the engine, and its options, that run under its name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProtocolSpec {
@@ -328,7 +328,7 @@ pub(crate) struct Served {
     pub(crate) repetitions: u32,
 }
 
-/// A smaller run: what is absent stays as it is.
+/// A smaller run: an absent key stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scale {

@@ -233,7 +233,7 @@ fn lines_written(sample: &Sample) -> Option<f64> {
     ratio(sample.memory_writes? as f64, sample.operations as f64)
 }
 
-/// Writes of the line that is written most, for each transaction.
+/// Writes of the most frequently written line, for each transaction.
 fn worn(sample: &Sample) -> Option<f64> {
     ratio(sample.most_worn? as f64, sample.operations as f64)
 }
@@ -480,7 +480,7 @@ mod tests {
 
     /// The write-backs asked for and those that reached memory may differ in sign.
     #[test]
-    fn what_reaches_memory_is_counted_apart() {
+    fn memory_writes_and_flushes_differ() {
         let wrote =
             |engine, lines| Sample { memory_writes: Some(lines), ..sample(engine, 0, 1.0, false) };
         let samples = [wrote("undo", 40), wrote("redo", 50)];

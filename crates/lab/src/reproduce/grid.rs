@@ -1,4 +1,4 @@
-//! Runs a plan, except for what goes through servers: each workload, number of threads and engine, repeatedly.
+//! Runs a plan, except for runs through servers: each workload, number of threads and engine, repeatedly.
 //!
 //! Repetitions are the outermost loop and engines the innermost one: drift of the machine affects all engines alike,
 //! and figures that compare engines are made from adjacent runs.

@@ -3,7 +3,7 @@
 use perdura::EngineKind;
 use serde::{Deserialize, Serialize};
 
-/// What is measured, and how figures follow from it.
+/// The measurement, and how figures follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {

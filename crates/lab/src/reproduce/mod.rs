@@ -4,8 +4,8 @@
 //! and `perdura-lab sim`. Figures are computed from them according to the experiment's kind, and compared with the
 //! paper's, as tables, as JSON and as a picture.
 //!
-//! Reading order: [`experiment`] and [`validate`] (the file), [`kind`] and [`quantity`] (what is measured),
-//! [`protocol`] and [`work`] (what is compared, and doing what), [`parts`] and [`plan`] (which parts are run),
+//! Reading order: [`experiment`] and [`validate`] (the file), [`kind`] and [`quantity`] (the measured figures),
+//! [`protocol`] and [`work`] (the compared engines, and their workloads), [`parts`] and [`plan`] (which parts are run),
 //! [`calibrate`] (figures found beforehand), [`runs`], [`grid`] and [`served`] (the runs), [`findings`] (figures),
 //! [`compare`] (ours and the paper's), [`chart`], [`canvas`], [`curve`] and [`plot`] (the picture), [`show`] (the text).
 

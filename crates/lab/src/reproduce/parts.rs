@@ -12,7 +12,7 @@ use perdura_memory::Domain;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Changes by the command line; what is absent stays as it is.
+/// Changes by the command line; an absent option stays as it is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) quick: bool,

@@ -1,4 +1,4 @@
-//! What is run of an experiment: its file, made smaller or changed by the command line.
+//! The runs of an experiment: its file, made smaller or changed by the command line.
 
 use super::experiment::{Calibrate, Experiment, Run, ServerBaseline, SizeSpec};
 use super::kind::Kind;

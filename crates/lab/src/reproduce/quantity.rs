@@ -94,7 +94,7 @@ pub(crate) enum Quantity {
     LinesWritten,
     /// Those, relative to the engine that `bases` names.
     LinesRatio,
-    /// Writes of the line that is written most, for a thousand transactions.
+    /// Writes of the most frequently written line, for a thousand transactions.
     MostWorn,
     /// Hours at the measured rate until that line has been written a hundred million times.
     Lifetime,

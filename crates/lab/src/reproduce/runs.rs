@@ -69,11 +69,11 @@ pub(crate) struct Sample {
     /// Bytes of those, and bytes stored by the program.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stored_bytes: Option<u64>,
-    /// Writes of the line that was written most.
+    /// Writes of the most frequently written line.
     pub(crate) most_worn: Option<u64>,
     /// The share of the simulated cores' time in which they waited in fences.
     pub(crate) fence_share: Option<f64>,
-    /// What the simulated mechanism has counted, the warm-up included.
+    /// The simulated mechanism's counters, the warm-up included.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mechanism: BTreeMap<&'static str, u64>,
     pub(crate) memory: String,

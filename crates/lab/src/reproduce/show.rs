@@ -203,7 +203,7 @@ fn places(report: &Report) -> String {
     lines.chain(report.plan.settings.iter().filter_map(settings)).collect::<Vec<_>>().join("\n")
 }
 
-/// What the workloads run on.
+/// The machine that the workloads run on.
 fn data(plan: &Plan, part: &Part) -> String {
     let records = part.extent.records;
     let micro = |name: &String| match plan.work(name) {

@@ -166,7 +166,7 @@ fn a_failure_names_the_file_of_its_machine() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn refuses_impossible_options() {
     let small =
         |more: &[&str]| fail(&[&["crash", "--operations", "4", "--images", "0"], more].concat());
     let names = EngineKind::names_of(EngineKind::is_crash_consistent);
@@ -204,7 +204,7 @@ fn unknown_keys_of_a_machine_are_refused() {
     assert!(fail(&["crash", "--machine", arg(&file)]).contains("nobody_knows"));
 }
 
-/// How a run was ended, and what it had printed.
+/// The end of a run, and its output.
 #[cfg(unix)]
 fn ended_by(signal: &str, more: &[&str]) -> std::process::Output {
     let child = command(&[&["crash"], more].concat())

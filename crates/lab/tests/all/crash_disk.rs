@@ -67,7 +67,7 @@ fn planted_faults_are_found() {
 }
 
 #[test]
-fn what_cannot_be_tested_is_refused() {
+fn refuses_impossible_options() {
     let folder = TempDir::new().expect("a folder");
     let complaint = fail(&["crash-disk", "--engine", "volatile"]);
     assert!(complaint.contains("promises nothing"), "{complaint}");

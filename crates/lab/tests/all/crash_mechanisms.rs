@@ -20,7 +20,7 @@ const SMALL: [&str; 12] = [
 ];
 
 #[test]
-fn what_is_promised_is_kept() {
+fn promises_are_kept() {
     let both = ["--mechanism", "undo-log,in-order", "--images", "600", "--cores", "1,2"];
     let with = |seed| {
         let report = succeed(&[&SMALL[..], &both, &["--seed", seed]].concat());
@@ -86,7 +86,7 @@ fn a_failure_is_shrunk() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn refuses_impossible_options() {
     let with = |more: &[&str]| fail(&[&SMALL[..], more].concat());
     assert!(with(&["--mechanism", "plain"]).contains("promises nothing for a power cut"));
     assert!(with(&["--mechanism", "x"]).contains("plain, undo-log, in-order"));

@@ -67,7 +67,7 @@ fn a_wrong_figure_is_found() {
     assert!(edit("not measured yet.", "17,000 puts").contains("names no file"));
 }
 
-/// The command, on small work: its file, README from it, and what the figures are refused for.
+/// The command, on small work: its file, README from it, and the reasons to refuse its figures.
 #[test]
 fn a_quick_run_writes_its_file_and_the_tables() {
     let (folder, path) = copy();
@@ -147,7 +147,7 @@ fn a_failed_child_ends_it() {
     assert!(!out.exists());
 }
 
-/// What is not in this build is no failure, and README says so.
+/// A store that is not in this build is no failure, and README says so.
 #[test]
 fn missing_programs_are_told() {
     if cfg!(feature = "stores") {

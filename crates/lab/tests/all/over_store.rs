@@ -1,4 +1,4 @@
-//! What a benchmark leaves over the store is a keyspace, which a server serves.
+//! A benchmark over the store leaves a keyspace, which a server serves.
 
 #![cfg(unix)]
 
@@ -19,7 +19,7 @@ fn serve(pool: &Path, folder: &Path) -> Server {
     launch.start(folder).expect("the server starts")
 }
 
-/// What YCSB left over the store is a keyspace: it is checked, served, and found.
+/// YCSB over the store leaves a keyspace: it is checked, served, and found.
 #[test]
 fn a_benchmark_over_the_store_can_be_served() {
     let folder = tempdir().expect("a folder");

@@ -1,15 +1,8 @@
 //! No engine is faster than `plain` in the simulated machine: everything that engines do has a cost there.
-//!
-//! With more workloads, operations and entries:
-//!
-//!     PERDURA_PLAIN_WORKLOADS=6 PERDURA_PLAIN_OPS=20000 PERDURA_PLAIN_ENTRIES=65536 cargo test --release -p perdura-lab --test all plain:: -- --nocapture
 
 use crate::common::succeed;
+use perdura_testing::times;
 use serde_json::Value;
-
-fn number(name: &str, usual: u64) -> String {
-    std::env::var(name).map_or(usual, |text| text.parse().expect("a number")).to_string()
-}
 
 const WORKLOADS: [&str; 6] = ["sps", "hash", "rbtree", "bptree", "sdg", "sqlite-pages"];
 
@@ -33,13 +26,12 @@ fn faster(machine: &str, workload: &str, ops: &str, entries: &str) -> Vec<String
     faster
 }
 
-/// Each machine with three of the workloads, the following ones for the next machine (more with
-/// `PERDURA_PLAIN_WORKLOADS`), all engines, on one core.
+/// Each machine with two of the workloads, the following ones for the next machine (more with
+/// a larger budget), all engines, on one core.
 #[test]
 fn nothing_is_faster_than_stores_alone() {
-    let (ops, entries) = (number("PERDURA_PLAIN_OPS", 40), number("PERDURA_PLAIN_ENTRIES", 256));
-    let (ops, entries) = (ops.as_str(), entries.as_str());
-    let some: usize = number("PERDURA_PLAIN_WORKLOADS", 2).parse().expect("a number");
+    let (ops, entries) = (times(40).to_string(), times(256).to_string());
+    let (ops, entries, some) = (ops.as_str(), entries.as_str(), times(2) as usize);
     let of_workload = |index: usize| {
         let each = perdura_machine::presets::names().enumerate();
         let its = each.filter(|(turn, _)| (index + turn) % WORKLOADS.len() < some);

@@ -144,7 +144,7 @@ fn every_machine_workload_and_mechanism() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn refuses_impossible_options() {
     let small = |more: &[&str]| fail(&[&["sim"], more].concat());
     assert!(small(&["--ops", "0"]).contains("give --operations more"));
     assert!(small(&["--cores", "65"]).contains("1 to 64"));

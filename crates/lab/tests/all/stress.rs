@@ -3,13 +3,14 @@
 //! The program under test has the feature `planted` here, by a dependency of the tests.
 
 use crate::common::{arg, command, fail, run, succeed, text};
+use perdura_testing::{budget, times};
 use serde_json::Value;
 use std::time::Instant;
 use tempfile::tempdir;
 
 /// Seconds for a planted bug, at most: it ends as soon as something is wrong.
 fn most_seconds() -> String {
-    std::env::var("PERDURA_STRESS_SECONDS").unwrap_or_else(|_| "60".to_owned())
+    times(60).to_string()
 }
 
 /// All engines, a round each, and more of some.
@@ -104,10 +105,10 @@ fn a_right_is_revoked_without_waiting() {
     finds("BiasNotAwaited", "undo", &["--domain", "transient"]);
 }
 
-/// Those that take threads seconds, up to a minute where others have the processors: only if asked for.
+/// Those that take threads seconds, up to a minute where others have the processors: only with a larger budget.
 #[test]
 fn slow_ones() {
-    if std::env::var("PERDURA_STRESS_SLOW").is_err() {
+    if budget() == 1 {
         return;
     }
     finds("HorizonIgnoresRunning", "ccstm", &["--domain", "media"]);

@@ -1,4 +1,4 @@
-//! YCSB through `perdura serve`: its clients find what they wrote, and detect errors.
+//! YCSB through `perdura serve`: its clients find their writes, and detect errors.
 
 use crate::common::{arg, fail, run, succeed, text};
 use perdura_baselines::server::{Launch, Server};

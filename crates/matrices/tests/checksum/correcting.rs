@@ -170,7 +170,7 @@ fn a_damaged_sum_is_no_lost_block() {
 }
 
 #[test]
-fn what_is_known_to_be_lost_is_corrected_however_large() {
+fn corrects_known_losses_of_any_size() {
     // A path through all rows and columns: 13 blocks, more than the search tries.
     let shape = Shape::PAGE;
     let case = Case::of(shape, 5);
@@ -310,7 +310,7 @@ fn many_lost_blocks_of_a_large_matrix_are_corrected() {
 /// One block is found as a tree of one, then two by elimination; the remaining two share no row and no
 /// column, so that each is then a tree of one: nothing else is lost in its row.
 #[test]
-fn what_is_corrected_makes_smaller_trees_fit() {
+fn corrections_let_smaller_trees_fit() {
     let shape = Shape::new(4, 10);
     let holes = [0, 7, 12, 13, 17, 18, 19, 24, 26, 34, 35, 36, 37];
     let covered = (0..shape.cells()).filter(|cell| !holes.contains(cell));

@@ -1,4 +1,4 @@
-//! What a command on data works with.
+//! The context of a command on data.
 
 use super::{Failure, Outcome};
 use crate::keyspace::{Database, Entry, Found, Kind};
@@ -9,14 +9,14 @@ use crate::stats::{Counted, Stats, Tally};
 use crate::watch::Touched;
 use perdura::{Error, Result, Tx};
 
-/// What stays the same for all commands of a transaction.
+/// The part of the context that all commands of a transaction share.
 #[derive(Clone, Copy)]
 pub(crate) struct Env<'a> {
     pub(crate) server: &'a Server,
     pub(crate) stats: &'a Stats,
     /// The keys that the transaction has written.
     pub(crate) touched: &'a Touched,
-    /// What it has counted.
+    /// Its counts.
     pub(crate) tally: &'a Tally,
     /// The keyspace's header.
     pub(crate) keyspace: u64,
@@ -150,7 +150,7 @@ impl<'a> Call<'a> {
         self.touch(key)
     }
 
-    /// Removes a key and what it held. Whether it was there.
+    /// Removes a key and its value. Returns whether it was there.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Outcome<bool> {
         if self.claim(key)?.is_none() {
             return Ok(false);

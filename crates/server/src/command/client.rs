@@ -1,4 +1,4 @@
-//! Commands, and what one on the client works with.
+//! Commands, and the context of those on the client.
 
 use super::{Call, Exec, Failure, Outcome};
 use crate::client::Client;
@@ -8,7 +8,7 @@ use crate::slow_log::SlowCommand;
 use crate::stats::{Called, Stats};
 use std::time::Instant;
 
-/// What runs a command.
+/// How a command runs, and the function that runs it.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
     /// On data, only reading.
@@ -34,7 +34,7 @@ pub(crate) struct Command {
     pub(crate) arity: i32,
     /// Where its keys are.
     pub(crate) keys: Keys,
-    /// What runs it.
+    /// The function that runs it.
     pub(crate) run: Run,
     /// One line for COMMAND DOCS.
     pub(crate) summary: &'static str,
@@ -71,7 +71,7 @@ pub(crate) struct ClientCall<'a> {
     pub(crate) out: &'a mut Vec<u8>,
 }
 
-/// What happens after it.
+/// The next step after a command.
 pub(crate) enum Next {
     /// The client's next command.
     Go,
@@ -89,7 +89,7 @@ impl ClientCall<'_> {
         let done = run(self);
         let took = began.elapsed();
         self.stats.called(Called { command, done: done.is_ok(), took });
-        // What EXEC runs is looked at by itself.
+        // EXEC's commands are looked at one by one.
         if self.server.tuning.is_slow(took) && command.name != "exec" {
             let listing = &self.client.listing;
             self.server.note_slow(SlowCommand::new(command.name, self.args, listing, took));
@@ -102,7 +102,7 @@ impl ClientCall<'_> {
         Reply::new(self.out, self.client.protocol)
     }
 
-    /// Answers with an error, in place of what was written since `start`.
+    /// Answers with an error, in place of the bytes written since `start`.
     pub(crate) fn fail(&mut self, start: usize, failure: &Failure) {
         self.out.truncate(start);
         self.stats.error(failure.code());

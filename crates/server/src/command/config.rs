@@ -1,6 +1,6 @@
 //! CONFIG: the server's options under Redis's names.
 //!
-//! What can be changed while the server runs are the number of clients and the [`NUMBERS`]. Of these, where Redis's
+//! Only the number of clients and the [`NUMBERS`] can be changed while the server runs. Of these, where Redis's
 //! small hashes, sets and lists end is stored and answered, and changes nothing: tools and tests set it.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, shown};
@@ -18,7 +18,7 @@ pub(super) const TABLE: &[Command] =
 /// An option that is a number, and can be set while the server runs.
 struct NumberOption {
     name: &'static str,
-    /// What it was called before Redis 7.
+    /// Its name before Redis 7.
     old_name: &'static str,
     least: i64,
     most: i64,
@@ -70,7 +70,7 @@ const KEEPALIVE: usize = 8;
 pub(crate) struct Tuning([AtomicI64; NUMBERS.len()]);
 
 impl Tuning {
-    /// The defaults, but for what `options` say.
+    /// The defaults, overridden by `options`.
     pub(crate) fn new(options: &Options) -> Self {
         let tuning = Tuning(std::array::from_fn(|index| AtomicI64::new(NUMBERS[index].default)));
         tuning.0[SLOWER_THAN].store(options.slower_than, Ordering::Relaxed);

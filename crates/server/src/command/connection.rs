@@ -1,4 +1,4 @@
-//! What clients ask about their own connection.
+//! Commands about the client's own connection.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, shown};
 use crate::client::Replies;
@@ -15,7 +15,7 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("auth", -2, NONE, Run::Client(auth), "Gives the password."),
     Command::new("hello", -1, NONE, Run::Client(hello), "Chooses the protocol's version."),
     Command::new("quit", -1, NONE, Run::Client(quit), "Closes the connection."),
-    // Sent by a browser, not by a Redis client: what follows in the body must not be done.
+    // Sent by a browser, not by a Redis client: commands that follow in the body must not be done.
     Command::new("post", -1, NONE, Run::Client(refuse), "Closes the connection of an HTTP client."),
     Command::new(
         "host:",
@@ -136,7 +136,7 @@ fn hello_options(call: &mut ClientCall<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// What HELLO answers.
+/// HELLO's reply.
 fn introduce(call: &mut ClientCall<'_>) {
     let id = call.client.listing.id;
     let three = call.client.protocol == Protocol::Resp3;
@@ -173,7 +173,7 @@ fn reset(call: &mut ClientCall<'_>) -> Outcome<Next> {
     Ok(Next::Go)
 }
 
-/// What a client may call itself: nothing that could break a line of CLIENT LIST.
+/// The characters of a client's name: none that could break a line of CLIENT LIST.
 fn label(text: &[u8]) -> Outcome<&str> {
     /// Every client may keep three of them.
     const MOST: usize = 1024;

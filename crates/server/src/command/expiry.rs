@@ -54,7 +54,7 @@ pub(super) fn unit(args: &Args<'_>, index: usize) -> Option<Unit> {
 #[derive(Clone, Copy)]
 pub(super) enum Expire {
     Never,
-    /// At what the argument of this index says.
+    /// At the time in the argument of this index.
     At(Unit, usize),
 }
 

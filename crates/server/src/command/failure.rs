@@ -7,13 +7,13 @@ use std::borrow::Cow;
 /// Why a command could not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A reply to the client; what the command has written is undone.
+    /// A reply to the client; the command's writes are undone.
     Say(Cow<'static, str>),
     /// The pool refused.
     Pool(Error),
 }
 
-/// What a client sent, as errors quote it: not all of it, and as C would print it.
+/// A client's bytes, as errors quote them: not all of them, and as C would print them.
 pub(crate) fn shown(text: &[u8], most: usize) -> String {
     let text = number::until_nul(text);
     String::from_utf8_lossy(&text[..text.len().min(most)]).into_owned()
@@ -33,7 +33,7 @@ impl Failure {
         Failure::Say(Cow::Owned(text))
     }
 
-    /// The same, where what the pool was asked for came from the pool itself.
+    /// The same, where the offset or length in question came from the pool itself.
     pub(crate) fn in_pool(self) -> Self {
         match self {
             Failure::Pool(error) => Failure::Pool(error.in_pool()),
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// Whether there was no room for what the command writes.
+    /// Whether there was no room for the command's writes.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Failure::Pool(Error::Full { .. } | Error::NoSpace { .. }))
     }

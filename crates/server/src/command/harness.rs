@@ -99,7 +99,7 @@ impl Bench {
         let done = perform::one(call, command);
         match done {
             Ok(_) => heap.commit(),
-            // A full heap: the turn would answer with the error, and undo what the command did.
+            // A full heap: the turn would answer with the error, and undo the command's writes.
             Err(_) => heap.abort(),
         }
         self.env().end(&done);
@@ -142,7 +142,7 @@ impl Bench {
         assert!(live == seen, "blocks that nothing leads to: {lost:x?}");
     }
 
-    /// What a test of exports works with.
+    /// The fixture of tests of exports.
     #[cfg(test)]
     pub(crate) fn saving(&mut self) -> (&mut TestHeap, &crate::save::Save, u64) {
         (&mut self.heap, &self.server.save, self.keyspace)

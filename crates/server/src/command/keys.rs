@@ -114,7 +114,7 @@ fn dbsize(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// FLUSHDB's and FLUSHALL's options change nothing: what is deleted is always freed later.
+/// FLUSHDB's and FLUSHALL's options change nothing: deleted values are always freed later.
 fn check_flush(call: &Call<'_>) -> Outcome {
     let known = call.args.is(1, "async") || call.args.is(1, "sync");
     match call.args.len() {

@@ -42,5 +42,5 @@ pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
 pub(crate) use table::{all, find};
 
-/// The version of Redis that clients see, for what they expect of it.
+/// The version of Redis that clients see, since some go by it.
 pub(crate) const VERSION: &str = "7.2.0";

@@ -1,6 +1,6 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
-//! EXEC runs what was queued in one transaction of the heap: after a crash all of it is there
+//! EXEC runs the queued commands in one transaction of the heap: after a crash all of it is there
 //! or nothing. As in Redis, a command that fails does not keep the others from being done; but
 //! when the pool is full, nothing is done.
 
@@ -17,7 +17,7 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("unwatch", 1, (0, 0, 0), Run::Client(unwatch), "Forgets watched keys."),
 ];
 
-/// What a client has sent since MULTI.
+/// The commands of a client since MULTI.
 #[derive(Default)]
 pub(crate) struct Queue {
     commands: Vec<(&'static Command, OwnedArgs)>,
@@ -102,8 +102,8 @@ pub(crate) fn is_never_queued(command: &Command) -> bool {
     matches!(command.name, "save" | "shutdown")
 }
 
-/// A command was refused before it could be done or queued: what is queued will fail. EXEC itself,
-/// refused, ends the transaction, as in Redis: it is not left open for what follows.
+/// A command was refused before it could be done or queued: the queue will fail. EXEC itself,
+/// refused, ends the transaction, as in Redis: it is not left open for later commands.
 pub(crate) fn refused(call: &mut ClientCall<'_>, failure: Failure) -> Failure {
     if let Some(command) = find(call.args.at(0)) {
         call.stats.of(command).rejected.add(1);
@@ -141,7 +141,7 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let watched = std::mem::take(&mut call.client.watched);
     let db = call.client.db;
     if !call.server.watch.unchanged(&watched) {
-        // It will be answered with nil: what its commands would do to the client or the server is not done.
+        // It will be answered with nil: its commands change neither the client nor the server.
         return Ok(Next::Exec(Exec {
             steps: Vec::new(),
             watched,
@@ -154,7 +154,7 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let steps = queue.commands.into_iter().map(|(command, args)| {
         let step = step(call, command, args);
         if let Step::Said(reply) = &step {
-            // The whole reply will be refused: what follows in it need not be kept.
+            // The whole reply will be refused: the rest of it need not be kept.
             if said > call.server.options.max_reply {
                 return Step::Said(Vec::new());
             }

@@ -1,7 +1,7 @@
 //! Ranges of members by name: `[a`, `(b`, `-`, `+`.
 //!
 //! They are meant for sets whose scores are all the same, where members are in the order of their names. Redis does not
-//! define the result for other sets, but clients rely on what it is: in a small set Redis goes from one end to the first
+//! define the result for other sets, but clients rely on it: in a small set Redis goes from one end to the first
 //! member inside, and on while members are inside ([`NameRange::select`]); in a large set it descends as if names were in
 //! order ([`halve()`]). Both are done here too, so that small sets give the same answers as Redis's.
 
@@ -114,8 +114,8 @@ impl<'a> NameRange<'a> {
         Ok(from..to.max(from))
     }
 
-    /// What a walk over `members`, in the order in which it meets them, finds. All of them, or what
-    /// LIMIT leaves: its offset is counted from the first member inside, whatever follows that.
+    /// Selects members on a walk over `members`, in its order: all that are inside, or those that LIMIT
+    /// leaves, whose offset is counted from the first member inside, whatever follows that.
     pub(super) fn select(
         &self,
         members: Members,
@@ -168,7 +168,7 @@ mod tests {
         let members = |names: &str| -> Members {
             names.split_whitespace().map(|name| (0.0, name.as_bytes().to_vec())).collect()
         };
-        // In each line: members in the order of the walk, the range, what is found.
+        // In each line: members in the order of the walk, the range, the result.
         for (all, low, high, backwards, limit, found) in [
             ("a c b d", "[a", "[d", false, None, "a c b d"),
             ("a c b d", "[b", "+", false, None, "c b d"),

@@ -58,7 +58,7 @@ fn object(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// What is known of no key; of one that is not there, nothing.
+/// Answers a question that nothing is recorded for: with the error `text` if the key exists, with nil if not.
 fn untracked(call: &mut Call<'_>, text: &'static str) -> Outcome {
     if call.look(call.args.at(2))?.is_some() {
         return Err(Failure::Say(text.into()));

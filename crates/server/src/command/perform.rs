@@ -106,7 +106,7 @@ pub(crate) fn all(
                 return Ok(());
             }
             Err(error) => {
-                // All of it is done again, or refused as a whole: what was counted was no call.
+                // All of it is done again, or refused as a whole: the counted calls were none.
                 env.tally.back_to(counted);
                 tx.undo_to(mark)?;
                 out.truncate(start);

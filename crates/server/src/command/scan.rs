@@ -18,7 +18,7 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("zscan", -3, ONE, Run::Read(zscan), "Some members, and where to go on."),
 ];
 
-/// What a SCAN was asked for.
+/// The arguments of a SCAN.
 struct Options<'a> {
     cursor: u64,
     count: u64,

@@ -81,7 +81,7 @@ enum When {
     Equal(usize),
 }
 
-/// What SET was asked for besides.
+/// The options of SET.
 struct SetOptions {
     when: When,
     get: bool,
@@ -172,7 +172,7 @@ fn has_string(call: &mut Call<'_>, found: Option<Found>, wanted: &[u8]) -> Outco
     Ok(string == wanted)
 }
 
-/// Valkey's: what releases a lock that `SET key token NX PX milliseconds` has taken.
+/// Valkey's command that releases a lock that `SET key token NX PX milliseconds` has taken.
 fn delifeq(call: &mut Call<'_>) -> Outcome {
     let key = call.args.at(1);
     let old = call.claim(key)?;

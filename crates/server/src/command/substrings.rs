@@ -61,8 +61,8 @@ fn getrange(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// The range from `start` to `end`, inclusive and counted from the end if negative, cut to what
-/// there is. The result's end is exclusive.
+/// The range from `start` to `end`, inclusive and counted from the end if negative, cut to the
+/// string's length. The result's end is exclusive.
 pub(super) fn clamp(start: i64, end: i64, len: u64) -> Option<(u64, u64)> {
     let len = i64::try_from(len).ok()?;
     if start < 0 && end < 0 && start > end {

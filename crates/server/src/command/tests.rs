@@ -293,7 +293,7 @@ fn how_values_are_kept() {
 #[test]
 fn memory_usage_is_what_is_freed_with_the_key() {
     let mut bench = Bench::new();
-    // The table of keys, and what it allocates for the first of them, is there already.
+    // The table of keys, with its allocation for the first of them, is there already.
     bench.play(&[("set other v", "+OK"), ("memory usage nothing", "$-1")]);
     let bytes = |bench: &mut Bench| -> u64 {
         bench.heap.live_blocks().into_iter().map(|at| bench.heap.usable(at).unwrap()).sum()
@@ -372,7 +372,7 @@ fn help_is_there() {
 }
 
 #[test]
-fn what_is_huge_is_freed_later() {
+fn huge_values_are_freed_later() {
     let mut bench = Bench::new();
     for index in 0..500 {
         bench.run(&format!("hset h field:{index} {index}"));
@@ -437,7 +437,7 @@ fn command() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Neither what succeeds nor what fails for lack of room loses a block.
+    /// Neither a command that succeeds nor one that fails for lack of room loses a block.
     #[test]
     fn no_command_leaks(
         commands in prop::collection::vec((command(), 0u64..100), 1..120),

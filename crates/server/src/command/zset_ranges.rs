@@ -19,7 +19,7 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("zremrangebylex", 4, ONE, Run::Write(zremrangebylex), "Removes members."),
 ];
 
-/// What a range command was asked for.
+/// The arguments of a range command.
 struct Query {
     by: By,
     backwards: bool,

@@ -45,7 +45,7 @@ pub(super) fn finish(call: &mut Call<'_>, set: SortedSet) -> Outcome {
     call.touch(key)
 }
 
-/// What ZADD was asked for besides.
+/// The options of ZADD.
 #[derive(Clone, Copy, Default)]
 struct AddOptions {
     absent: bool,

@@ -8,7 +8,7 @@ use super::{Database, Expiries, Keys, garbage, header};
 use perdura::collections::{Blob, Visit};
 use perdura::{Error, Result, Root, Tx};
 
-/// What [`check`] counted.
+/// The counts of [`check`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Findings {
@@ -24,7 +24,7 @@ pub struct Findings {
 /// `None` if the pool has no such root. Takes one transaction, in which nothing is written.
 ///
 /// # Errors
-/// `Corrupt` with what is wrong and where; what `visit` returns.
+/// `Corrupt` with the fault and its place; the errors of `visit`.
 pub fn check(tx: &mut dyn Tx, visit: &mut Visit<'_>) -> Result<Option<Findings>> {
     let Ok(Some(header)) = header::find(tx)? else { return Ok(None) };
     visit(header)?;
@@ -90,7 +90,7 @@ fn check_expiry(tx: &mut dyn Tx, db: Database, time: u64, key: &[u8]) -> Result<
     if listed { Ok(()) } else { Err(Error::corrupt("an expiring key that no list has", db.word())) }
 }
 
-/// Checks what an entry holds.
+/// Checks an entry's value.
 fn check_entry(tx: &mut dyn Tx, entry: Entry, visit: &mut Visit<'_>) -> Result<()> {
     match entry.form() {
         Form::Inline => Ok(()),
@@ -129,7 +129,7 @@ fn check_ranking(tx: &mut dyn Tx, set: SortedSet, visit: &mut Visit<'_>) -> Resu
     }
 }
 
-/// Checks the garbage list and what is on it. Returns its length.
+/// Checks the garbage list and the garbage on it. Returns its length.
 fn check_garbage(tx: &mut dyn Tx, header: u64, visit: &mut Visit<'_>) -> Result<u64> {
     let (mut block, mut count) = (tx.read_word(header + garbage::GARBAGE)?, 0);
     while block != 0 {

@@ -1,4 +1,4 @@
-//! Moving what keys hold out of pages that are to be emptied.
+//! Moving keys' values out of pages that are to be emptied.
 //!
 //! A walk over all databases, each step in a transaction. Keys that are put meanwhile need not be visited: nothing new is
 //! allocated in pages that are to be emptied. Strings and small hashes are moved, and of larger collections the
@@ -60,7 +60,7 @@ impl Walk {
     }
 }
 
-/// Moves what an entry holds. Whether it is too large for that.
+/// Moves an entry's value. Returns whether it is too large for that.
 fn compact_entry(tx: &mut dyn Tx, keys: Keys, place: Ptr<Entry>) -> Result<bool> {
     let entry = tx.read(place)?.checked(keys.at())?;
     let at = entry.at();

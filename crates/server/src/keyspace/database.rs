@@ -98,8 +98,8 @@ impl Database {
         Ok(Some(Found { entry: entry.checked(slot.at())?, at: slot.at() }))
     }
 
-    /// Sets the entry of a key that [`find`](Database::find) has just found, or not. What the
-    /// old entry held is the caller's to free.
+    /// Sets the entry of a key that [`find`](Database::find) has just found, or not. The
+    /// old entry's value is the caller's to free.
     pub(crate) fn put(
         self,
         tx: &mut dyn Tx,
@@ -125,7 +125,7 @@ impl Database {
         }
     }
 
-    /// Removes a key; what it held is the caller's.
+    /// Removes a key; its value is the caller's.
     pub(crate) fn take(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Entry>> {
         let Some(keys) = self.keys(tx)? else { return Ok(None) };
         let Some(entry) = keys.remove(tx, key)? else { return Ok(None) };
@@ -133,7 +133,7 @@ impl Database {
         Ok(Some(entry))
     }
 
-    /// Removes a key and what it held. Whether it was there.
+    /// Removes a key and its value. Returns whether it was there.
     pub(crate) fn remove(self, tx: &mut dyn Tx, key: &[u8]) -> Result<bool> {
         match self.take(tx, key)? {
             Some(entry) => self.discard(tx, entry).map(|()| true),
@@ -141,7 +141,7 @@ impl Database {
         }
     }
 
-    /// Frees what an entry holds, sooner or later.
+    /// Frees an entry's value, sooner or later.
     pub(crate) fn discard(self, tx: &mut dyn Tx, entry: Entry) -> Result<()> {
         garbage::discard(tx, self.header, entry)
     }

@@ -1,10 +1,10 @@
-//! What a key maps to.
+//! The entry that a key maps to.
 
 use bytemuck::{Pod, Zeroable};
 use perdura::{Error, Persist, Result};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a key holds.
+/// The data type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -66,11 +66,11 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a key maps to, in three words: with a key of three, five entries and a word fill four cache lines,
+/// The entry that a key maps to, in three words: with a key of three, five entries and a word fill four cache lines,
 /// which is a hash map's bucket.
 ///
 /// The first word is the time when it expires, in milliseconds since 1970 (0: never). Two follow with an inline
-/// string's bytes, or an offset; their last byte tells what they are: `form << 4`, and the length of an inline
+/// string's bytes, or an offset; their last byte tells their form: `form << 4`, and the length of an inline
 /// string or the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable, Persist)]
 #[persist(name = "perdura-server.ShortEntry")]

@@ -1,6 +1,6 @@
-//! What was deleted and is too large to be freed at once.
+//! Deleted values that are too large to be freed at once.
 //!
-//! A list in the pool, newest first; a block of it has three words: what it is, the offset, and
+//! A list in the pool, newest first; a block of it has three words: its kind, the offset, and
 //! the next block. Each [`sweep`] frees a part, in a transaction of its caller's, and allocates nothing.
 //!
 //! The list's last block stands for no value: it keeps its page allocated, which has room for a hundred more
@@ -21,7 +21,7 @@ const SMALL: u64 = 64;
 /// Blocks of a list that are believed.
 const LONGEST: u64 = 1 << 20;
 
-/// What a block of the list stands for.
+/// The garbage that a block of the list stands for.
 pub(super) const NOTHING: u64 = 0;
 pub(super) const KEYS: u64 = 1;
 pub(super) const EXPIRIES: u64 = 2;
@@ -69,7 +69,7 @@ fn first(tx: &mut dyn Tx, header: u64) -> Result<Option<u64>> {
     Ok((block != 0 && tx.read_word(block)? != NOTHING).then_some(block))
 }
 
-/// Frees what an entry holds, now or later.
+/// Frees an entry's value, now or later.
 pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> {
     match entry.form() {
         Form::Inline | Form::Blob => text::free(tx, entry),
@@ -153,7 +153,7 @@ fn sweep_keys(tx: &mut dyn Tx, keys: Keys, budget: u64) -> Result<bool> {
     if empty { keys.destroy_some(tx, u64::MAX) } else { Ok(false) }
 }
 
-/// Frees what an entry holds, or about `left` entries and blocks of it. Whether all of it is gone.
+/// Frees an entry's value, or about `left` entries and blocks of it. Returns whether all of it is gone.
 fn sweep_entry(tx: &mut dyn Tx, entry: Entry, left: &mut u64) -> Result<bool> {
     if *left == 0 {
         return Ok(false);

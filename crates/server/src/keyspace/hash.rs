@@ -9,7 +9,7 @@ use perdura::{Result, Tx};
 /// The fields of a large hash.
 pub(crate) type Fields = HashMap<Short, Bytes<2>>;
 
-/// A hash that was looked up, or a new one. What is changed must be [saved](Hash::save).
+/// A hash that was looked up, or a new one. Changes must be [saved](Hash::save).
 pub(crate) enum Hash {
     Small(Image),
     Large(Fields),
@@ -106,7 +106,7 @@ impl Hash {
         }
     }
 
-    /// Writes back what changed. The entry that it has now, which never expires.
+    /// Writes changes back. Returns the hash's new entry, which never expires.
     pub(crate) fn save(self, tx: &mut dyn Tx) -> Result<Entry> {
         Ok(match self {
             Hash::Small(image) => Entry::outside(Kind::Hash, Form::Image, image.save(tx)?),

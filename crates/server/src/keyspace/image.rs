@@ -12,7 +12,7 @@ use std::ops::Range;
 
 const TAG: u64 = 0xC4;
 const WORD: usize = 8;
-/// What pairs are filled up to.
+/// The length that pairs are filled up to.
 const GRAIN: usize = 4;
 /// Bytes that an image may have; a larger hash becomes a hash map.
 pub(super) const LARGEST: usize = 4064;
@@ -47,7 +47,7 @@ fn push_length(bytes: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// A length, and what follows it.
+/// A length, and the bytes after it.
 fn split_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match *bytes {
         [low, ref rest @ ..] if low < 0x80 => Some((low.into(), rest)),
@@ -189,7 +189,7 @@ impl Image {
         self.set_head(pairs);
     }
 
-    /// Writes back what changed; returns where it is now.
+    /// Writes changes back; returns the block's new place.
     pub(super) fn save(self, tx: &mut dyn Tx) -> Result<u64> {
         if self.at != 0 {
             let Some(stored) = &self.stored else { return Ok(self.at) };
@@ -212,7 +212,7 @@ impl Image {
         Ok(self.bytes.len() <= usable && (usable <= 128 || self.bytes.len() * 2 >= usable))
     }
 
-    /// Writes the words that differ from what is stored, those that follow one another at once.
+    /// Writes the words that differ from the stored ones, those that follow one another at once.
     fn write(&self, tx: &mut dyn Tx, stored: &[u8]) -> Result<()> {
         let mut start = 0;
         while start < self.bytes.len() {
@@ -229,7 +229,7 @@ impl Image {
         Ok(())
     }
 
-    /// Whether the word at `at` is not what is stored.
+    /// Whether the word at `at` differs from the stored one.
     fn differs(&self, stored: &[u8], at: usize) -> bool {
         match (word(&self.bytes, at), word(stored, at)) {
             (Some(new), Some(old)) => new != old,

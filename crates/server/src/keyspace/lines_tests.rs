@@ -63,7 +63,7 @@ fn blocks(
     Ok(blocks)
 }
 
-/// Blocks and what they are, by their offsets.
+/// Blocks and their kinds, by their offsets.
 struct Owners(BTreeMap<u64, &'static str>);
 
 impl Owners {
@@ -190,7 +190,7 @@ fn show(what: &str, costs: &Costs) {
     }
 }
 
-/// The most lines that an insertion and an update may write with an engine: data and log each.
+/// The maximum number of lines that an insertion and an update may write with an engine: data and log each.
 fn hold(engine: EngineKind, insertion: [f64; 2], updating: [f64; 2]) {
     let mut bench = Bench::new(engine);
     let inserted = bench.run(LOADED..LOADED + COUNTED, insert);

@@ -1,4 +1,4 @@
-//! The keyspace: what the server keeps in the pool.
+//! The keyspace: the server's data in the pool.
 //!
 //! A root named `redis` leads to a header with sixteen databases. A database is a hash map from
 //! keys to [`Entry`]s, and an ordered map of the keys that expire, by time. The value of a

@@ -14,7 +14,7 @@ const PLACE: u64 = 48;
 /// An expiring key's place in the list of them: its time and three words.
 const EXPIRY: u64 = 32;
 
-/// Bytes that a field of a large hash takes in the mean, and a member of a sorted set, without what is too long to
+/// Bytes that a field of a large hash takes in the mean, and a member of a sorted set, without those too long to
 /// stand in their places: as measured, of tables that have grown to any size.
 const FIELD: u64 = 70;
 const MEMBER: u64 = 115;
@@ -96,7 +96,7 @@ fn estimate(tx: &mut dyn Tx, entry: Entry, samples: u64) -> Result<Option<u64>> 
     Ok(Some(len.saturating_mul(place + bytes / found)))
 }
 
-/// Lists the blocks of what an entry holds. The order of a sorted set is not checked, as
+/// Lists the blocks of an entry's value. The order of a sorted set is not checked, as
 /// [`check`](super::check()) does: that takes a search for each member.
 fn blocks_of(tx: &mut dyn Tx, entry: Entry, blocks: &mut Vec<u64>) -> Result<()> {
     let visit = &mut |at| push(blocks, at);

@@ -7,7 +7,7 @@
 //! Always true:
 //! - a connection's first request in a turn has [`Claim::First`], for which time is never short: every
 //!   connection goes on in every turn;
-//! - once time is short for a claim, it is short for it until the turn's end: what a connection sent
+//! - once time is short for a claim, it is short for it until the turn's end: requests that a connection sent
 //!   after a request that is put off is put off too.
 
 use std::time::{Duration, Instant};
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beyond_a_share_ends_first() {
+    fn beyond_share_ends_first() {
         let started = Instant::now();
         let waits = [Duration::ZERO, 2 * SHORT, 2 * LONG];
         let shorts = [SHORT, 2 * SHORT, LONG];

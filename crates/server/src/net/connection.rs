@@ -1,6 +1,6 @@
-//! One client's connection: what it has sent, and what is still to be sent to it.
+//! One client's connection: the bytes that it has sent, and the replies still to be sent.
 //!
-//! What a connection holds is bounded, whatever its client does: nothing is read while earlier
+//! A connection's memory is bounded, whatever its client does: nothing is read while earlier
 //! requests are waiting, and nothing is done while too much output is unsent. docs/server.md has the
 //! bounds.
 
@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 const MOST_UNSENT: usize = 1 << 20;
 /// The same for a client that has yet to give the password.
 const MOST_UNSENT_UNAUTHENTICATED: usize = 64 << 10;
-/// What is read in one turn.
+/// Bytes that are read in one turn.
 const MOST_READ: usize = 64 << 10;
-/// What is sent in one turn, so that sending a large reply does not keep others waiting.
+/// Bytes that are sent in one turn, so that sending a large reply does not keep others waiting.
 const MOST_SENT: usize = 1 << 20;
 /// An output buffer beyond this is given back once it is sent; all of it, once the client is idle.
 const KEEP: usize = 2 << 20;
 
-/// What comes next from a client.
+/// The next input of a client.
 pub(crate) enum Incoming {
     Request(Request),
     /// Nothing, for now or for ever.
@@ -45,13 +45,13 @@ pub(crate) struct Connection {
     pub(crate) out: Vec<u8>,
     /// Bytes of `out` that were sent.
     sent: usize,
-    /// The length of `out` when the turn began: what follows is not acknowledged yet.
+    /// The length of `out` when the turn began: the bytes after it are not acknowledged yet.
     acknowledged: usize,
     readable: bool,
     writable: bool,
-    /// No complete request is left of what was read: only then more is read.
+    /// Whether no complete request is left of the bytes read: only then more are read.
     drained: bool,
-    /// The end of what is to be read was announced, and will not be again.
+    /// Whether the poll has announced that nothing more will arrive, which it does once.
     to_end: bool,
     ended: bool,
     /// Nothing more is read; it is closed when all is sent.
@@ -59,7 +59,7 @@ pub(crate) struct Connection {
     broken: bool,
     /// Why it is closing or broken, for the log: the first reason.
     reason: Option<Cow<'static, str>>,
-    /// What ends the stream of requests, once those before it are answered.
+    /// The error that ends the stream of requests, once those before it are answered.
     refusal: Option<ProtocolError>,
     /// Requests are waiting that could be done.
     pub(crate) stalled: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Connection {
     pub(crate) batch: u64,
     /// Some of these are in the round that is under way, and not yet done.
     pub(crate) waits: bool,
-    /// Some of these were put off: what came after them is put off too.
+    /// Whether some of these were put off: all that came after them are put off too.
     pub(crate) skips: bool,
 }
 
@@ -119,12 +119,12 @@ impl Connection {
         self.to_end |= to_end;
     }
 
-    /// The poll says that there is room for what is to be sent.
+    /// The poll says that there is room to send.
     pub(crate) fn set_writable(&mut self) {
         self.writable = true;
     }
 
-    /// Lets it be closed once what was answered is sent.
+    /// Lets it be closed once its replies are sent.
     pub(crate) fn set_closing(&mut self, reason: &'static str) {
         self.closing = true;
         self.reason.get_or_insert(reason.into());
@@ -158,7 +158,7 @@ impl Connection {
         !self.broken && (sends || (works && !self.closing && !self.is_full()))
     }
 
-    /// Begins a turn: reads what has come, if nothing of what was read before is left to do.
+    /// Begins a turn: reads the bytes that have come, if no earlier request is left to do.
     pub(crate) fn receive(&mut self, now: Instant, stats: &Stats) {
         self.acknowledged = self.out.len();
         (self.taken, self.idle) = (0, false);
@@ -166,7 +166,7 @@ impl Connection {
             return;
         }
         let mut received = 0;
-        // Not for the last few bytes of what may be read: they cost a call, as many do.
+        // Not for the last few bytes of a turn's limit: they cost a call, as many do.
         while self.readable && received < MOST_READ / 2 {
             let room = self.reader.prepare().min(MOST_READ - received);
             match self.reader.fill(&mut (&mut self.stream).take(room as u64)) {
@@ -264,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// Takes back what this turn has answered: it may not be durable. The client gets one error for all of it.
+    /// Takes back this turn's replies: their writes may not be durable. The client gets one error for all of it.
     pub(crate) fn retract(&mut self) {
         let told = self.closing && self.out.len() <= self.acknowledged;
         self.out.truncate(self.acknowledged);
@@ -275,7 +275,7 @@ impl Connection {
         self.set_closing("the pool's medium failed");
     }
 
-    /// Sends what can be sent now, or a part of it, and makes room.
+    /// Sends as many bytes as it can now, and makes room.
     pub(crate) fn send(&mut self, stats: &Stats) {
         if self.put_off.is_empty() {
             self.reader.release();
@@ -298,7 +298,7 @@ impl Connection {
         self.tidy();
     }
 
-    /// Gives back the room of what was sent.
+    /// Gives back the room of sent bytes.
     fn tidy(&mut self) {
         let unsent = self.unsent();
         if unsent == 0 {

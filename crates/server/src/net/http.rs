@@ -1,7 +1,7 @@
 //! As much of an HTTP/1.1 server as `GET /metrics` takes.
 //!
-//! What a client can do is bounded: a request has [`MOST_BYTES`], an exchange [`LONGEST`], and there are [`MOST`] of them
-//! at a time; when one more comes, the oldest is given up. Every answer closes its connection.
+//! A client's use of resources is bounded: a request has [`MOST_BYTES`], an exchange [`LONGEST`], and there are
+//! [`MOST`] of them at a time; when one more comes, the oldest is given up. Every answer closes its connection.
 
 use crate::metrics::Report;
 use crate::server::Server;
@@ -82,7 +82,7 @@ impl Exchanges {
         self.go_on(self.last, report);
     }
 
-    /// Reads and writes what is possible now.
+    /// Reads and writes as much as is possible now.
     fn go_on(&mut self, token: usize, report: &mut Report) {
         if let Some(exchange) = self.open.get_mut(&token)
             && !exchange.go_on(report).is_ok_and(|more| more)
@@ -163,7 +163,7 @@ fn plain(status: &str, text: &str) -> Vec<u8> {
 }
 
 fn head(status: &str, kind: &str, len: usize) -> String {
-    // RFC 9110 wants 405 to say what is allowed; it does no harm elsewhere.
+    // RFC 9110 wants 405 to name the allowed methods; it does no harm elsewhere.
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\
          Allow: GET, HEAD\r\nConnection: close\r\n\r\n"
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn refuses_non_requests() {
         for request in
             [&b"\r\n\r\n"[..], b"GET\r\n\r\n", b"\0\xff\n\n", b"GET  /metrics HTTP/1.1\n\n"]
         {

@@ -1,7 +1,7 @@
 //! Looking for events a little longer before going to sleep.
 //!
 //! A client that waits for each answer sends its next request some tens of microseconds later,
-//! which is about what going to sleep and being woken costs. So a worker that has just had work
+//! which is about the cost of going to sleep and being woken. So a worker that has just had work
 //! looks again for a moment. That is only good while a core has nothing better to do: not with
 //! as many workers as cores, and not while something else takes the core away, which shows as
 //! a long time between two looks.

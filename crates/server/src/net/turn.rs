@@ -1,18 +1,19 @@
-//! One turn: what the ready connections have sent is done, as far as the turn's time allows, made
+//! One turn: the requests of the ready connections are done, as far as the turn's time allows, made
 //! durable once, and answered.
 //!
-//! A turn consists of rounds. A round takes requests from the connections one after the other, a few
-//! from each, until it is full or nothing is left to take; each round goes on where the one before
-//! it ended, so no connection takes the places of all rounds. It takes a connection's requests up
-//! to one that does not work on data; those are done while nothing of the same connection waits,
-//! so that replies stay in order and a client's state never changes under its waiting requests.
-//! Then all requests of the round run in as few transactions as possible: one, unless it gets too
-//! large.
+//! A turn consists of rounds, and a round of two steps:
 //!
-//! Of each connection at least one request is done in each turn; see [`Budget`] for the rest.
+//! 1. Planning takes requests from the connections one after the other, a few from each, until the round is full or
+//!    no connection has more. The next round begins with the connection at which this one ended, so that no connection
+//!    fills all rounds. A request that works on no data (AUTH, MULTI, a malformed one) is answered at once, but only
+//!    while no request of the same connection is in the round: otherwise replies would change places, or the client's
+//!    state would change before its earlier requests have run. The connection is then blocked until the next round.
+//! 2. Execution runs the round's requests in as few transactions as possible: one, unless it gets too large.
 //!
-//! A transaction's body may run several times: outputs are cut back to where they were. A transaction with conflict
-//! after conflict gets smaller ([`Group::most`]).
+//! At least one request of each connection is done in each turn; [`Budget`] decides about the others.
+//!
+//! A transaction's body may run several times: each run first cuts the connections' outputs back to their old lengths.
+//! After several conflicts it runs a part of its requests only ([`Group::attempted`]).
 
 use super::budget::{Budget, Claim};
 use super::connection::{Connection, Incoming};
@@ -32,64 +33,65 @@ use perdura::{Error, Tx};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Commands in one transaction.
-const MOST_COMMANDS: usize = 512;
+/// The number of commands in one transaction is limited to this.
+const COMMANDS_MAX: usize = 512;
 /// Bytes of arguments in one transaction (exceeded by no more than one command).
-const MOST_BYTES: usize = 1 << 20;
-/// Runs of a transaction with all that it was to do. Conflicts are found before anything is waited for, and so are
-/// cheap compared with one more commit.
-const PATIENCE: u32 = 2;
+const BYTES_MAX: usize = 1 << 20;
+/// Attempts at a transaction that run its whole body; later ones run a part. An attempt that ends in a conflict is
+/// cheap compared with one more commit, since conflicts are found before anything is waited for.
+const WHOLE_ATTEMPTS: u32 = 2;
 /// Requests taken from one connection before it is another's turn in the same round.
 const AT_ONCE: usize = 64;
 
-/// What a round does for one connection.
+/// A planned request of one connection, or a whole transaction of it.
 struct Op {
     slot: usize,
-    what: What,
-    /// The length of the connection's output before.
+    work: Work,
+    /// The length of the connection's output before the operation.
     start: usize,
     claim: Claim,
-    /// Left for later, since too much output is unsent, or time is short.
+    /// Whether it is left for later, since too much output is unsent, or time is short.
     skipped: bool,
 }
 
-enum What {
+enum Work {
     Request(Request, &'static Command),
+    /// The commands that were queued since MULTI.
     Exec(Exec),
 }
 
 impl Op {
     fn writes(&self) -> bool {
-        match &self.what {
-            What::Request(_, command) => command.writes(),
-            What::Exec(exec) => exec.writes(),
+        match &self.work {
+            Work::Request(_, command) => command.writes(),
+            Work::Exec(exec) => exec.writes(),
         }
     }
 }
 
-/// What is left of a connection after it was planned.
-enum Left {
-    /// Nothing, or nothing that this turn will do.
-    Nothing,
-    /// More, once others were planned.
-    More,
-    /// More, once what the round holds of it is done.
+/// Whether a connection has more requests after some of them were planned.
+enum Planned {
+    /// It has none, or none that this turn will do.
+    All,
+    /// It has more, and the other connections come first.
+    Part,
+    /// It has more, which wait for the next round: they must not run before those in this one.
     Blocked,
 }
 
 /// Room for a round's work, kept from turn to turn.
 #[derive(Default)]
 pub(super) struct Turn {
-    /// Connections to be planned, in their order.
+    /// Connections whose requests are to be planned, in this order.
     queue: VecDeque<usize>,
-    /// Those to be planned from the next round on.
+    /// Connections that wait for the next round.
     blocked: Vec<usize>,
     ops: Vec<Op>,
     bytes: usize,
 }
 
 impl Turn {
-    /// Does what the `ready` connections ask for. The ticket is that of the last commit.
+    /// Does the requests of the `ready` connections. Returns the ticket of the last commit.
     pub(super) fn run<S: Session>(
         &mut self,
         session: &mut S,
@@ -115,18 +117,18 @@ impl Turn {
         while self.has_room() {
             let Some(slot) = self.queue.pop_front() else { return };
             let Some(connection) = slots.get(slot) else { continue };
-            let left = self.plan(env, slot, connection, budget);
-            connection.stalled |= !matches!(left, Left::Nothing);
-            match left {
-                Left::Nothing => {}
-                Left::More => self.queue.push_back(slot),
-                Left::Blocked => self.blocked.push(slot),
+            let planned = self.plan(env, slot, connection, budget);
+            connection.stalled |= !matches!(planned, Planned::All);
+            match planned {
+                Planned::All => {}
+                Planned::Part => self.queue.push_back(slot),
+                Planned::Blocked => self.blocked.push(slot),
             }
         }
     }
 
     fn has_room(&self) -> bool {
-        self.ops.len() < MOST_COMMANDS && self.bytes < MOST_BYTES
+        self.ops.len() < COMMANDS_MAX && self.bytes < BYTES_MAX
     }
 
     /// Takes some of a connection's requests into the round.
@@ -136,39 +138,39 @@ impl Turn {
         slot: usize,
         connection: &mut Connection,
         budget: &mut Budget,
-    ) -> Left {
+    ) -> Planned {
         for _ in 0..AT_ONCE {
             if !self.has_room() {
-                return Left::More;
+                return Planned::Part;
             }
             let claim = Claim::after(connection.taken);
             if budget.is_short_for(claim) {
                 connection.stalled = true;
-                return Left::Nothing;
+                return Planned::All;
             }
             let request = match connection.next_request() {
                 Incoming::Request(request) => request,
-                Incoming::Nothing => return Left::Nothing,
-                Incoming::Broken if connection.waits => return Left::Blocked,
+                Incoming::Nothing => return Planned::All,
+                Incoming::Broken if connection.waits => return Planned::Blocked,
                 Incoming::Broken => {
                     env.stats.error("ERR");
                     connection.refuse();
-                    return Left::Nothing;
+                    return Planned::All;
                 }
             };
             let route = Route::of(connection, request);
             if connection.waits && !matches!(route, Route::Data(_)) {
                 connection.put_back(request);
-                return Left::Blocked;
+                return Planned::Blocked;
             }
             connection.taken += 1;
             match route {
                 Route::Data(command) => {
                     self.bytes += connection.args(request).bytes();
-                    self.push(slot, connection, claim, What::Request(request, command));
+                    self.push(slot, connection, claim, Work::Request(request, command));
                     if connection.client.replies == Replies::Skip {
-                        // Whether the next one is answered is known when this one was.
-                        return Left::Blocked;
+                        // Only when this request is done is it known whether the next one gets a reply.
+                        return Planned::Blocked;
                     }
                 }
                 route => match route.answer(env, connection, request) {
@@ -177,35 +179,35 @@ impl Turn {
                         connection.set_closing(
                             "QUIT, SHUTDOWN, CLIENT KILL, or a request of HTTP ended it",
                         );
-                        return Left::Nothing;
+                        return Planned::All;
                     }
                     Next::Exec(exec) => {
-                        self.push(slot, connection, claim, What::Exec(exec));
-                        return Left::Blocked;
+                        self.push(slot, connection, claim, Work::Exec(exec));
+                        return Planned::Blocked;
                     }
                 },
             }
         }
-        Left::More
+        Planned::Part
     }
 
-    fn push(&mut self, slot: usize, connection: &mut Connection, claim: Claim, what: What) {
+    fn push(&mut self, slot: usize, connection: &mut Connection, claim: Claim, work: Work) {
         connection.waits = true;
-        self.ops.push(Op { slot, what, start: 0, claim, skipped: false });
+        self.ops.push(Op { slot, work, start: 0, claim, skipped: false });
     }
 
-    /// Gives back what was skipped: the last first, so that each connection's stay in order.
+    /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
     fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
         let mut done = 0;
         for op in self.ops.drain(..).rev() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
             if connection.client.listing.is_killed() {
-                // By a CLIENT KILL of its own, inside of EXEC: it gets that reply.
+                // The connection has killed itself by CLIENT KILL inside of EXEC: it still gets the reply.
                 connection.set_closing(KILLED);
             }
-            match op.what {
-                What::Request(request, _) if op.skipped => connection.put_back(request),
+            match op.work {
+                Work::Request(request, _) if op.skipped => connection.put_back(request),
                 _ => done += 1,
             }
         }
@@ -224,40 +226,41 @@ impl Turn {
     ) -> Result<Option<S::Ticket>, Error> {
         let mut last = None;
         let mut ops = self.ops.as_mut_slice();
-        let mut most = ops.len();
-        // Attempts to make room for the first of them.
-        let (mut attempts, mut env) = (0, env);
+        // Operations of the next transaction, at most.
+        let mut limit = ops.len();
+        // Attempts to make room for the first operation.
+        let (mut tries, mut env) = (0, env);
         while !ops.is_empty() {
-            let count = if env.last_resort { 1 } else { most.min(ops.len()) };
+            let count = if env.last_resort { 1 } else { limit.min(ops.len()) };
             let mut group =
-                Group { ops: &mut ops[..count], reached: 0, runs: 0, env, slots, budget };
+                Group { ops: &mut ops[..count], reached: 0, attempts: 0, env, slots, budget };
             let committed = group.commit(session);
-            if group.runs > PATIENCE {
-                // What follows is as likely to be in conflict.
-                most = group.reached.max(1);
+            if group.attempts > WHOLE_ATTEMPTS {
+                // The operations that follow are as likely to be in conflict.
+                limit = group.reached.max(1);
             }
             match committed {
                 Ok(ticket) => {
                     last = last.max(Some(ticket));
                     let done = group.finish();
                     ops = &mut ops[done..];
-                    (attempts, env.last_resort) = (0, false);
+                    (tries, env.last_resort) = (0, false);
                 }
                 Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
                     group.retract();
-                    env.last_resort = !room::make(session, env, attempts)?;
-                    attempts += 1;
+                    env.last_resort = !room::make(session, env, tries)?;
+                    tries += 1;
                 }
                 Err(error @ Error::Io(_)) => return Err(error),
                 Err(error) => {
                     group.retract();
                     if count > 1 {
-                        most = count / 2;
+                        limit = count / 2;
                         continue;
                     }
                     group.fail(error);
                     ops = &mut ops[1..];
-                    (attempts, env.last_resort) = (0, false);
+                    (tries, env.last_resort) = (0, false);
                 }
             }
         }
@@ -265,10 +268,13 @@ impl Turn {
     }
 }
 
-/// What is done with a request.
+/// The way that a request takes.
 enum Route {
+    /// Into the round's transaction.
     Data(&'static Command),
+    /// Answered at once.
     Client(&'static Command),
+    /// Into the queue of commands after MULTI.
     Queue(&'static Command),
     Reject(Failure),
 }
@@ -301,7 +307,7 @@ impl Route {
         }
     }
 
-    /// Does what needs no transaction, and answers it if the client wants that.
+    /// Follows a route without a transaction, and keeps the reply if the client wants replies.
     fn answer(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
         let start = connection.out.len();
         let next = self.follow(env, connection, request);
@@ -309,7 +315,7 @@ impl Route {
         next
     }
 
-    /// Does what needs no transaction.
+    /// Follows a route without a transaction.
     fn follow(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
         let (args, client, out) = connection.split_client(request);
         let start = out.len();
@@ -317,9 +323,9 @@ impl Route {
         let done = match self {
             Route::Data(_) => return Next::Go,
             Route::Queue(command) => {
-                let most = env.server.options.max_request;
+                let bytes_max = env.server.options.max_request;
                 let queue = call.client.queue.as_mut();
-                queue.map_or(Ok(()), |queue| queue.push(command, args, most)).map(|()| {
+                queue.map_or(Ok(()), |queue| queue.push(command, args, bytes_max)).map(|()| {
                     call.reply().simple("QUEUED");
                     Next::Go
                 })
@@ -339,14 +345,14 @@ impl Route {
 
 /// The error for a command that does not exist, with some of its arguments.
 fn unknown(args: Args<'_>) -> Failure {
-    const MOST: usize = 128;
-    let name = shown(args.at(0), MOST);
+    const LEN_MAX: usize = 128;
+    let name = shown(args.at(0), LEN_MAX);
     let mut beginning = String::new();
     for arg in args.from(1).iter() {
-        if beginning.len() >= MOST {
+        if beginning.len() >= LEN_MAX {
             break;
         }
-        beginning.push_str(&format!("'{}' ", shown(arg, MOST - beginning.len())));
+        beginning.push_str(&format!("'{}' ", shown(arg, LEN_MAX - beginning.len())));
     }
     let mut text = format!("ERR unknown command '{name}', with args beginning with: {beginning}");
     if SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(&name)) {
@@ -358,17 +364,18 @@ fn unknown(args: Args<'_>) -> Failure {
     Failure::say(text)
 }
 
-/// Redis's commands that run scripts. Clients' locks find out when they are to be released: then the error says how.
+/// Redis's commands that run scripts. Clients that lock by keys meet the error when they release a lock: so it says how
+/// to do that without a script.
 const SCRIPTS: [&str; 7] =
     ["eval", "evalsha", "eval_ro", "evalsha_ro", "script", "fcall", "fcall_ro"];
 
 /// Operations that share a transaction.
 struct Group<'g> {
     ops: &'g mut [Op],
-    /// How many the transaction holds.
+    /// How many operations the last attempt has done.
     reached: usize,
-    /// How often its body was run.
-    runs: u32,
+    /// How often the transaction's body was run.
+    attempts: u32,
     env: Env<'g>,
     slots: &'g mut Slots,
     budget: &'g mut Budget,
@@ -379,7 +386,7 @@ impl Group<'_> {
         let done = if self.ops.iter().any(Op::writes) {
             self.env.stats.transactions.add(1);
             let done = session.write(&mut |tx| self.body(tx));
-            self.env.stats.conflicts.add(u64::from(self.runs.saturating_sub(1)));
+            self.env.stats.conflicts.add(u64::from(self.attempts.saturating_sub(1)));
             done
         } else {
             self.env.stats.read_transactions.add(1);
@@ -389,18 +396,18 @@ impl Group<'_> {
         done
     }
 
-    /// How many operations this run of the body does: half as many as the run before, once the transaction has had
-    /// enough conflicts. One that only reads has no conflicts when it is run again.
-    fn most(&self) -> usize {
-        let halvings = self.runs.saturating_sub(PATIENCE).min(usize::BITS - 1);
+    /// How many operations this attempt does: all of them at first, then half as many as the attempt before. (A
+    /// transaction that only reads has no conflict a second time.)
+    fn attempted(&self) -> usize {
+        let halvings = self.attempts.saturating_sub(WHOLE_ATTEMPTS).min(usize::BITS - 1);
         (self.ops.len() >> halvings).max(1)
     }
 
     fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
         self.retract();
         self.env.begin();
-        self.runs += 1;
-        for index in 0..self.most() {
+        self.attempts += 1;
+        for index in 0..self.attempted() {
             if !self.perform(tx, index)? {
                 break;
             }
@@ -420,16 +427,16 @@ impl Group<'_> {
         self.reached = 0;
     }
 
-    /// Does one operation. False if it needs a transaction of its own.
+    /// Does one operation. Returns false if it needs a transaction of its own.
     fn perform(&mut self, tx: &mut dyn Tx, index: usize) -> Result<bool, Error> {
         let op = &mut self.ops[index];
         let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
         op.start = connection.out.len();
         let counted = self.env.tally.mark();
         let db = Database::new(self.env.keyspace, connection.client.db);
-        let most = self.env.server.options.max_reply;
-        let done = match &mut op.what {
-            What::Request(..)
+        let bytes_max = self.env.server.options.max_reply;
+        let done = match &mut op.work {
+            Work::Request(..)
                 if connection.skips
                     || connection.is_full()
                     || self.budget.is_short_for(op.claim) =>
@@ -437,14 +444,14 @@ impl Group<'_> {
                 op.skipped = true;
                 return Ok(true);
             }
-            What::Request(request, command) => {
+            Work::Request(request, command) => {
                 let (args, client, out) = connection.split(*request);
-                let (out, command) = (out.at_most(most), *command);
+                let (out, command) = (out.at_most(bytes_max), *command);
                 perform::one(Call { tx, env: self.env, db, client, args, out }, command).map(|_| ())
             }
-            What::Exec(exec) => {
+            Work::Exec(exec) => {
                 let out = Reply::new(&mut connection.out, connection.client.protocol);
-                let out = out.at_most(most);
+                let out = out.at_most(bytes_max);
                 perform::all(tx, self.env, &connection.client.listing, exec, out)
             }
         };
@@ -461,14 +468,14 @@ impl Group<'_> {
         }
     }
 
-    /// After the commit: how many operations are done with.
+    /// Ends the operations after the commit. Returns their number.
     fn finish(&mut self) -> usize {
         for op in &self.ops[..self.reached] {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.skips |= op.skipped;
                 connection.hush(op.start);
             }
-            let What::Exec(exec) = &op.what else { continue };
+            let Work::Exec(exec) = &op.work else { continue };
             if exec.aborted
                 && let Some(connection) = self.slots.get(op.slot)
             {
@@ -486,7 +493,7 @@ impl Group<'_> {
         let failure = Failure::Pool(error);
         self.env.stats.error(failure.code());
         let op = &mut self.ops[0];
-        if let What::Request(_, command) = op.what {
+        if let Work::Request(_, command) = op.work {
             self.env.stats.called(Called { command, done: false, took: Duration::ZERO });
         }
         if let Some(connection) = self.slots.get(op.slot) {

@@ -1,7 +1,7 @@
 //! A worker: one thread with its own poll, its own connections and its own session of the pool.
 //! The first one also accepts connections, and runs the cron.
 //!
-//! What is made durable and answered together is a batch: one turn, or, where syncs take long, several, so that clients
+//! A batch is made durable and answered together: one turn, or, where syncs take long, several, so that clients
 //! that were answered at the end of the last sync are in the next one, too (see [`Gather`]).
 
 use super::budget::Budget;
@@ -88,7 +88,7 @@ pub(crate) struct Worker<S> {
     touched: Touched,
     tally: Tally,
     turns: u64,
-    /// How long the last turn waited for what it did to be durable.
+    /// How long the last turn waited for its durability.
     waited: Duration,
     /// When idle connections last gave back their buffers.
     rested: Instant,
@@ -175,7 +175,7 @@ impl<S: Session> Worker<S> {
         Ok(())
     }
 
-    /// Handles what has happened, or waits until something does.
+    /// Handles the events that have happened, or waits for one.
     fn look(&mut self, timeout: Duration) -> io::Result<()> {
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         let polled = self.poll.poll(&mut events, Some(timeout));
@@ -218,10 +218,10 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Does what the ready connections ask for, makes it durable, and answers.
+    /// Does the requests of the ready connections, makes them durable, and answers.
     fn do_batch(&mut self) -> io::Result<()> {
         if self.server.failed() {
-            // Not even reads: what they would see may not be durable.
+            // Not even reads: they might see data that is not durable.
             self.receive();
             self.answer(false);
             return Ok(());
@@ -337,7 +337,7 @@ impl<S: Session> Worker<S> {
         self.unanswered = ready;
     }
 
-    /// Lets idle connections give back their buffers, and publishes what the session has counted.
+    /// Lets idle connections give back their buffers, and publishes the session's counters.
     fn rest(&mut self) {
         let now = Instant::now();
         let since = now.saturating_duration_since(self.rested);

@@ -82,7 +82,7 @@ impl Index<usize> for Args<'_> {
     }
 }
 
-/// Arguments that own their bytes: what MULTI queues.
+/// Arguments that own their bytes, for MULTI's queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnedArgs {
     buffer: Vec<u8>,
@@ -102,7 +102,7 @@ impl OwnedArgs {
 
 impl From<Args<'_>> for OwnedArgs {
     fn from(args: Args<'_>) -> Self {
-        // A queue of them is bounded by what they hold: no more is reserved.
+        // A queue of them is bounded by their bytes: no more is reserved.
         let mut owned = OwnedArgs {
             buffer: Vec::with_capacity(args.bytes()),
             spans: Vec::with_capacity(args.len()),

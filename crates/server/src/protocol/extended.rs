@@ -1,4 +1,4 @@
-//! Numbers with 64 significant bits: what INCRBYFLOAT adds up on the usual processors, where
+//! Numbers with 64 significant bits, which INCRBYFLOAT adds up on the usual processors, where
 //! Redis keeps them in 80-bit floating point. 0.1 + 0.2 is 0.3 then, as clients expect.
 
 use super::hexadecimal::{Hexadecimal, unsigned};
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number() {
+    fn non_numbers() {
         for text in
             ["", "-", ".", "e5", "1e", "1x", " 1", "1 ", "nan", "0x", "1e99999", "1e-4970", "--1"]
         {

@@ -1,6 +1,6 @@
 //! Hexadecimal numbers as C reads them: `0x10`, `0x1.8p-3`.
 
-/// Bits of a mantissa that are kept; of what follows, only whether it is zero.
+/// Bits of a mantissa that are kept; of the bits that follow, only whether they are zero.
 const KEPT: u32 = 120;
 
 /// `mantissa * 2^exponent`. A mantissa that was cut off has its last bit set: it still rounds
@@ -12,7 +12,7 @@ pub(crate) struct Hexadecimal {
 }
 
 impl Hexadecimal {
-    /// Reads what follows the sign.
+    /// Reads the number after its sign.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let [b'0', b'x' | b'X', text @ ..] = text else { return None };
         let end = text.iter().position(|byte| matches!(byte, b'p' | b'P'));
@@ -71,7 +71,7 @@ fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(bits as u64)
 }
 
-/// Whether a number is negative, and what follows its sign.
+/// Whether a number is negative, and the rest after its sign.
 pub(super) fn unsigned(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', rest @ ..] => (true, rest),
@@ -80,7 +80,7 @@ pub(super) fn unsigned(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// A decimal exponent. One that is absurdly large stays below what any mantissa makes up for.
+/// A decimal exponent. One that is absurdly large stays so small or large that no mantissa makes up for it.
 fn power(text: &[u8]) -> Option<i64> {
     const MOST: i64 = 1 << 40;
     let (negative, digits) = unsigned(text);

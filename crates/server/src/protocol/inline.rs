@@ -3,7 +3,7 @@
 use super::args::Span;
 use std::ops::Range;
 
-/// Splits `buffer[line]` and appends the arguments' spans. What quotes and escapes stand for
+/// Splits `buffer[line]` and appends the arguments' spans. The characters that quotes and escapes stand for
 /// is written over the line itself, which is never shorter. False if quotes do not match.
 pub(crate) fn split(buffer: &mut [u8], line: Range<usize>, spans: &mut Vec<Span>) -> bool {
     let mut splitter = Splitter { buffer, read: line.start, end: line.end, write: line.start };
@@ -22,7 +22,7 @@ pub(crate) fn split(buffer: &mut [u8], line: Range<usize>, spans: &mut Vec<Span>
     }
 }
 
-/// What C's isspace says, in the C locale.
+/// C's isspace, in the C locale.
 fn is_space(byte: u8) -> bool {
     byte == b' ' || (0x09..=0x0d).contains(&byte)
 }

@@ -23,7 +23,7 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
-/// A floating-point number, infinities included, NaN not. What is too large for one, or too
+/// A floating-point number, infinities included, NaN not. A number too large for one, or too
 /// small to differ from zero, is refused.
 pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
     let value = parse_c(text)?;
@@ -37,7 +37,7 @@ pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
 }
 
 /// The end of a range of floating-point numbers. Redis takes it as C does: spaces may come
-/// first, nothing is zero, what is too large is infinite, and a NUL ends it.
+/// first, no digits are zero, a number too large is infinite, and a NUL ends it.
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     let text = until_nul(text);
     // The spaces of C: a vertical tab is one.
@@ -49,7 +49,7 @@ pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// What C takes for a number, if that is all of `text`; NaN is none.
+/// The number that C reads, if that is all of `text`; NaN is none.
 fn parse_c(text: &[u8]) -> Option<f64> {
     let (negative, digits) = unsigned(text);
     if let Some(number) = Hexadecimal::parse(digits) {
@@ -69,7 +69,7 @@ fn is_zero(text: &[u8]) -> bool {
     mantissa.all(|byte| matches!(byte, b'0' | b'.'))
 }
 
-/// What C sees of a string: nothing from a NUL on.
+/// A string as C sees it: nothing from a NUL on.
 pub(crate) fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -79,7 +79,7 @@ pub(crate) fn push_i64(to: &mut Vec<u8>, value: i64) {
     to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// As [`push_f64`], but whole numbers of up to 2^62 have all their digits: what ZSCAN says of a
+/// As [`push_f64`], but whole numbers of up to 2^62 have all their digits, as ZSCAN prints a
 /// small set's scores, which Redis keeps as such texts.
 pub(crate) fn push_score(to: &mut Vec<u8>, value: f64) {
     /// Redis's largest number that is an integer here.
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_as_a_score_and_as_a_bound() {
+    fn scores_and_bounds() {
         let (inf, none) = (Some(f64::INFINITY), None);
         for (text, score, bound) in [
             ("0x10", Some(16.0), Some(16.0)),

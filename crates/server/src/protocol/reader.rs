@@ -7,7 +7,7 @@
 //!
 //! Always true:
 //! - every byte is looked at once, whatever the pieces;
-//! - no memory is reserved for what a client announces: it grows with the bytes that arrived;
+//! - no memory is reserved for announced lengths: it grows with the bytes that arrived;
 //! - a request is refused as soon as it says that it is larger than it may be;
 //! - after an error the stream is dead: nothing that follows is read.
 
@@ -22,11 +22,11 @@ pub(crate) struct Limits {
     pub(crate) arguments: i64,
     /// Bytes of an argument.
     pub(crate) bulk: i64,
-    /// Bytes of a request, as it is sent, and of what its arguments beyond the first [`FREE`] take here besides.
+    /// Bytes of a request, as it is sent, and those that its arguments beyond the first [`FREE`] take here besides.
     pub(crate) request: usize,
 }
 
-/// Arguments that a request may have without what they take being counted.
+/// Arguments that a request may have before their memory is counted.
 const FREE: usize = 1 << 20;
 
 impl Limits {
@@ -46,7 +46,7 @@ const DOUBLES: usize = 1 << 20;
 /// A buffer that grew beyond this is given back once it is empty.
 const KEEP: usize = 1 << 20;
 
-/// What made the stream unreadable, in Redis's words.
+/// The error that made the stream unreadable, in Redis's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProtocolError(pub(crate) String);
 
@@ -89,7 +89,7 @@ impl RequestReader {
             let len = self.buffer.len();
             let mut grown = if len < DOUBLES { len * 2 } else { len + len / 4 };
             if let Some(bulk) = self.bulk {
-                // What follows the argument under way is still unknown.
+                // The arguments after the one under way are still unknown.
                 grown = grown.min(self.next + bulk + CHUNK);
             }
             let grown = grown.max(self.filled + CHUNK);
@@ -300,7 +300,7 @@ impl RequestReader {
     }
 }
 
-/// What a request's first line turned out to be.
+/// The kind of a request's first line.
 enum Start {
     Partial,
     Empty,

@@ -16,7 +16,7 @@ pub(crate) struct Reply<'a> {
     protocol: Protocol,
     /// The length up to which `bytes` may grow.
     most: usize,
-    /// More than that was to be written: what is there is not the whole reply.
+    /// Whether more than that was to be written, so that the reply is not whole.
     cut: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Reply<'a> {
         Reply { most: self.bytes.len().saturating_add(len), ..self }
     }
 
-    /// Whether it had more bytes than it may have: what is there is not the whole reply.
+    /// Whether it had more bytes than it may have, so that the reply is not whole.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }
@@ -53,7 +53,7 @@ impl<'a> Reply<'a> {
         self.bytes.len()
     }
 
-    /// Takes back what was written since [`len`](Reply::len) was `len`.
+    /// Takes back the bytes written since [`len`](Reply::len) was `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
         self.cut = false;
@@ -179,12 +179,12 @@ impl<'a> Reply<'a> {
         self.simple("    Print this help.");
     }
 
-    /// Puts an array's header before what was written since `start`.
+    /// Puts an array's header before the bytes written since `start`.
     pub(crate) fn array_since(&mut self, start: usize, len: usize) {
         self.header_since(start, b'*', len);
     }
 
-    /// Puts a map's header before what was written since `start`.
+    /// Puts a map's header before the bytes written since `start`.
     pub(crate) fn map_since(&mut self, start: usize, pairs: usize) {
         if self.resp3() {
             self.header_since(start, b'%', pairs);

@@ -1,4 +1,4 @@
-//! What is done with records: into another pool, into a file, and back.
+//! Records go into another pool, into a file, and back.
 
 use super::load::{Loaded, Loader};
 use super::resp::Encoder;
@@ -15,7 +15,7 @@ const CHUNK: usize = 256 << 10;
 /// whose time has come are left out.
 ///
 /// # Errors
-/// See [`TransferError`]. What was copied until then is in the pool.
+/// See [`TransferError`]. All that was copied until then is in the pool.
 pub fn copy(
     tx: &mut dyn Tx,
     to: &mut Handle,
@@ -77,7 +77,7 @@ pub fn export(
 /// transactions.
 ///
 /// # Errors
-/// See [`TransferError`]. What was read until then may be in the pool.
+/// See [`TransferError`]. All that was read until then may be in the pool.
 pub fn import(
     from: &mut dyn Read,
     to: &mut Handle,

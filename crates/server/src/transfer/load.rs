@@ -13,7 +13,7 @@ const LOG_SHARE: u64 = 16;
 /// Entries or blocks of the garbage list that a transaction frees.
 const FREED: u64 = 256;
 
-/// What was put into a pool.
+/// The counts of what was put into a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loaded {
@@ -145,7 +145,7 @@ fn keys(tx: &mut dyn Tx, header: u64) -> Result<u64> {
     (0..DATABASES).map(|index| Database::new(header, index).len(tx)).sum()
 }
 
-/// What a record did.
+/// The effect of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// The key is new.

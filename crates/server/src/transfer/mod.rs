@@ -1,8 +1,8 @@
 //! Moving the keyspace from one pool to another, or into a file and back: as records, each of which is a command
 //! of Redis.
 //!
-//! Reading order: `record` (what is on its way), `read` (from a pool), `load` (into a pool, in bounded transactions),
-//! `resp` (as bytes), `stream` (from bytes); then what is done with them.
+//! Reading order: `record` (the unit that moves), `read` (from a pool), `load` (into a pool, in bounded transactions),
+//! `resp` (as bytes), `stream` (from bytes); then their use.
 //!
 //! An export is a stream of commands as Redis's append-only file has them, so that `redis-cli --pipe` and Redis itself
 //! can load it. It begins and ends with an ECHO, by which an import knows that nothing is missing; streams of Redis's own
@@ -39,23 +39,23 @@ pub enum TransferError {
     /// The keyspace is another program's.
     #[error("{0}")]
     Keyspace(String),
-    /// The file, or what is written to, failed.
+    /// The file, or the writer, failed.
     #[error("{0}")]
     File(#[from] io::Error),
-    /// What was read is not what can be imported.
+    /// The input cannot be imported.
     #[error("at byte {at}: {what}")]
     Bad {
         /// Where the command begins.
         at: u64,
-        /// What is wrong with it, and what to do.
+        /// The fault, and a remedy.
         what: String,
     },
-    /// What was read ends too early.
+    /// The input ends too early.
     #[error("cut off at byte {at}: {what}; get the whole file, or export it again")]
     Cut {
         /// Where the last whole command ends.
         at: u64,
-        /// What is missing.
+        /// The missing part.
         what: String,
     },
     /// There are not as many keys as there should be.
@@ -73,7 +73,7 @@ pub enum TransferError {
     Stopped,
 }
 
-/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+/// The text of `Display`, which `main` and `unwrap` print.
 impl fmt::Debug for TransferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! What is on its way: a part of the keyspace that a command makes.
+//! Records: each is a part of the keyspace that a command makes.
 
 /// A command on a key of a database.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +8,7 @@ pub(crate) struct Record {
     pub(crate) change: Change,
 }
 
-/// What it does to the key.
+/// Its effect on the key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     /// SET.

@@ -2,9 +2,9 @@
 
 use super::record::{Change, Record};
 
-/// What an export begins with, after ECHO.
+/// The beginning of an export, after ECHO.
 pub(super) const BEGIN: &str = "perdura export begins";
-/// What it ends with, before the number of its keys.
+/// Its end, before the number of its keys.
 pub(super) const END: &str = "perdura export ends, keys: ";
 
 /// Appends commands to bytes; it knows which database is chosen.
@@ -14,7 +14,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Appends what an export begins with.
+    /// Appends the beginning of an export.
     pub(crate) fn begin(&mut self, to: &mut Vec<u8>) {
         command(to, &[b"ECHO", BEGIN.as_bytes()]);
     }

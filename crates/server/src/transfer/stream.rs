@@ -1,6 +1,6 @@
 //! Records from a stream of commands, which may be anybody's.
 //!
-//! What always holds: no memory is reserved for what the stream announces, and every command is checked: one that is
+//! Invariants: no memory is reserved for lengths that the stream announces, and every command is checked: one that is
 //! unknown or malformed ends the import with an error that says where it is.
 
 use super::TransferError;
@@ -25,7 +25,7 @@ pub(super) struct Stream<R> {
     ends: Ends,
 }
 
-/// What an export of ours says of itself.
+/// The first command of our exports, about themselves.
 #[derive(Default)]
 struct Ends {
     begun: bool,
@@ -33,7 +33,7 @@ struct Ends {
     keys: Option<u64>,
 }
 
-/// What a command is.
+/// The kind of a command.
 enum Meaning {
     Records(Vec<Change>, Vec<u8>),
     Removals(Vec<Vec<u8>>),
@@ -131,7 +131,7 @@ impl<R: Read> Stream<R> {
     }
 }
 
-/// What a command means, or what is wrong with it.
+/// The meaning of a command, or its fault.
 fn understand(args: Args<'_>, db: &mut u8, ends: &mut Ends) -> Result<Meaning, String> {
     let name = args.at(0).to_ascii_uppercase();
     let key = || args.at(1).to_vec();
@@ -203,7 +203,7 @@ fn pairs(args: Args<'_>) -> Result<impl Iterator<Item = (&[u8], &[u8])>, String>
     Ok((2..args.len()).step_by(2).map(move |index| (args.at(index), args.at(index + 1))))
 }
 
-/// What SET says of the key's expiry.
+/// The key's expiry in the options of SET.
 fn set_option(args: Args<'_>) -> Result<Option<Change>, String> {
     match args.len() {
         3 => Ok(None),

@@ -3,7 +3,7 @@
 use super::record::{Change, Record};
 use super::stream::Stream;
 
-/// What an export has, one field or member each, in order.
+/// The contents of an export, one field or member each, in order.
 pub(crate) fn items(bytes: &[u8]) -> Vec<String> {
     let (mut stream, mut all) = (Stream::new(bytes), Vec::new());
     while let Some(records) = stream.next().expect("a whole export") {

@@ -58,7 +58,7 @@ fn every_cut_is_noticed() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_their_place() {
     let refused = |text: &str| decoded(text.as_bytes()).expect_err(text).to_string();
     let first = "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n";
     for (bad, said) in [

@@ -2,7 +2,7 @@
 
 use crate::common::{Client, Running, without_times};
 
-/// Asks, and compares what is answered.
+/// Asks, and compares the answer.
 fn play(client: &mut Client, script: &[(&str, &str)]) {
     for (command, reply) in script {
         assert_eq!(client.ask(command), *reply, "{command}");

@@ -1,4 +1,4 @@
-//! What goes over the wire: pipelines, limits, passwords, broken and hostile clients.
+//! The protocol on the wire: pipelines, limits, passwords, broken and hostile clients.
 
 use crate::common::{Random, Running, encode, show};
 
@@ -43,7 +43,7 @@ fn who_does_not_read_is_not_answered_without_end() {
     let info = other.ask("INFO stats");
     let output = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
     assert!(output.unwrap().parse::<usize>().unwrap() < 100 << 20, "{info}");
-    // What could not be answered was not done either.
+    // A request that could not be answered was not done either.
     assert_eq!(other.ask("GET after"), "nil");
     for _ in 0..COUNT {
         assert_eq!(show(&client.receive().unwrap()).len(), value.len());
@@ -199,7 +199,7 @@ fn no_more_clients_than_allowed() {
 }
 
 #[test]
-fn what_clients_ask_at_start() {
+fn first_questions_of_clients() {
     let running = Running::start();
     let mut client = running.client();
     assert!(client.ask("INFO").contains("redis_version:"));
@@ -260,7 +260,7 @@ fn who_wants_no_reply_gets_none() {
 }
 
 #[test]
-fn what_config_set_accepts() {
+fn config_set() {
     let running = Running::start();
     let mut client = running.client();
     let failed = |name: &str, why: &str| {

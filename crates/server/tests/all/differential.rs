@@ -1,9 +1,9 @@
 //! The same random commands go to this server and to Redis, and must be answered the same.
 //!
-//! Needs `redis-server`; without it the test says so and passes. `DIFFERENTIAL_SEED=n` replays
-//! a failure, `DIFFERENTIAL_STEPS=n` sets how many commands are tried.
+//! Needs `redis-server`; without it the test says so and passes. `PERDURA_TEST_SEED=n` replays a failure.
 
-use crate::common::{Client, Frame, Random, Running, show};
+use crate::common::{Client, ENGINE, Frame, Random, Running, show};
+use perdura_testing::{seeds, times};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -78,7 +78,7 @@ enum Compare {
     Error,
 }
 
-/// Commands: the words of a template are literal, or name what to choose.
+/// Commands: the words of a template are literal, or name a choice.
 const TEMPLATES: &[(&str, Compare)] = &[
     ("GET key", Compare::Same),
     ("SET key value", Compare::Same),
@@ -392,10 +392,6 @@ fn meaning(frame: &Frame, compare: Compare) -> String {
     }
 }
 
-fn number_from(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 struct Pair {
     ours: Client,
     theirs: Client,
@@ -452,9 +448,10 @@ fn compare(protocol: u32) {
     };
     let running = Running::start();
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let seed = number_from("DIFFERENTIAL_SEED", clock.as_nanos() as u64 % 1_000_000);
-    let steps = number_from("DIFFERENTIAL_STEPS", 20_000);
-    println!("replay with DIFFERENTIAL_SEED={seed}");
+    let seed = seeds(clock.as_nanos() as u64 % 1_000_000, 1).start;
+    // Fewer where all have been compared with the first engine already.
+    let steps = times(if std::env::var_os(ENGINE).is_some() { 5_000 } else { 20_000 });
+    println!("replay with PERDURA_TEST_SEED={seed}");
     let mut random = Random::new(seed);
     let theirs = Client::connect(([127, 0, 0, 1], redis.port).into());
     let mut pair = Pair { ours: running.client(), theirs, queued: Vec::new() };

@@ -1,4 +1,4 @@
-//! What is there after a restart, when the pool is full, and after much was deleted.
+//! The data after a restart, when the pool is full, and after much was deleted.
 
 use crate::common::{Client, Running};
 use std::time::{Duration, Instant};
@@ -126,7 +126,7 @@ fn a_full_pool_loses_nothing() {
     client.ask(&format!("SET more {}", value.repeat(100)));
     assert!(client.ask("EXEC").starts_with("OOM"));
     assert_eq!(client.ask("GET key:1"), value);
-    // What is deleted makes room, and a flush needs none.
+    // Deleting makes room, and a flush needs none.
     for key in 1..kept / 2 {
         assert_eq!(client.ask(&format!("DEL key:{key}")), "1");
     }
@@ -137,7 +137,7 @@ fn a_full_pool_loses_nothing() {
 }
 
 #[test]
-fn what_does_not_fit_in_the_log_is_told_from_a_full_pool() {
+fn full_log_and_full_pool_differ() {
     let running = Running::with(|options| options, 8 << 20);
     let mut client = running.client();
     let pairs: Vec<_> = (0..20_000).map(|key| format!("key:{key} {key}")).collect();
@@ -174,7 +174,7 @@ fn a_flush_is_quick_and_memory_comes_back() {
     assert_eq!(client.ask("SET new 1"), "OK");
     wait_for("the garbage to be freed", || running.check().garbage == 0);
     wait_for("memory to come back", || {
-        // What was freed waits for the log to be emptied.
+        // Freed memory waits for the log to be emptied.
         running.pool.checkpoint().unwrap();
         used(&mut client) < empty + (full - empty) / 8
     });

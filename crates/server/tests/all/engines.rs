@@ -15,8 +15,6 @@ const TESTS: [&str; 6] = [
     "transactions::",
     "connections::pipelines",
 ];
-/// Commands compared once more; they were with the first engine, too.
-const STEPS: (&str, &str) = ("DIFFERENTIAL_STEPS", "5000");
 
 #[test]
 fn transactions_beside_one_another() {
@@ -24,9 +22,6 @@ fn transactions_beside_one_another() {
         return println!("skipped: the engine is given");
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    if std::env::var_os(STEPS.0).is_none() {
-        command.env(STEPS.0, STEPS.1);
-    }
     let child =
         command.args(TESTS).env(ENGINE, perdura::EngineKind::CcStm.name()).output().unwrap();
     let said = [child.stdout, child.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());

@@ -156,7 +156,7 @@ fn on_a_small_disk() {
         }
         assert!(info(&mut client, "last_write_error").contains("No space left on device"));
         assert!(!info(&mut client, "errorstat_MISCONF").is_empty());
-        // All or nothing, with the true reason; what is there can be read and deleted.
+        // All or nothing, with the true reason; the data can be read and deleted.
         client.ask("MULTI");
         client.ask("SET key:1 lost");
         client.ask(&format!("SET more {}", "v".repeat(5_000_000)));

@@ -1,4 +1,4 @@
-//! One program for most of the tests: what they have in common is compiled and linked once.
+//! One program for most of the tests, so that their common code is compiled and linked once.
 
 #![allow(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What operators use: SHUTDOWN, the slow log, statistics of commands, metrics.
+//! Operators' commands: SHUTDOWN, the slow log, statistics of commands, metrics.
 
 use crate::common::{Client, Running};
 use perdura_server::{Listener, Options, Server};
@@ -22,7 +22,7 @@ fn shutdown_ends_the_server_and_keeps_what_was_acknowledged() {
     assert_eq!(client.ask("MULTI"), "OK");
     assert_eq!(client.ask("SHUTDOWN"), "ERR Command not allowed inside a transaction");
     assert!(client.ask("EXEC").starts_with("EXECABORT"));
-    // What was sent before it is answered, it is not, and what follows is not done.
+    // Requests sent before it are answered, it is not, and those that follow are not done.
     client.send(b"SET key other\r\nSHUTDOWN NOSAVE NOW FORCE\r\nSET key third\r\n");
     assert_eq!(client.rest(), "+OK\r\n");
     running.join();
@@ -163,7 +163,7 @@ fn metrics_are_served() {
     }
     assert!(value(&page, "perdura_network_receive_bytes_total") > 50.0);
     assert!(value(&page, "perdura_commands_duration_seconds_total{command=\"set\"}") > 0.0);
-    // What the engine counts is published every second.
+    // The engine's counters are published every second.
     let start = Instant::now();
     while value(&fetch(address, get), "perdura_fences_total") == 0.0 {
         assert!(start.elapsed() < Duration::from_secs(20), "no fence is counted");

@@ -1,12 +1,10 @@
-//! A write is not refused while the pool has room: what was deleted is freed for it first.
-//!
-//! `PERDURA_ROOM_MIB` is the size of the pool, 32 unless given.
+//! A write is not refused while the pool has room: deleted values are freed for it first.
 
 use crate::common::{Client, Frame, Running, encode, show, without_times};
 
+/// Bytes of the pool.
 fn size() -> u64 {
-    let mib = std::env::var("PERDURA_ROOM_MIB").map_or(32, |text| text.parse().expect("a number"));
-    mib << 20
+    perdura_testing::times(32) << 20
 }
 
 /// The answers to commands that are sent at once.
@@ -40,7 +38,7 @@ fn fill(client: &mut Client, len: usize) -> usize {
 fn after_flushall_there_is_room_at_once() {
     let running = Running::with(|options| options.threads(2), size());
     let (mut client, mut other) = (running.client(), running.client());
-    // Of its block's page the list of what is to be freed has a place, also where none is kept for it.
+    // So the garbage list finds a place in the page of its block, even if no page is kept for it.
     client.ask("ZADD one 1 member");
     let first = fill(&mut client, 1_000);
     for round in 0..2 {
@@ -99,7 +97,7 @@ fn an_exec_that_waits_for_room_is_one_call_of_each() {
     }
 }
 
-/// What is on the garbage list goes without a byte being allocated, however large it is.
+/// Garbage of any size is freed without a byte being allocated.
 #[test]
 fn large_collections_are_freed_where_nothing_is_left() {
     let running = Running::with(|options| options.threads(1), size());

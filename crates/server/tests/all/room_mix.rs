@@ -1,21 +1,21 @@
 //! Fragmentation: values of all sizes, a half deleted, and others of other sizes in their place. No write is
 //! refused while 15 % of the pool is free, on any engine.
-//!
-//! `PERDURA_ROOM_MIB` is the size of the pool, `PERDURA_ROOM_SEED` a seed instead of the usual one,
-//! `PERDURA_ROOM_ROUNDS` how often a half is deleted.
 
 use crate::common::{Client, Frame, Random, Running, encode, show};
 use perdura::{Domain, EngineKind};
+use perdura_testing::{seeds, times};
 use std::collections::BTreeMap;
 
-/// What was free at the beginning, of which 10 % are left free at first, and 15 % later.
+/// How much of the space that was free at the beginning is filled, in percent: 10 % are left free at first, and 15 %
+/// later.
 const FILLED: u64 = 90;
 const REFILLED: u64 = 85;
 /// Bytes that a key, its value's blocks and the map's next segments may take beside the value.
 const BESIDE: u64 = 64 << 10;
 
-fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+/// Bytes of the pool.
+fn size() -> u64 {
+    times(12) << 20
 }
 
 /// Sizes of values.
@@ -57,7 +57,7 @@ fn name(key: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A pool that is filled, and what should be in it.
+/// A pool that is filled, and its expected contents.
 struct Filled {
     running: Running,
     client: Client,
@@ -180,21 +180,18 @@ fn churn(engine: EngineKind, bytes: u64, seed: u64, rounds: u64) {
 
 #[test]
 fn no_write_is_refused_while_there_is_room() {
-    let bytes = number("PERDURA_ROOM_MIB", 12) << 20;
-    let seed = number("PERDURA_ROOM_SEED", 1);
-    let rounds = number("PERDURA_ROOM_ROUNDS", 2);
+    let seed = seeds(1, 1).start;
     let engines = EngineKind::ALL.into_iter().filter(|engine| engine.rolls_back());
     for (index, engine) in engines.enumerate() {
-        churn(engine, bytes, seed + index as u64, rounds);
+        churn(engine, size(), seed + index as u64, 2);
     }
 }
 
 /// Of values of 1 KB, each page has some left: without moving them, none of 5 KB has a place.
 #[test]
 fn small_values_make_room_for_large_ones_and_large_ones_for_small() {
-    let bytes = number("PERDURA_ROOM_MIB", 12) << 20;
     for (first, second) in [(1_000, 5_000), (5_000, 100), (100, 1_000)] {
-        let mut filled = filled(EngineKind::Redo, bytes, 7);
+        let mut filled = filled(EngineKind::Redo, size(), 7);
         filled.fill(Sizes::One(first), FILLED);
         filled.halve();
         filled.fill(Sizes::One(second), REFILLED);

@@ -1,4 +1,4 @@
-//! BGSAVE writes what was there at one moment, while others write.
+//! BGSAVE writes the data of one moment, while others write.
 
 use crate::common::{Client, Running};
 use perdura_server::transfer::import;
@@ -95,8 +95,8 @@ fn save_answers_when_the_export_is_there() {
     assert!(refusal.ends_with(&told) && !told.is_empty(), "{told}");
 }
 
-/// What moves between keys in one transaction is in an export once: what all of them hold comes to the same, whenever
-/// it is looked at.
+/// A sum that moves between keys in one transaction is in an export once: the total of all keys is the same at any
+/// moment.
 #[test]
 fn an_export_is_of_one_moment() {
     const ACCOUNTS: usize = 64;

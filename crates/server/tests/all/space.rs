@@ -1,6 +1,4 @@
-//! What is deleted goes back to the file system, and what is set again finds room.
-//!
-//! `PERDURA_SPACE_MIB` is how much is set and deleted, 40 unless given.
+//! The space of deleted values goes back to the file system, and values that are set again find room.
 
 use crate::common::{Client, Running, encode, show};
 use perdura::{Domain, EngineKind};
@@ -11,9 +9,9 @@ use std::time::{Duration, Instant};
 
 const VALUE: usize = 1_000;
 
+/// How much is set and deleted.
 fn bytes() -> u64 {
-    let mib = std::env::var("PERDURA_SPACE_MIB").map_or(40, |text| text.parse().expect("a number"));
-    mib << 20
+    perdura_testing::times(40) << 20
 }
 
 fn occupied(path: &Path) -> u64 {
@@ -55,7 +53,7 @@ fn after_flushall_the_file_takes_next_to_nothing() {
         let full = occupied(&path);
         assert!(full > bytes() + empty, "{full} bytes in use");
         assert_eq!(client.ask("FLUSHALL"), "OK");
-        // What a pool keeps ready is a few megabytes.
+        // A pool keeps a few megabytes ready.
         let (begun, most) = (Instant::now(), empty + (6 << 20));
         while occupied(&path) > most {
             let left = occupied(&path);

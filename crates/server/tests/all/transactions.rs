@@ -6,13 +6,9 @@ use std::thread;
 /// Clients; they go to the two threads in turn.
 const CLIENTS: usize = 6;
 
-fn number(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// Rounds of each client.
 fn rounds() -> usize {
-    number("PERDURA_TRANSACTION_ROUNDS", 150)
+    perdura_testing::times(150) as usize
 }
 
 fn running() -> Running {
@@ -90,7 +86,7 @@ fn no_update_is_lost_that_watched_what_it_read() {
     running.check();
 }
 
-/// Each of two watches what the other one writes: in any order of the two, one sees the other.
+/// Each of two watches the key that the other one writes: in any order of the two, one sees the other.
 #[test]
 fn of_two_that_watch_each_other_one_fails() {
     for collection in ["large", "small"] {
@@ -182,7 +178,7 @@ fn commands_of_a_connection_are_done_in_order_and_once() {
     let count = CLIENTS * (rounds() / 10) * 40;
     let mut client = running.client();
     assert_eq!(client.ask("GET shared"), count.to_string());
-    // What was run again was counted once.
+    // Transactions that were run again were counted once.
     let stats = client.ask("INFO commandstats");
     assert!(stats.contains(&format!("cmdstat_incr:calls={count},")), "{stats}");
     running.check();

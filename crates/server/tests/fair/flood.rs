@@ -1,4 +1,4 @@
-//! Clients that send without pause, and what another client and the process feel of it.
+//! Clients that send without pause, and their effect on another client and on the process.
 
 use crate::common::{Client, show};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Bytes that a client sends, and reads, in one call.
 const PIECE: usize = 64 << 10;
 
-/// What such a client sends.
+/// The requests of such a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind<'a> {
     /// Once, at first.
@@ -72,7 +72,7 @@ impl Drop for Flood {
     }
 }
 
-/// What another client's PINGs took, sorted, and how much memory the process took meanwhile.
+/// The times of another client's PINGs, sorted, and the memory that the process took meanwhile.
 pub(crate) struct Felt {
     times: Vec<Duration>,
     pub(crate) bytes: u64,
@@ -123,12 +123,12 @@ pub(crate) fn memory() -> u64 {
     of_status("RssAnon:")
 }
 
-/// The most memory that this process had at once, since it was restarted, files' pages with it.
+/// The largest memory that this process had at once, since it was restarted, files' pages with it.
 pub(crate) fn peak() -> u64 {
     of_status("VmHWM:")
 }
 
-/// Makes the peak what it is now.
+/// Sets the peak to the present value.
 pub(crate) fn restart_peak() -> u64 {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     peak()

@@ -1,4 +1,4 @@
-//! Copies are what was copied, whatever engine and size they have.
+//! Copies equal their sources, whatever engine and size they have.
 
 use crate::common::*;
 use perdura::{EngineKind, Options, Pool, Root};
@@ -45,7 +45,7 @@ fn a_copy_may_be_larger_or_smaller() {
     let folder = tempdir().expect("a folder");
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     sample(&old);
-    // Beyond what the old one could be opened with.
+    // Larger than the old one could be opened with.
     for size in [64 << 20, 3 << 20] {
         let target = Target::new(&new).size(Some(size)).force(true);
         copy(&source(&old), &target, &mut on).expect("a copy");
@@ -217,7 +217,7 @@ fn collections_inside_collections_are_no_leak() {
     assert!(leaked(&report) > 100);
 }
 
-/// The new pool, and an export, are open to no more users than what they are from.
+/// The new pool, and an export, are open to no more users than their sources.
 #[test]
 fn permissions_are_the_source_s() {
     use std::os::unix::fs::PermissionsExt;

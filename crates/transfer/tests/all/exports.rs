@@ -1,4 +1,4 @@
-//! What is exported and imported again is what it was.
+//! Exported and imported again, data are as they were.
 
 use crate::common::*;
 use perdura::{EngineKind, Options};
@@ -62,7 +62,7 @@ fn collections_go_there_and_back() {
 }
 
 #[test]
-fn what_has_both_is_exported_in_two() {
+fn keys_and_collections_are_two_exports() {
     let folder = tempdir().expect("a folder");
     let old = folder.path().join("old");
     let pool = create(&old, EngineKind::Redo);
@@ -78,7 +78,7 @@ fn what_has_both_is_exported_in_two() {
 }
 
 #[test]
-fn what_has_expired_is_left_out() {
+fn expired_keys_are_left_out() {
     let folder = tempdir().expect("a folder");
     let new = folder.path().join("new");
     let stream = b"*5\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n$4\r\nPXAT\r\n$4\r\n1000\r\n*3\r\n$3\r\nSET\r\n$1\r\nc\r\n$1\r\nd\r\n";

@@ -1,4 +1,4 @@
-//! Files: what is there, what is not, what is in use, and what has no room.
+//! Files that exist, are missing, are in use, or have no room.
 
 use crate::common::*;
 use perdura::draft::DraftError;
@@ -82,7 +82,7 @@ fn a_source_need_not_be_writable_and_must_not_be_in_use() {
 }
 
 #[test]
-fn what_is_stopped_leaves_nothing() {
+fn stopped_copies_leave_nothing() {
     let folder = tempdir().expect("a folder");
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     let pool = create(&old, EngineKind::Redo);
@@ -106,7 +106,7 @@ fn what_is_stopped_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_used_up() {
+fn leftovers_of_killed_copies_are_removed() {
     let folder = tempdir().expect("a folder");
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     let pool = create(&old, EngineKind::Redo);
@@ -118,7 +118,7 @@ fn what_a_killed_process_left_is_used_up() {
     assert_eq!(names(folder.path()), ["new", "old"]);
 }
 
-/// What a child of the tests below does: old pool, new file.
+/// The work of a child of the tests below: old pool, new file.
 const CHILD: &str = "PERDURA_TEST_TRANSFER";
 
 /// Runs this program again, with one of the tests here, on a folder.

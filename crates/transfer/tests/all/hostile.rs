@@ -19,7 +19,7 @@ fn imported(bytes: &[u8]) -> Result<(), Error> {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_name_their_line() {
     imported(format!("{ROOT}\n{ENTRY}\n{REST}").as_bytes()).expect("a good one");
     let map = |from: &str, to: &str| ROOT.replace(from, to);
     for (line, text, said) in [
@@ -79,7 +79,7 @@ fn what_is_wrong_is_said_with_its_line() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn names_values_that_do_not_fit() {
     let value = "x".repeat(1 << 20);
     let text = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n{value}\r\n", value.len());
     let error = imported(text.as_bytes()).expect_err("too large");

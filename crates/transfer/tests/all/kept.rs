@@ -1,11 +1,11 @@
-//! A pool that was made once, and is kept: what makes it unreadable, or its data other data, is noticed.
+//! A pool that was made once, and is kept: a change that makes it unreadable, or alters its data, is noticed.
 //!
 //! A change of the pool's format has a new version, and a new file:
 //!
 //!     PERDURA_RENEW_KEPT=1 cargo test -p perdura-transfer --test all kept::
 //!
 //! The old file then goes with the version that it is of. A file here is the pool's length, then each line of 64 bytes
-//! that is not zero, with its number before it: what is zero would be most of it.
+//! that is not zero, with its number before it: most of its lines are zero.
 
 use crate::common::*;
 use perdura::superblock::VERSION;

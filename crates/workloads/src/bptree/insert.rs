@@ -48,7 +48,7 @@ fn split<T: Tx + ?Sized>(tx: &mut T, mut node: Node, place: u64, entry: Entry) -
         keys.insert(place as usize, entry.0);
         others.insert(place as usize, entry.1);
     }
-    // With what comes, one more than the first hundred stay in a leaf that it comes to.
+    // With the new key, one more than the first hundred stay in the leaf that it goes to.
     let cut = if stays && !leaf { FEWEST - 1 } else { FEWEST } as usize;
     let (separator, first, from) =
         if leaf { (keys[cut], node.next(tx)?, cut) } else { (keys[cut], others[cut], cut + 1) };

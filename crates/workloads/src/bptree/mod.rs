@@ -24,7 +24,7 @@ use node::{Node, SIZE};
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Tx};
 
-/// Most keys of a node.
+/// The maximum number of keys of a node.
 const MOST: u64 = 200;
 /// Fewest keys of a node other than the root.
 const FEWEST: u64 = 100;

@@ -1,7 +1,7 @@
 //! One node: its arrays, and how entries get into them and out.
 //!
 //! A leaf's entry is a key and a value, an inner node's a key and the child to the right of it.
-//! The arrays are sorted; what follows the place of a change is moved.
+//! The arrays are sorted; the elements after the place of a change are moved.
 
 use super::{MOST, Step};
 use perdura::{Error, Fresh, Result, Tx};

@@ -73,7 +73,7 @@ fn borrow_left<T: Tx + ?Sized>(
     if node.level == 0 {
         node.put(tx, 0, (key, other))?;
     } else {
-        // The key above comes down in front of what was the first child.
+        // The key above comes down in front of the former first child.
         let (above, first) = (step.node.key(tx, step.child - 1)?, node.first_child(tx)?);
         node.put(tx, 0, (above, first))?;
         node.set_first_child(tx, other)?;

@@ -9,7 +9,7 @@
 //! header  number of slots, then of each slot: the block, its number << 32 | its bytes
 //! ```
 //!
-//! Each thread has its own slots, and so knows what must be in them.
+//! Each thread has its own slots, and so knows their contents.
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Draws a slot of `first..first + len`, and what to do with it.
+    /// Draws a slot of `first..first + len`, and its change.
     pub fn draw(random: &mut Random, first: u64, len: u64) -> Self {
         let class = random.below(SIZES.len() as u64) as usize;
         let least = if class == 0 { 1 } else { SIZES[class - 1] + 1 };
@@ -183,7 +183,7 @@ fn check_slot<T: Tx + ?Sized>(tx: &mut T, header: u64, slot: u64) -> Result<(u64
 #[derive(Debug)]
 pub struct Churn {
     per_transaction: usize,
-    /// What each slot should hold; written by the thread that owns it.
+    /// The expected content of each slot; written by the thread that owns it.
     expected: Vec<AtomicU64>,
 }
 

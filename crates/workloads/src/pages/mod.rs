@@ -213,7 +213,7 @@ impl InitialPage {
 /// not all of it has been loaded.
 ///
 /// # Errors
-/// `Corrupt` where pages do not agree; what `row` returns.
+/// `Corrupt` where pages do not agree; the errors of `row`.
 pub fn check<T: Tx + ?Sized>(
     tx: &mut T,
     file: u64,

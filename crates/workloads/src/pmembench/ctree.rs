@@ -6,7 +6,7 @@
 //! node    number of the bit, entry of keys without it, entry of keys with it
 //! ```
 //!
-//! What always holds: the keys below a node are alike in all bits above its own, and the nodes below have lower ones.
+//! Invariants: the keys below a node are alike in all bits above its own, and the nodes below have lower ones.
 //! No key is 0.
 
 use super::{PmdkMap, Then};

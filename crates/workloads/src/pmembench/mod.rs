@@ -4,7 +4,7 @@
 //! Each thread inserts, removes or looks up its part of the keys, each once and in a transaction; unless they are to
 //! be inserted, all keys are loaded before. Keys are random words. A value is the word that the map has with its key, or,
 //! if it is longer, a block of its own, which the word points to: allocated by the transaction that inserts the key, and
-//! freed by the one that removes it. What always holds: no key is drawn twice, so that at the end either all keys are
+//! freed by the one that removes it. Invariants: no key is drawn twice, so that at the end either all keys are
 //! there, or none.
 
 pub mod ctree;
@@ -60,7 +60,7 @@ pub trait PmdkMap: Copy + Send + Sync + 'static {
     const KIND: u32;
     /// The same if its values are blocks.
     const KIND_OF_BLOCKS: u32;
-    /// Bytes that a key takes at most.
+    /// Upper bound of the bytes of a key.
     const BYTES_PER_KEY: u64;
 
     /// A new, empty one.
@@ -102,7 +102,7 @@ pub trait PmdkMap: Copy + Send + Sync + 'static {
     /// Checks all of it, and reports every block of it, and every key with its value.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged; what `visit` and `pair` return.
+    /// `Corrupt` if it is damaged; the errors of `visit` and `pair`.
     fn check<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -213,7 +213,7 @@ impl<M: PmdkMap> MapBench<M> {
         Ok(MapBench { value_len: ValueLen(bytes), ..self })
     }
 
-    /// Bytes that the keys and values take at most.
+    /// Upper bound of the bytes of keys and values.
     pub fn bytes(&self) -> u64 {
         let block =
             if self.value_len.is_block() { self.value_len.0 + self.value_len.0 / 2 } else { 0 };
@@ -388,7 +388,7 @@ impl<M: PmdkMap> Workload for MapBench<M> {
 /// Checks the map that a root leads to, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks<M: PmdkMap>(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     M::open(at).check(tx, visit, &mut |_, _| Ok(()))
 }
@@ -396,7 +396,7 @@ pub fn check_blocks<M: PmdkMap>(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>)
 /// The same for a map whose values are blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_values<M: PmdkMap>(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     let mut values = Vec::new();
     M::open(at).check(tx, visit, &mut |_, value| {

@@ -5,7 +5,7 @@ use crate::toggle::Pairs;
 use perdura::collections::Visit;
 use perdura::{Error, Result, Tx};
 
-/// What must hold for a node, known before it is visited.
+/// The conditions for a node, known before it is visited.
 struct Place {
     parent: u64,
     parent_is_red: bool,
@@ -26,7 +26,7 @@ impl<T: Tx + ?Sized> Nodes<'_, T> {
         self.check_below(root, &place, visit, pair).map(drop)
     }
 
-    /// The black height of what is below; in the order of keys.
+    /// The black height of the nodes below; in the order of keys.
     fn check_below(
         &mut self,
         node: u64,

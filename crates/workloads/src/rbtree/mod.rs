@@ -91,7 +91,7 @@ impl<T: Tx + ?Sized> Nodes<'_, T> {
         Ok(node != 0 && self.get(node, COLOUR)? == RED)
     }
 
-    /// Writes only what changes.
+    /// Writes only changed words.
     fn paint(&mut self, node: u64, colour: u64) -> Result<()> {
         if self.get(node, COLOUR)? == colour {
             return Ok(());

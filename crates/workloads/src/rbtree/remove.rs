@@ -27,7 +27,7 @@ impl<T: Tx + ?Sized> Nodes<'_, T> {
     }
 
     /// Lets the node and its successor, the leftmost one of its right subtree, change places and
-    /// colours. Nodes move rather than keys: what points to a node keeps its key.
+    /// colours. Nodes move rather than keys: a pointer to a node keeps its key.
     fn exchange(&mut self, node: u64, successor: u64) -> Result<()> {
         let (left, right) = (self.child(node, Side::Left)?, self.child(node, Side::Right)?);
         let below = self.child(successor, Side::Right)?;

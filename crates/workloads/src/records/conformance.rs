@@ -119,7 +119,7 @@ fn draw(random: &mut Random) -> (&'static str, Step) {
         }
         12..13 => (pick(random, &SORTED), Step::Take(bytes(random, "member", 120, 40))),
         13..15 => {
-            // No Redis has a range from what is not a number.
+            // No Redis has a range from NaN.
             let from = SCORES[random.below(SCORES.len() as u64) as usize];
             (pick(random, &SORTED), Step::Range(from, 1 + random.below(50) as usize))
         }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// Parameters of a graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// Most parallel edges of two vertices.
+    /// The maximum number of parallel edges of two vertices.
     pub parallel: u64,
     /// The share of pairs in a clique that have an edge one way only.
     pub one_way: f64,

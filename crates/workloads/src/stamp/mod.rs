@@ -4,7 +4,7 @@
 //! and access in transactions is in the heap; their read-only input and threads' private data is in ordinary memory.
 //! Each checks its answer, more closely than STAMP does.
 //!
-//! What always holds: a transaction's body affects only the heap and its return value, since it may run more than
+//! Invariants: a transaction's body affects only the heap and its return value, since it may run more than
 //! once. Everything random follows from one seed, and is drawn outside transactions.
 //!
 //! Reading order: [`vacation`], which does a given number of tasks, then [`kmeans`], a program that ends, in phases

@@ -1,6 +1,6 @@
 //! Threads of one program: barriers between its phases, and whether it ran to its end.
 //!
-//! What always holds: a thread that leaves before the end (it failed, panicked or was to stop) drops its [`Party`],
+//! Invariants: a thread that leaves before the end (it failed, panicked or was to stop) drops its [`Party`],
 //! and no other thread waits for it any more. The program did not run to its end then, and only conditions that hold
 //! at any time can be checked.
 

@@ -31,7 +31,7 @@ const ROOT_WORDS: usize = 6;
 pub struct Parameters {
     /// Vertices, up to the next power of two: 2 to the power of `-s`.
     pub vertices: u64,
-    /// `-p`: most parallel edges.
+    /// `-p`: the maximum number of parallel edges.
     pub parallel: u64,
     /// `-u`: the share of pairs in a clique with edges one way only.
     pub one_way: f64,
@@ -188,7 +188,7 @@ impl Ssca2 {
         1 << (self.scale / 3)
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub fn bytes(&self) -> u64 {
         self.vertices() * (2 + self.chunk()) * WORD + self.edges.len() as u64 * 4 * WORD
     }
@@ -294,10 +294,10 @@ impl Workload for Ssca2 {
     }
 }
 
-/// Checks what the root leads to, and reports its blocks.
+/// Checks the structure at the root, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     let mut words = [0; ROOT_WORDS];

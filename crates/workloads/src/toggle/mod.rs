@@ -29,7 +29,7 @@ pub type Pairs<'a> = dyn FnMut(u64, u64) -> Result<()> + 'a;
 
 /// A set of keys, each with a value that follows from it, in the heap.
 pub trait KeySet: Copy + Send + Sync {
-    /// What it is, in a word: its root is `bench.NAME`.
+    /// Its name, a word: its root is `bench.NAME`.
     const NAME: &'static str;
     /// The kind of its root.
     const KIND: u32;
@@ -57,7 +57,7 @@ pub trait KeySet: Copy + Send + Sync {
     /// Checks all of it, and reports every block of it, and every key with its value.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged; what `visit` and `pair` return.
+    /// `Corrupt` if it is damaged; the errors of `visit` and `pair`.
     fn check<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -230,7 +230,7 @@ impl<K: KeySet> Toggles<K> {
         Ok(Toggles { entries, per_transaction, keys, present, of: PhantomData })
     }
 
-    /// Bytes that the entries take at most.
+    /// Upper bound of the bytes of the entries.
     pub fn bytes(&self) -> u64 {
         self.entries.saturating_mul(K::BYTES_PER_ENTRY)
     }

@@ -6,7 +6,7 @@
 //! hundred asks for an item that there is none of, and is rolled back after its work is done.
 //!
 //! [`check_consistency`] has TPC-C's conditions and four more; they hold between any two
-//! transactions, so also after a power cut. The tables are also compared with what the threads did.
+//! transactions, so also after a power cut. The tables are also compared with the threads' sums.
 //!
 //! Reading order: [`Scale`], `rows`, `tables`, `load`, `input`, then the transactions
 //! (`new_order`, `payment`, `order_status`, `delivery`, `stock_level`), `check`; `reuse` apart.

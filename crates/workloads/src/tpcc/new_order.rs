@@ -1,4 +1,4 @@
-//! New-Order: a district's next order, its lines, and what they take from the stocks.
+//! New-Order: a district's next order, its lines, and the amounts that they take from the stocks.
 
 use super::Cents;
 use super::draw::is_original;

@@ -5,9 +5,9 @@ use crate::{Failure, Outcome};
 /// Money, in cents.
 pub type Cents = i64;
 
-/// The most lines of an order.
+/// The maximum number of lines of an order.
 pub(super) const MOST_LINES: u32 = 15;
-/// What each customer has paid before the first transaction.
+/// The payments of each customer before the first transaction.
 pub(super) const FIRST_PAYMENT: Cents = 1_000;
 
 /// Approximate bytes that a transaction adds: an order has ten lines, and 45 of 100 transactions are orders.

@@ -1,11 +1,11 @@
-//! Sums of what all threads did.
+//! Sums over all threads' transactions.
 
 use super::Cents;
 use super::check::{Survey, Totals};
 use crate::{Failure, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a durable transaction did.
+/// The effects of a durable transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransactionEffect {
     NewOrder {
@@ -78,7 +78,7 @@ impl Tally {
         self.rolled_back.load(Relaxed)
     }
 
-    /// Compares the changes since the load with what the threads did.
+    /// Compares the changes since the load with the threads' sums.
     pub(super) fn compare(&self, survey: &Survey) -> Outcome {
         let Totals { orders, lines, payments, paid, delivered } = survey.totals();
         for (what, found, expected) in [

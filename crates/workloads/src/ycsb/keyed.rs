@@ -1,5 +1,5 @@
 //! The table in the layout of YCSB's Redis binding, on any [`Records`](crate::Records). Its scans
-//! find what the binding's scans find.
+//! find the same records as the binding's scans.
 
 use super::layout::{self, INDEX, Layout, score};
 use super::shape::Shape;

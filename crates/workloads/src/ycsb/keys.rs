@@ -18,7 +18,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The number in the name of record `record`; what its payload is derived from.
+    /// The number in the name of record `record`; from which its payload is derived.
     #[inline]
     pub const fn identity(self, record: u64) -> u64 {
         match self {

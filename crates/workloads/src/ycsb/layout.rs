@@ -33,7 +33,7 @@ fn number(name: &[u8]) -> Option<usize> {
     std::str::from_utf8(name.strip_prefix(FIELD.as_bytes())?).ok()?.parse().ok()
 }
 
-/// A record's shape, and what its fields are called.
+/// A record's shape, and its fields' names.
 #[derive(Clone)]
 pub(super) struct Layout {
     pub(super) shape: Shape,
@@ -45,7 +45,7 @@ impl Layout {
         Layout { shape, names: (0..shape.fields).map(|field| format!("{FIELD}{field}")).collect() }
     }
 
-    /// What field number `field` is called.
+    /// The name of field number `field`.
     pub(super) fn name(&self, field: usize) -> &[u8] {
         self.names[field].as_bytes()
     }

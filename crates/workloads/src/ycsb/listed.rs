@@ -46,7 +46,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: FIELD_BYTES, line: "bytes of a field", usual: Usual::Number(100) },
 ];
 
-/// Most bytes of records in a store: the key and its entries in addition to the record. Inserts at most double the table.
+/// The maximum number of bytes of records in a store: the key and its entries in addition to the record. Inserts at
+/// most double the table.
 pub fn bytes_of(letter: Letter, records: u64, operations: u64, shape: Shape) -> u64 {
     let inserts = (operations as f64 * letter.mix().insert) as u64;
     let records = records.saturating_add(2 * inserts);

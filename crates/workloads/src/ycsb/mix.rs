@@ -4,7 +4,7 @@ use crate::random::Random;
 use std::fmt;
 use std::str::FromStr;
 
-/// What an operation does. The numbers index [`Kind::NAMES`].
+/// The kind of an operation. The numbers index [`Kind::NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Kind {

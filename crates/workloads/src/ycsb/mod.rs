@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Records in one transaction of the load.
 const LOAD_BATCH: u64 = 16;
 
-/// What to run.
+/// The parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Which of the core workloads.

@@ -60,7 +60,7 @@ pub trait Table: Sized {
     /// Calls `each` with the keys and places of up to `limit` records from `key` on.
     ///
     /// # Errors
-    /// What `each` returns; as the transaction.
+    /// The errors of `each`; as the transaction.
     fn scan<X: Tx>(
         &self,
         tx: &mut X,

@@ -19,7 +19,7 @@ fn plain_records_conform_and_leave_nothing() {
             perdura_workloads::check_root(tx, root, &mut |_| Ok(()))
         });
         assert!(sound.expect("whole records"));
-        // The map of keys may have grown, by less than it had keys; what they held is freed.
+        // The map of keys may have grown, by less than it had keys; their values are freed.
         assert!(blocks(&*heap) <= empty + 8, "seed {seed}: {} of {empty}", blocks(&*heap));
     }
 }

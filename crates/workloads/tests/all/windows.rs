@@ -1,4 +1,4 @@
-//! Windows of unacknowledged transactions: how many there are, what they save, and that latencies
+//! Windows of unacknowledged transactions: how many there are, how much they save, and that latencies
 //! end at the acknowledgement.
 
 use crate::heap;
@@ -109,7 +109,7 @@ fn a_window_without_end_waits_at_the_end() {
 }
 
 #[test]
-fn what_became_durable_meanwhile_is_not_waited_for() {
+fn no_wait_for_durable_commits() {
     let (script, mut session) = windowed(4);
     for _ in 0..20 {
         session.read(|_| Ok(())).expect("a transaction");

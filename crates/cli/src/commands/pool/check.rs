@@ -65,7 +65,7 @@ fn text(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// What is in a pool.
+/// The contents of a pool.
 fn contents(report: &Report) -> [String; 2] {
     let (blocks, bytes) = (plural(report.blocks, "block"), show_bytes(report.block_bytes));
     let reached = match report.unreachable {

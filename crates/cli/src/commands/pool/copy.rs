@@ -47,7 +47,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What is printed.
+/// The output.
 #[derive(Serialize)]
 struct Report {
     source: String,

@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if *json { print_json(&imported) } else { print(text(pool, &imported)) }
 }
 
-/// What is read, and how many bytes that is, if it is known.
+/// The input, and its length in bytes, if it is known.
 fn open(file: &Path) -> Outcome<(File, Option<u64>)> {
     if is_standard(file) {
         // Without the buffer of the standard input.

@@ -53,7 +53,7 @@ pub(super) fn look(path: &Path) -> Result<Info, OpenError> {
     Ok(Info::new(path, &memory, &superblock, &space))
 }
 
-/// Prints what is known of a pool.
+/// Prints the facts about a pool.
 pub(super) fn show(info: &Info, json: bool) -> Outcome {
     if json { print_json(info) } else { print(text(info).trim_end()) }
 }

@@ -1,4 +1,4 @@
-//! What copies, exports and imports have in common: a bar, an end by Ctrl-C, and failures.
+//! The common parts of copies, exports and imports: a bar, an end by Ctrl-C, and failures.
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
@@ -57,7 +57,7 @@ impl Drop for Bar {
     }
 }
 
-/// A failure of what was done with what is at `path`, where the other file that was read or written is `file`.
+/// A failure of moving data from or to `path`, where `file` is the other file.
 pub(super) fn failure(path: &Path, file: &Path, error: Error) -> Failure {
     match error {
         Error::Stopped => Failure::Interrupted,

@@ -16,8 +16,8 @@ use toml::de::{DeTable, DeValue};
 /// Bytes of a file.
 const MOST: u64 = 1 << 20;
 
-/// What the file at `path` and the rest of the command line, `line`, say together: of an option that both have, the
-/// command line's value counts.
+/// The options of the file at `path` and of the rest of the command line, `line`, together: of an option that both
+/// have, the command line's value counts.
 pub(super) fn merged(path: &Path, line: impl Iterator<Item = OsString>) -> Outcome<Arguments> {
     let text = super::read_text(path, MOST)?;
     let wrong = |what| Failure::usage(format!("{}: {what}", path.display()));
@@ -27,7 +27,7 @@ pub(super) fn merged(path: &Path, line: impl Iterator<Item = OsString>) -> Outco
     merged.map_err(|error| wrong(said(&error)))
 }
 
-/// The options, where one that is given again replaces what was given before.
+/// The options, where one that is given again replaces the earlier value.
 fn command() -> Command {
     Arguments::augment_args(Command::new("serve")).no_binary_name(true).args_override_self(true)
 }
@@ -74,7 +74,7 @@ fn argument(command: &Command, key: &str, value: &DeValue<'_>) -> Result<String,
     }
 }
 
-/// What to write in place of a key that there is not.
+/// The key to write in place of an unknown one.
 fn unknown(command: &Command, key: &str) -> String {
     let error = command.clone().try_get_matches_from([format!("--{key}=")]).err();
     let similar = error.and_then(|error| match error.get(ContextKind::SuggestedArg) {
@@ -121,7 +121,7 @@ fn text_of(option: &Arg, value: &DeValue<'_>) -> Result<String, String> {
     Ok(text)
 }
 
-/// What clap says is wrong, in a line, with the values that there are.
+/// Clap's complaint, in a line, with the possible values.
 fn said(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let line = text.lines().next().unwrap_or_default();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn errors_name_their_line() {
         for (text, told) in [
             (
                 "\nmax-client = 1",
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// What the unit file runs is a command line that there is.
+    /// The unit file runs a valid command line.
     #[test]
     fn the_unit_file_has_options_that_there_are() {
         let text = include_str!("../../../../../examples/perdura.service");
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(read.config, Some("/etc/perdura/perdura.toml".into()));
     }
 
-    /// The example says what its own values are, and has every key: what it has commented out is right as well.
+    /// The example says what its own values are, and has every key: its commented lines are right as well.
     #[test]
     fn the_example_has_every_key() {
         let text = include_str!("../../../../../examples/perdura.toml");

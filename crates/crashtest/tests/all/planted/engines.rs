@@ -19,7 +19,7 @@ pub(crate) const NONE: u8 = 0;
 pub(crate) const TWICE: u8 = 1;
 /// Recovery moves the checkpoint before it applies the words.
 pub(crate) const FORGETS_FIRST: u8 = 2;
-/// Recovery ignores what one session logged.
+/// Recovery ignores one session's log.
 pub(crate) const LANE_FORGOTTEN: u8 = 3;
 /// The page table is changed in place at once, before the commit.
 pub(crate) const TOO_EARLY: u8 = 4;
@@ -155,7 +155,7 @@ fn recover<M: Memory>(memory: &M, area: Range<u64>, name: &str, bug: u8) -> Resu
         records.retain(|record| !lane.contains(&record.at));
     }
     let (mut whole, discarded) = recovery::transactions(records, old.ticket, redo, (0, 0))?;
-    // As the engines do, makes what a dead process may have left durable before relying on it.
+    // As the engines do, makes the stores that a dead process may have left durable before relying on them.
     memory.write_back(geometry.start, 256);
     for record in whole.iter().flatten() {
         let range = record.range();

@@ -29,7 +29,7 @@ impl<M: Memory> Late<M> {
     }
 }
 
-// SAFETY: a memory with less durability, which is what is tested.
+// SAFETY: a memory with less durability, as the test needs.
 unsafe impl<M: Memory> Memory for Late<M> {
     fn domain(&self) -> Domain {
         self.inner.domain()

@@ -138,7 +138,7 @@ fn circles_are_found() {
     let first = done(1, &[(1, 0)], &[(1, 10)], beside);
     let second = done(2, &[(1, 10), (2, 0)], &[(2, 20)], beside);
     assert_eq!(check(&[first.clone(), second]), Ok(()));
-    // Write skew: each has read what the other one overwrites.
+    // Write skew: each has read the word that the other one overwrites.
     let skew = done(2, &[(1, 0), (2, 0)], &[(2, 20)], beside);
     let other = done(1, &[(1, 0), (2, 0)], &[(1, 10)], beside);
     assert!(check(&[other, skew]).is_err());

@@ -13,6 +13,7 @@ use perdura_engine::{ArchaptRedoEngine, CcStmEngine, RedoEngine, StmEngine};
 use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Memory, Ram};
+use perdura_testing::seeds;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -172,15 +173,10 @@ fn simulated<E: Engine<Machine>>(cores: usize, every: u64, seed: u64) -> Result<
     check(&all).map_err(|what| format!("{}, seed {seed}, {cores} cores: {what}", E::NAME))
 }
 
-/// More with `PERDURA_SERIAL=1000`.
-fn seeds(usual: u64) -> u64 {
-    std::env::var("PERDURA_SERIAL").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
 #[test]
 fn threads_could_have_run_one_after_the_other() {
     fn run<E: Engine<Ram>>() {
-        for seed in 0..seeds(20) {
+        for seed in seeds(0, 20) {
             natively::<E>(2 + seed % 3, seed).unwrap_or_else(|what| panic!("{what}"));
         }
     }
@@ -191,7 +187,7 @@ fn threads_could_have_run_one_after_the_other() {
 #[test]
 fn cores_could_have_run_one_after_the_other() {
     fn run<E: Engine<Machine>>() {
-        for seed in 0..seeds(6) {
+        for seed in seeds(0, 6) {
             let (cores, every) = (2 + seed as usize % 3, 1 + seed % 7);
             simulated::<E>(cores, every, seed).unwrap_or_else(|what| panic!("{what}"));
         }

@@ -1,4 +1,4 @@
-//! What the tester can keep in view is no failure of an engine.
+//! The tester keeps the number of possible states within its limits.
 
 use perdura_crashtest::runner::find;
 use perdura_crashtest::{Budget, Case, Points, Watcher};

@@ -3,10 +3,7 @@
 use perdura_crashtest::runner::find;
 use perdura_crashtest::{Budget, Case, Points, Report, Watcher};
 use perdura_machine::MachineConfig;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+use perdura_testing::seeds;
 
 /// On structures whose pools are small enough that many lines of a region are lost at once.
 #[test]
@@ -15,13 +12,13 @@ fn deferred_lines_are_restored_or_reported() {
         MachineConfig::parse("tiny", include_str!("../../../../../machines/tiny.toml")).unwrap();
     for engine in ["archapt-undo-sum", "archapt-redo-sum"] {
         let mut all = Report::default();
-        for (seed, subject) in (0..number("PERDURA_CRASH_CASES", 4))
-            .flat_map(|seed| ["hash-map", "churn"].map(|subject| (seed, subject)))
+        for (seed, subject) in
+            seeds(0, 4).flat_map(|seed| ["hash-map", "churn"].map(|subject| (seed, subject)))
         {
             let case = Case {
                 cores: 1 + seed as usize % 2,
                 operations: 60,
-                points: Points::Random(number("PERDURA_CRASH_POINTS", 12)),
+                points: Points::Random(12),
                 ..Case::new(tiny.clone(), seed)
             };
             let runner = find(engine, subject).unwrap();

@@ -1,6 +1,7 @@
 //! Whole lives drawn from a seed, with a power cut at any event: batches rewritten, chunks of images cleaned.
 
 use super::*;
+use perdura_testing::seeds;
 
 /// The known contents: after each commit.
 struct Known {
@@ -180,7 +181,7 @@ impl<E: Engine<Reference>> Life<E> {
     }
 }
 
-/// Lives a life, and counts the restored lines. To reproduce a failure give its seed to `PERDURA_SKIPPING_SEED`.
+/// Lives a life, and counts the restored lines. To reproduce a failure give its seed to `PERDURA_TEST_SEED`.
 fn life<E: Engine<Reference>>(seed: u64, habits: impl FnOnce(&mut SplitMix64) -> Habits) -> u64 {
     let mut random = SplitMix64::new(seed);
     let habits = habits(&mut random);
@@ -208,36 +209,29 @@ fn life<E: Engine<Reference>>(seed: u64, habits: impl FnOnce(&mut SplitMix64) ->
     corrected
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
-}
-
 #[test]
 fn lives_end_with_what_was_committed() {
-    let (first, lives) = (number("PERDURA_SKIPPING_SEED", 1), number("PERDURA_SKIPPING_LIVES", 30));
-    let mut corrected = [0, 0];
-    for seed in first..first + lives {
+    let (seeds, mut corrected) = (seeds(1, 30), [0, 0]);
+    for seed in seeds.clone() {
         corrected[0] += life::<SkippingUndoEngine<Reference>>(seed, Habits::drawn);
         corrected[1] += life::<SkippingRedoEngine<Reference>>(seed, Habits::drawn);
     }
-    println!("seeds {first} to {}: {corrected:?} lines restored", first + lives - 1);
-    assert!(lives < 10 || corrected.iter().all(|lines| *lines > 0), "{corrected:?}");
+    println!("seeds {seeds:?}: {corrected:?} lines restored");
+    assert!(seeds.count() < 10 || corrected.iter().all(|lines| *lines > 0), "{corrected:?}");
 }
 
 /// Without the fence after chunks are cleaned, one of the two whose absence no crash test has shown, this fails with
 /// some 400 lives.
 #[test]
 fn crowded_lives_end_with_what_was_committed() {
-    let (first, lives) = (number("PERDURA_SKIPPING_SEED", 1), number("PERDURA_SKIPPING_LIVES", 30));
-    for seed in first..first + lives {
+    for seed in seeds(1, 30) {
         life::<SkippingRedoEngine<Reference>>(seed, |_| Habits::CROWDED);
     }
 }
 
 #[test]
 fn greedy_lives_end_with_what_was_committed() {
-    let (first, lives) = (number("PERDURA_SKIPPING_SEED", 1), number("PERDURA_SKIPPING_LIVES", 30));
-    for seed in first..first + lives {
+    for seed in seeds(1, 30) {
         life::<SkippingUndoEngine<Reference>>(seed, |_| Habits::GREEDY);
         life::<SkippingRedoEngine<Reference>>(seed, |_| Habits::GREEDY);
     }
@@ -269,7 +263,7 @@ fn batches_void_too_early_are_noticed() {
         });
         lived.is_err()
     };
-    let seed = (1..=number("PERDURA_SKIPPING_LIVES", 100)).find(noticed).expect("it is noticed");
+    let seed = seeds(1, 100).find(noticed).expect("it is noticed");
     println!("noticed in the life of seed {seed}");
     life::<SkippingUndoEngine<Reference>>(seed, waiting);
 }

@@ -379,7 +379,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// Calls `each` with every entry; an error that it returns ends the walk.
     ///
     /// # Errors
-    /// What `each` returns; `Corrupt` if the map is damaged.
+    /// The errors of `each`; `Corrupt` if the map is damaged.
     pub fn for_each<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -439,7 +439,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// key is there.
     ///
     /// # Errors
-    /// `Corrupt` if the map is damaged; what `visit` returns.
+    /// `Corrupt` if the map is damaged; the errors of `visit`.
     pub fn blocks_of<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -458,7 +458,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// between it is a smaller map.
     ///
     /// # Errors
-    /// What `each` returns; `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
+    /// The errors of `each`; `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
     pub fn drain_some<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -474,7 +474,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// 0 at the end.
     ///
     /// # Errors
-    /// What `each` returns; as [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    /// The errors of `each`; as [`Tx::allocate`]; `Corrupt` if the map is damaged.
     pub fn compact_some<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -525,7 +525,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// Checks the whole map, and reports every block that it owns.
     ///
     /// # Errors
-    /// `Corrupt` if the map is damaged; what `visit` returns.
+    /// `Corrupt` if the map is damaged; the errors of `visit`.
     pub fn check<T: Tx + ?Sized>(self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
         self.table(tx)?.check(tx, visit)
     }

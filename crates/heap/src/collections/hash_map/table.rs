@@ -286,7 +286,7 @@ impl Table {
         Ok(())
     }
 
-    /// Frees what the entry at `at` owns.
+    /// Frees the memory that the entry at `at` owns.
     pub(super) fn release<T: Tx + ?Sized>(&self, tx: &mut T, at: u64) -> Result<()> {
         self.shape.key.release(tx, at)?;
         self.shape.value.release(tx, at + self.shape.key.bytes())

@@ -20,7 +20,7 @@ type Makers<K, V> = (fn(&mut Rng) -> <K as Item>::Owned, fn(&mut Rng) -> <V as I
 /// Random operations on a hash map, in `transactions` transactions.
 ///
 /// # Errors
-/// The first thing that differs from the model; what the engine returns.
+/// The first thing that differs from the model; the engine's errors.
 pub fn check_hash_map<K: Item, V: Item, const COUNTED: bool>(
     run: &mut Run<'_>,
     seed: u64,

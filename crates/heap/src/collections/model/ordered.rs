@@ -18,7 +18,7 @@ type Ranks<K, V, const COUNTED: bool> = fn(
 /// Random operations on an ordered map that does not count, in `transactions` transactions.
 ///
 /// # Errors
-/// The first thing that differs from the model; what the engine returns.
+/// The first thing that differs from the model; the engine's errors.
 pub fn check_ordered_map<K: OrderedItem, V: Item>(
     run: &mut Run<'_>,
     seed: u64,
@@ -36,7 +36,7 @@ where
 /// The same for one that counts.
 ///
 /// # Errors
-/// The first thing that differs from the model; what the engine returns.
+/// The first thing that differs from the model; the engine's errors.
 pub fn check_counted_map<K: OrderedItem, V: Item>(
     run: &mut Run<'_>,
     seed: u64,

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 /// Random operations on a vector, in `transactions` transactions.
 ///
 /// # Errors
-/// The first thing that differs from the model; what the engine returns.
+/// The first thing that differs from the model; the engine's errors.
 pub fn check_vector<E: Persist + PartialEq + Debug>(
     run: &mut Run<'_>,
     seed: u64,
@@ -88,7 +88,7 @@ fn compare<E: Persist + PartialEq + Debug>(
 /// Random operations on a byte string, in `transactions` transactions.
 ///
 /// # Errors
-/// The first thing that differs from the model; what the engine returns.
+/// The first thing that differs from the model; the engine's errors.
 pub fn check_blob(run: &mut Run<'_>, seed: u64, transactions: u64) -> Result<()> {
     let mut rng = Rng(seed);
     let mut blob = Blob::new(0);

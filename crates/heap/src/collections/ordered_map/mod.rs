@@ -333,7 +333,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// Calls `each` with every entry, in order; an error that it returns ends the walk.
     ///
     /// # Errors
-    /// What `each` returns; `Corrupt` if the map is damaged.
+    /// The errors of `each`; `Corrupt` if the map is damaged.
     pub fn for_each<T: Tx + ?Sized>(
         self,
         tx: &mut T,
@@ -403,7 +403,7 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// Checks the whole map, and reports every block that it owns.
     ///
     /// # Errors
-    /// `Corrupt` if the map is damaged; what `visit` returns.
+    /// `Corrupt` if the map is damaged; the errors of `visit`.
     pub fn check<T: Tx + ?Sized>(self, tx: &mut T, visit: &mut Visit<'_>) -> Result<()> {
         let tree = self.tree(tx)?;
         tree.check(tx, visit)?;

@@ -61,7 +61,7 @@ fn tagged<T: Tx + ?Sized>(tx: &mut T, root: Root) -> Result<Tag> {
 /// the walk.
 ///
 /// # Errors
-/// What `each` returns; `Corrupt` if the collection is damaged.
+/// The errors of `each`; `Corrupt` if the collection is damaged.
 pub fn for_each<T: Tx + ?Sized>(
     tx: &mut T,
     description: &Description,

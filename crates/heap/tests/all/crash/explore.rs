@@ -22,7 +22,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) nested: u64,
 }
 
-/// What a pool's memory must hold after a power cut.
+/// The contents that a pool's memory must have after a power cut.
 pub(crate) struct Expect<'a> {
     domain: Domain,
     /// Whether the pool may be refused instead.
@@ -118,7 +118,7 @@ fn around(suspects: &[u64], end: u64) -> Vec<u64> {
     positions.flat_map(|event| after.map(|after| event + after)).filter(|at| *at < end).collect()
 }
 
-/// Policies for what a power cut leaves: the extremes, and random ones; more of them where a bug is suspected.
+/// Which lines a power cut leaves: the extremes, and random ones; more of them where a bug is suspected.
 fn choices(seed: u64, suspected: bool) -> impl Iterator<Item = Cut> {
     (0..if suspected { 24 } else { 4 }).map(move |index| choice(seed, index))
 }

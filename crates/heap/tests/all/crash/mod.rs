@@ -5,8 +5,7 @@
 //! turn; for some images also after every event of the recovery. The pool must then hold the state after some number
 //! of transactions, at least those that were acknowledged, with no block leaked or lost, and must be usable.
 //!
-//! `PERDURA_CRASH_RUNS`, `PERDURA_CRASH_CUTS` and `PERDURA_CRASH_NESTED` raise the numbers. Everything is
-//! deterministic: a failure names the story and the event, and is repeatable.
+//! Everything is deterministic: a failure names the story and the event, and is repeatable.
 
 mod explore;
 mod omit;
@@ -23,6 +22,7 @@ use perdura::{
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{AnyMemory, Reference};
+use perdura_testing::{seeds, times};
 use planted::{NO_LIMBO, Planted, SAME_SALT};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -77,17 +77,8 @@ pub(crate) enum Outcome {
     Broken(String),
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 fn bench(wrap: Wrap<'_>) -> Bench<'_> {
-    let cuts = number("PERDURA_CRASH_CUTS", 16);
-    Bench { wrap, cuts, nested: number("PERDURA_CRASH_NESTED", 24) }
-}
-
-fn runs() -> u64 {
-    number("PERDURA_CRASH_RUNS", 1)
+    Bench { wrap, cuts: 16, nested: 24 }
 }
 
 /// Explores the story, and asserts that all images are intact.
@@ -105,7 +96,7 @@ fn plain() -> Bench<'static> {
 fn survives(engine: Family) {
     let bench = plain();
     for domain in DOMAINS {
-        for seed in 0..runs() {
+        for seed in seeds(0, 1) {
             holds(&bench, &stories::running(&bench, engine, domain, seed, false));
             holds(&bench, &stories::running(&bench, engine, domain, seed, true));
         }
@@ -162,12 +153,12 @@ fn a_pool_cut_while_it_is_made_is_refused_or_empty() {
     }
 }
 
-/// The first engine's life ends differently in each domain; more ends with `PERDURA_SWITCH_ENDS`.
+/// The first engine's life ends differently in each domain, and in all of these ways with a budget of three.
 #[test]
 fn changing_the_engine_survives_every_cut() {
     let bench = plain();
     let ends = [None, Some(Cut::None), Some(Cut::Seed(3))];
-    let some = number("PERDURA_SWITCH_ENDS", 1) as usize;
+    let some = times(1).min(ends.len() as u64) as usize;
     for (turn, domain) in DOMAINS.into_iter().enumerate() {
         for crashed in ends.into_iter().cycle().skip(turn % 3).take(some) {
             holds(&bench, &stories::switching(&bench, UNDO, REDO, domain, crashed));
@@ -196,8 +187,7 @@ fn breaks<E: Engine<AnyMemory>>(known: (Domain, u64)) -> bool {
 /// The same in stories of `transactions` transactions.
 fn breaks_within<E: Engine<AnyMemory>>(known: (Domain, u64), transactions: usize) -> bool {
     let bench = Bench { nested: 0, cuts: 20, ..plain() };
-    let seeds = number("PERDURA_PLANT_SEEDS", 100);
-    let all = DOMAINS.into_iter().flat_map(|domain| (0..seeds).map(move |seed| (domain, seed)));
+    let all = DOMAINS.into_iter().flat_map(|domain| seeds(0, 100).map(move |seed| (domain, seed)));
     std::iter::once(known).chain(all).any(|(domain, seed)| {
         let story =
             stories::running_long(&bench, Family::of::<E>(), domain, seed, false, transactions);

@@ -1,5 +1,5 @@
-//! The program whose power is cut: a few random transactions on a root array, the promises so far, and what must hold
-//! of its pool.
+//! The program whose power is cut: a few random transactions on a root array, the promises so far, and the contents
+//! that must hold of its pool.
 
 use crate::crash::Cuttable;
 use crate::family::Family;

@@ -133,7 +133,7 @@ fn a_cursor_outlives_its_transaction_as_long_as_it_fits() {
 }
 
 #[test]
-fn what_is_of_another_pool_is_no_damage() {
+fn objects_of_another_pool_are_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = ["a", "b"].map(|name| options().create(folder.path().join(name)).unwrap());
     let make = |tx: &mut dyn Tx| {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-/// What a child may need.
+/// The needs of a child.
 pub(crate) struct Folders<'a> {
     /// On a disk.
     pub(crate) disk: &'a Path,
@@ -60,7 +60,7 @@ pub(crate) fn run(step: &Step, folders: &Folders<'_>, progress: &Progress) -> Ou
     })
 }
 
-/// What is not on this machine, if that is why the child has measured nothing.
+/// The program missing on this machine, if that is why the child has measured nothing.
 fn missing(output: &Output, answer: Option<&Value>) -> Option<String> {
     let why = answer?.get("unavailable")?.get(0)?.as_str()?;
     (!output.status.success()).then(|| why.to_owned())

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A crash test.
 struct Crash {
-    /// What README says of it.
+    /// Its name in README.
     name: &'static str,
     options: &'static str,
     /// How many times the images that were asked for: enough to have each engine and structure.
@@ -54,7 +54,7 @@ pub(super) fn crash_steps(scale: &Scale) -> Vec<Step> {
     steps.collect()
 }
 
-/// What is kept of each combination's counts.
+/// The kept counts of each combination.
 const COUNTS: [&str; 4] = ["images", "of_pools_cut_again", "cuts", "distinct_cuts"];
 
 fn crash_rows(answer: &Value) -> Option<Vec<Row>> {
@@ -79,7 +79,7 @@ fn crash_rows(answer: &Value) -> Option<Vec<Row>> {
     rows.chain([all]).collect()
 }
 
-/// What the row of all combinations is about.
+/// The subject of the row of all combinations.
 const ALL: &str = "all";
 
 pub(super) fn crash(results: &TableResults) -> Outcome<String> {

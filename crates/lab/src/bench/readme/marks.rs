@@ -26,7 +26,7 @@ pub(crate) struct Readme {
     marks: Vec<Mark>,
 }
 
-/// What was found in it, where nothing is wrong.
+/// The result of a check that found no fault.
 #[derive(Default)]
 pub(crate) struct Checked {
     /// The files that tables are from.
@@ -41,7 +41,7 @@ pub(crate) struct Checked {
 struct Mark {
     spec: &'static Spec,
     file: Option<String>,
-    /// What the first mark says.
+    /// The text of the first mark.
     head: Range<usize>,
     /// The rendering.
     body: Range<usize>,
@@ -156,7 +156,7 @@ impl Readme {
         Results::read(&self.path.parent().unwrap_or(Path::new("")).join(file))
     }
 
-    /// What stands between the marks of a table.
+    /// The text between the marks of a table.
     fn rendering(&self, spec: &Spec, file: Option<&str>) -> Outcome<String> {
         let again = format!("`{PROGRAM} bench readme --only {}`", spec.name);
         let Some(file) = file else {

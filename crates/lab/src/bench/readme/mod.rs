@@ -1,8 +1,8 @@
 //! README's figures: which commands measure them, the file that they are written to, and the tables made of it.
 //!
-//! Each table is a [`Spec`](spec::Spec): the commands of this same program that measure it, what is kept of their JSON,
-//! and how it is rendered. README has the rendering between two marks, the first of which names the table and the file
-//! of results/ with the figures.
+//! Each table is a [`Spec`](spec::Spec): the commands of this same program that measure it, the kept part of their
+//! JSON, and how it is rendered. README has the rendering between two marks, the first of which names the table and the
+//! file of results/ with the figures.
 //!
 //! Reading order: [`results`], [`spec`], [`child`], [`render`], [`native`], [`simulated`], [`crashes`], [`tables`],
 //! [`marks`], [`prose`].

@@ -56,7 +56,7 @@ fn pmemobj_rows(answer: &Value) -> Option<Vec<Row>> {
     Some(rows)
 }
 
-/// What a row of the baseline is about.
+/// The subject of a row of the baseline.
 const FENCE: &str = "one line written back and a fence";
 
 pub(super) fn pmemobj(results: &TableResults) -> Outcome<String> {
@@ -88,7 +88,7 @@ pub(super) fn pmemobj(results: &TableResults) -> Outcome<String> {
     ))
 }
 
-/// The figure that varied most, relative to its least.
+/// The figure with the largest variation, relative to its minimum.
 fn widest(rows: &[Row]) -> Option<String> {
     let spreads = rows.iter().filter_map(|row| match row.figures.get("ns")? {
         Figure::Spread(spread) if spread.most > spread.least => Some((row, *spread)),

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 
-/// What is measured in these is a figure.
+/// Units: a number with one of these is a figure.
 const UNITS: [&str; 22] = [
     "ns", "us", "µs", "ms", "s", "second", "seconds", "minutes", "hours", "%", "percent", "times",
     "x", "B", "bytes", "KiB", "MiB", "GiB", "MB", "GB", "images", "lines",
@@ -61,7 +61,7 @@ fn figures(text: &str) -> Vec<String> {
     figures
 }
 
-/// What stands around a word.
+/// The characters around a word.
 const OUTSIDE: [char; 11] = ['(', ')', '[', ']', '.', ',', ';', ':', '*', '"', '|'];
 
 /// The text without blocks of code, quoted code and links' targets.

@@ -4,7 +4,7 @@ use super::results::{Row, Run, TableResults};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_count;
 
-/// In place of a figure, where what it needs is not on the machine.
+/// In place of a figure whose program is not on the machine.
 pub(crate) const NOT_MEASURED: &str = "not measured";
 
 /// A table with these columns; the first has no figures.
@@ -20,7 +20,7 @@ pub(crate) fn cells<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).into()
 }
 
-/// What was missing, for each run without figures.
+/// The missing programs, for each run without figures.
 pub(crate) fn missing(results: &TableResults) -> String {
     let line = |run: &Run| {
         let why = run.not_measured.as_ref()?;

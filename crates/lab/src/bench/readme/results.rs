@@ -14,7 +14,7 @@ use std::path::Path;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
-    /// What every child's random choices come from.
+    /// The seed of every child's random choices.
     pub(crate) seed: u64,
     /// Whether everything was made small: the figures then mean nothing.
     pub(crate) quick: bool,
@@ -34,7 +34,7 @@ pub(crate) struct TableResults {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
-    /// What it is in the table, such as the place of the pools.
+    /// Its meaning in the table, such as the place of the pools.
     pub(crate) name: String,
     /// Its arguments; DISK and OUT stand for folders.
     pub(crate) command: String,

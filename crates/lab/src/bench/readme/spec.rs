@@ -1,4 +1,4 @@
-//! What a table is made of.
+//! The parts of a table.
 
 use super::results::{Row, TableResults};
 use crate::failure::Outcome;
@@ -10,7 +10,7 @@ pub(crate) struct Spec {
     pub(crate) name: &'static str,
     /// For `--list`.
     pub(crate) shows: &'static str,
-    /// What measures it.
+    /// The commands that measure it.
     pub(crate) steps: fn(&Scale) -> Vec<Step>,
     /// The Markdown that README has.
     pub(crate) render: fn(&TableResults) -> Outcome<String>,
@@ -35,7 +35,7 @@ impl Scale {
     }
 }
 
-/// A command of this program, and what is kept of its answer.
+/// A command of this program, and the kept part of its answer.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// In which DISK and OUT stand for folders; the child gets `--json` too.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const PAIRS: u64 = 10_000;
 /// Between two short readers.
 const PAUSE: Duration = Duration::from_micros(100);
-/// What counts as long.
+/// The time that counts as long.
 const LONG: Duration = Duration::from_millis(1);
 const ROOT: &str = "pairs";
 

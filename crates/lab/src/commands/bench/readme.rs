@@ -158,7 +158,7 @@ fn minutes(specs: &[&Spec], scale: &Scale) -> String {
     }
 }
 
-/// What is called a disk must be one.
+/// A folder that is called a disk must be on one.
 fn refuse_memory(arguments: &Arguments) -> Outcome {
     if arguments.quick {
         return Ok(());

@@ -214,8 +214,8 @@ impl Cases {
         (*runner, self.with_seed(*runner, case, case.seed.wrapping_add(index)))
     }
 
-    /// Brief lives with other seeds, besides this case: cut at two points, for one image each. What depends on how cores
-    /// meet needs many lives, and few images of each.
+    /// Brief lives with other seeds, besides this case: cut at two points, for one image each. Failures that depend on
+    /// how cores meet needs many lives, and few images of each.
     pub(super) fn brief(
         &self,
         runner: usize,
@@ -230,7 +230,7 @@ impl Cases {
         })
     }
 
-    /// This case with another seed, and what that decides.
+    /// This case with another seed, and all that the seed decides.
     fn with_seed(&self, runner: usize, case: &Case, seed: u64) -> Case {
         let runner_of_it = &self.runners[runner];
         let most = runner_of_it.most_operations();

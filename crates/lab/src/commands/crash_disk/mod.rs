@@ -73,7 +73,7 @@ struct EngineReport {
     runs: u64,
     records: u64,
     acknowledged: u64,
-    /// What killed servers lost, without a power cut.
+    /// Losses of killed servers, without a power cut.
     lost: Vec<String>,
     /// The first run with a failure.
     kept: Option<PathBuf>,

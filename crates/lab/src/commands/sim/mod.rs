@@ -190,7 +190,7 @@ impl Arguments {
         )))
     }
 
-    /// The baseline first, then what was asked for, each once.
+    /// The baseline first, then the given engines, each once.
     fn kinds(&self) -> Vec<EngineKind> {
         let able = |kind: &EngineKind| kind.rolls_back() || !self.rolls_back();
         let baseline = EngineKind::ALL.into_iter().find(able);

@@ -1,4 +1,4 @@
-//! What `perdura-lab sim` prints.
+//! The output of `perdura-lab sim`.
 
 use super::Arguments;
 use crate::csv;
@@ -111,7 +111,7 @@ pub(super) fn report(
     output::print(verdict(runs, first))
 }
 
-/// What all of it comes to.
+/// The conclusion.
 fn verdict(runs: &[(EngineKind, Run)], (first, baseline): &(EngineKind, Run)) -> String {
     let safe = runs.iter().filter(|(engine, _)| engine.is_crash_consistent());
     let relative = safe.map(|(engine, run)| (engine, relative(run, baseline)));
@@ -124,7 +124,7 @@ fn verdict(runs: &[(EngineKind, Run)], (first, baseline): &(EngineKind, Run)) ->
     }
 }
 
-/// What was run.
+/// The run's parameters.
 pub(super) fn heading(arguments: &Arguments, values: &Values, machine: &MachineConfig) -> String {
     format!(
         "{}, {values}, on {} ({}), {}{}: {} after {}; seed {}",
@@ -148,7 +148,7 @@ pub(super) fn relative(run: &Run, baseline: &Run) -> f64 {
     Figures::of(run, baseline).relative
 }
 
-/// What power cuts would have taken: lines, over all cuts.
+/// Lines that power cuts would have taken, over all cuts.
 fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
     let rows = runs.iter().filter(|(engine, _)| engine.skips()).map(|(engine, run)| {
         let Losses { cuts, deferred, inconsistent, detected, uncorrected, refused } = run.losses;
@@ -168,7 +168,7 @@ fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
     output::table(header, rows)
 }
 
-/// What the workload counted, by the machine's clock.
+/// The workload's counters, by the machine's clock.
 fn counts(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
     let rows = runs.iter().flat_map(|(engine, run)| {
         let seconds = run.statistics.time_ns / 1e9;

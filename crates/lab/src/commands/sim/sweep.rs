@@ -1,4 +1,4 @@
-//! One of a machine's figures swept: how far what comes out depends on it.
+//! One of a machine's figures swept: how far the results depend on it.
 
 use super::{Arguments, show};
 use crate::csv;
@@ -47,7 +47,7 @@ impl Sweep {
     }
 }
 
-/// What came out with one of the values.
+/// The result with one of the values.
 pub(super) struct Point {
     pub(super) value: String,
     pub(super) machine: MachineConfig,

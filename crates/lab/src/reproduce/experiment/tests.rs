@@ -1,6 +1,6 @@
 use super::super::catalogue::EXPERIMENTS;
 use super::*;
-use perdura_fuzz::{Mutator, rounds};
+use perdura_fuzz::Mutator;
 use perdura_workloads::list::Value;
 
 const GOOD: &str = r#"
@@ -96,7 +96,7 @@ fn bad_ones_say_what_is_wrong() {
 }
 
 #[test]
-fn what_clients_run_is_read() {
+fn reads_runs_of_clients() {
     let served = "seed = 1\n[run.served]\nrival = \"redis-aof\"\nclients = [1, 8]\nrecords = 9\n\
                   operations = 9\nrepetitions = 1";
     let text = GOOD.replace("seed = 1", served);
@@ -284,14 +284,14 @@ fn mutants_are_read_or_refused() {
     ];
     let seeds: Vec<Vec<u8>> =
         EXPERIMENTS.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
-    for seed in rounds(300) {
+    for seed in perdura_testing::seeds(0, 300) {
         let bytes = Mutator::new(seed).mutant(&seeds, &words);
         let Ok(text) = String::from_utf8(bytes) else { continue };
         let read = std::panic::catch_unwind(|| Experiment::parse("mutant", &text).map(drop));
         match read {
             Ok(Err(Failure::Message(why))) => assert!(!why.is_empty()),
             Ok(_) => {}
-            Err(_) => panic!("PERDURA_FUZZ_SEED={seed} panics:\n{text}"),
+            Err(_) => panic!("PERDURA_TEST_SEED={seed} panics:\n{text}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Checks of a network, and of what was learnt.
+//! Checks of a network, and of the learnt edges.
 
 use super::data::{Data, bits};
 use super::net::VariableState;
@@ -103,7 +103,7 @@ impl LearntNetwork {
 /// Checks the data below the root, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     let mut words = [0; ROOT_WORDS];

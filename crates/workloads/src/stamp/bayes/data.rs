@@ -11,7 +11,7 @@ const ONE: f64 = (1u64 << 20) as f64;
 pub(super) struct Data {
     records: Vec<u64>,
     variables: u64,
-    /// What an edge costs.
+    /// The cost of an edge.
     pub(super) penalty: i64,
 }
 

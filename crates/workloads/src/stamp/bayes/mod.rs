@@ -6,11 +6,11 @@
 //! task      kind, from, to, their changes, their new likelihoods, gain
 //! ```
 //!
-//! Each variable has a task at first: the edge into it that makes the records likelier by most. A thread takes the best
-//! task, changes the network in a transaction, adds to the sums in another, and looks for the variable's next task: an
-//! edge inserted, removed or reversed. It computes likelihoods outside transactions. A task whose variables have
-//! changed since, or which would make a cycle, changes nothing; STAMP does not check for changes. So each change makes
-//! the network better, and it ends. Likelihoods are whole numbers, and so sums are exact.
+//! Each variable has a task at first: the edge into it that raises the records' likelihood by the largest amount. A
+//! thread takes the best task, changes the network in a transaction, adds to the sums in another, and looks for the
+//! variable's next task: an edge inserted, removed or reversed. It computes likelihoods outside transactions. A task
+//! whose variables have changed since, or which would make a cycle, changes nothing; STAMP does not check for changes.
+//! So each change makes the network better, and it ends. Likelihoods are whole numbers, and so sums are exact.
 
 mod check;
 mod data;
@@ -48,7 +48,7 @@ pub struct Parameters {
     pub variables: u64,
     /// `-r`: records.
     pub records: u64,
-    /// `-n`: most parents of a variable in the network that the records are drawn from.
+    /// `-n`: the maximum number of parents of a variable in the network that the records are drawn from.
     pub most_parents: u64,
     /// `-p`: the probability of each of them, in percent.
     pub parent_percent: u64,
@@ -134,7 +134,7 @@ impl Bayes {
         })
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub fn bytes(&self) -> u64 {
         self.data.variables() * (VARIABLE + 128 + 64 * (self.most_learnt + 1))
     }

@@ -1,6 +1,6 @@
 //! The network in the heap.
 //!
-//! What always holds: it has no cycle; a variable is in the list of parents of its children, and the other way round;
+//! Invariants: it has no cycle; a variable is in the list of parents of its children, and the other way round;
 //! the likelihood of each is that of its values, given those of its parents.
 
 use super::data::bits;

@@ -5,7 +5,7 @@ use super::net::{Net, VariableState};
 use crate::stamp::block;
 use perdura::{Error, Result, Tx};
 
-/// What happens to an edge.
+/// The change of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Insert,
@@ -130,7 +130,7 @@ impl View {
         Ok(View { variable, known, descendants, parents })
     }
 
-    /// The change that makes the variable's part of the network better by most, if one does.
+    /// The change that improves the variable's part of the network by the largest amount, if one does.
     pub(super) fn best(&self, data: &Data, most_parents: u64) -> Option<Task> {
         let mut tasks = Vec::new();
         if u64::from(self.known.parents.count_ones()) < most_parents {

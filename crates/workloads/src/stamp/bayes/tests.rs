@@ -30,7 +30,7 @@ fn places(heap: &mut TestHeap, data: &Data) -> Places {
 }
 
 #[test]
-fn what_depends_is_likelier_with_its_parents() {
+fn parents_make_dependents_likelier() {
     assert_eq!(bits(0b1010_0001).collect::<Vec<_>>(), [0, 5, 7]);
     let data = data(100);
     let mut gains = Vec::new();

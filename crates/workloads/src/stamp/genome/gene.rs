@@ -6,7 +6,7 @@ use crate::{Failure, Outcome};
 use std::collections::BTreeSet;
 
 const LETTERS: [u8; 4] = *b"ACGT";
-/// The most genes drawn until one has no repeated part.
+/// The maximum number of genes drawn until one has no repeated part.
 const TRIES: u64 = 64;
 
 /// Up to 64 nucleotides in a row, two bits each; the last one in the lowest.

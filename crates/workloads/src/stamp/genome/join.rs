@@ -1,6 +1,6 @@
 //! Entries, and the chains that they are joined to.
 //!
-//! What always holds: an entry that begins a chain knows the chain's last entry and its length; the last one knows
+//! Invariants: an entry that begins a chain knows the chain's last entry and its length; the last one knows
 //! the first. Those in between know the next one only.
 
 use super::gene::Segment;

@@ -11,7 +11,7 @@
 //! Threads put all segments into a set, 12 in a transaction; when all have, they give each one an entry, and put the
 //! entry into a table for each length of overlap. Then, from the longest overlap down, in rounds that begin together,
 //! a thread looks for entries whose beginnings are the ends of its own chains, and joins the chains. The first thread
-//! writes down the one chain that is left, the gene. What always holds: an entry is in one chain.
+//! writes down the one chain that is left, the gene. Invariants: an entry is in one chain.
 
 mod gene;
 mod join;
@@ -113,7 +113,7 @@ impl Genome {
         Ok(Genome { gene: Gene::drawn(parameters, seed)?, meeting: Meeting::default() })
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub const fn bytes(&self) -> u64 {
         let (gene, segment) = (self.gene.len(), self.gene.segment_len());
         gene * (2 * WORD + ENTRY) + segment * gene * 5 * WORD
@@ -329,10 +329,10 @@ impl Workload for Genome {
     }
 }
 
-/// Checks what the root leads to, and reports its blocks.
+/// Checks the structure at the root, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     let mut words = [0; ROOT_WORDS];

@@ -8,7 +8,7 @@
 //!
 //! For each packet a thread has three transactions: it takes the packet from the queue; it adds it to the others of
 //! its flow, which become a text when they are complete; and it takes a text, if there is one. Texts are searched
-//! outside transactions. What always holds: a packet is in the queue, in its flow, or part of a text that is searched
+//! outside transactions. Invariants: a packet is in the queue, in its flow, or part of a text that is searched
 //! once.
 
 mod flows;
@@ -106,7 +106,7 @@ impl Intruder {
         Ok(Intruder { flows, seen: Mutex::default(), meeting: Meeting::default() })
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub fn bytes(&self) -> u64 {
         // For each packet its place in the queue and a node; for each flow a node, a block and its text.
         self.flows.packets().len() as u64 * 5 * WORD + self.flows.len() * 256
@@ -285,10 +285,10 @@ impl Workload for Intruder {
     }
 }
 
-/// Checks what the root leads to, and reports its blocks.
+/// Checks the structure at the root, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     let mut words = [0; 3];

@@ -11,7 +11,7 @@
 //! It ends when few points change.
 //!
 //! Coordinates are whole numbers, multiples of 2^-20: so sums do not depend on their order, and several threads find
-//! the same as one alone, to the last bit (`reference`). What always holds: after each round the
+//! the same as one alone, to the last bit (`reference`). Invariants: after each round the
 //! accumulators have counted each point once.
 
 mod points;
@@ -118,7 +118,7 @@ impl KMeans {
         Ok(KMeans { points, clusters, threshold, expected, nearest, meeting })
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub fn bytes(&self) -> u64 {
         2 * self.clusters as u64 * self.stride() + 4 * LINE
     }
@@ -319,7 +319,7 @@ impl Workload for KMeans {
 /// Reports the blocks that the root leads to.
 ///
 /// # Errors
-/// What `visit` returns.
+/// The errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     (0..4).try_for_each(|field| visit(tx.read_word(word(at, field))?))

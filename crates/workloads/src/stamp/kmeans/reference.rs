@@ -2,7 +2,7 @@
 
 use super::points::{Points, nearest};
 
-/// The most rounds.
+/// The maximum number of rounds.
 const MOST_ROUNDS: u64 = 501;
 
 /// The result.

@@ -93,10 +93,10 @@ pub(super) fn wires(maze: &Maze, grid: &[u64], results: &[Laid]) -> Outcome<u64>
     Ok(laid)
 }
 
-/// Checks what the root leads to, and reports its blocks.
+/// Checks the structure at the root, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     let mut words = [0; ROOT_WORDS];

@@ -10,7 +10,7 @@
 //! the way are still free; if not, it begins again. The copy need not be of one moment, for the way's cells are read
 //! again. As STAMP does it, all of that is one transaction, which depends on the way's cells alone
 //! ([`peek_bytes`](Access::peek_bytes)); or the copy is read before, piece by piece, in transactions that only read, and
-//! the transaction has the way's cells only. At the end each thread adds its results to the list. What always holds: a
+//! the transaction has the way's cells only. At the end each thread adds its results to the list. Invariants: a
 //! cell that has a wire keeps it.
 
 mod check;
@@ -122,7 +122,7 @@ impl Labyrinth {
         Ok(Labyrinth { maze, copied, laid, no_way, copied_again, meeting })
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub fn bytes(&self) -> u64 {
         2 * self.maze.size().cells() * WORD + self.maze.wires().len() as u64 * 4 * WORD
     }

@@ -69,10 +69,10 @@ pub(super) fn agency<T: Tx + ?Sized>(
     Ok(outcome.map(|_: i32| reservations))
 }
 
-/// Checks what the root leads to, and reports its blocks.
+/// Checks the structure at the root, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     let mut maps = [0; MAPS];

@@ -1,4 +1,4 @@
-//! The agency's tables, and what a task does to them in its transaction.
+//! The agency's tables, and their changes by a task in its transaction.
 //!
 //! There are as many look-ups as in STAMP: a queried row is looked up for its free places, and again for its price;
 //! a reserved row is looked up once more, and so is the customer. A refused request (too few free, or reserved already)

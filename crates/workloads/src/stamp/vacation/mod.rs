@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A task is a transaction: it reserves the dearest of some random rows for a customer, deletes a customer with all
-//! reservations, or adds to rows and takes from them. What always holds: of each row, used and free make the total,
+//! reservations, or adds to rows and takes from them. Invariants: of each row, used and free make the total,
 //! and as many reservations as are used are in the lists of customers.
 
 mod check;
@@ -40,7 +40,7 @@ const BYTES_PER_ROW: u64 = 4 * 192;
 /// The size of the tables, and the tasks: STAMP's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// `-n`: most rows that a task queries.
+    /// `-n`: the maximum number of rows that a task queries.
     pub queries: u64,
     /// `-q`: the share of the rows that are queried, in percent.
     pub range_percent: u64,
@@ -94,7 +94,7 @@ impl Vacation {
         Ok(Vacation { parameters, seed, reserved: AtomicI64::new(0) })
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub const fn bytes(&self) -> u64 {
         self.parameters.rows.saturating_mul(BYTES_PER_ROW)
     }

@@ -1,9 +1,9 @@
-//! What clients ask for, drawn outside of transactions.
+//! Clients' requests, drawn outside of transactions.
 
 use super::Parameters;
 use crate::random::Random;
 
-/// What can be reserved; the number is its table's.
+/// The kinds of resources; the number is its table's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Type {
     Car,

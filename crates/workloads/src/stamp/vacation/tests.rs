@@ -42,7 +42,7 @@ fn tasks_of_all_kinds_keep_the_books() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refusals_change_nothing() {
     let mut heap = TestHeap::new();
     let (manager, ..) = agency(&mut heap);
     let car = (Type::Car, 3);

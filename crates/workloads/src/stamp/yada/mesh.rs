@@ -1,6 +1,6 @@
 //! Triangles in the heap, and points put between them.
 //!
-//! What always holds: the triangles cover the square, no point is within another triangle's circle (they are a Delaunay
+//! Invariants: the triangles cover the square, no point is within another triangle's circle (they are a Delaunay
 //! triangulation), and each one knows its neighbours, which know it.
 
 use super::geometry::{Bound, SIDE};
@@ -11,7 +11,7 @@ use perdura::{Error, Purpose, Result, Tx};
 const LINE: u64 = 64;
 const NEIGHBOURS: u64 = 3;
 const STATE: u64 = 6;
-/// The most steps of a walk, and the most triangles of a hole.
+/// The maximum number of steps of a walk, and that of triangles of a hole.
 const MOST: usize = 1 << 20;
 
 /// It is in the mesh.
@@ -74,7 +74,7 @@ enum RefineStep {
     Stuck,
 }
 
-/// An edge of a hole: its ends, and what is outside.
+/// An edge of a hole: its ends, and the triangle outside.
 type Border = (Point, Point, u64);
 
 /// A hole: the triangles that a point has in their circles, and its edges.

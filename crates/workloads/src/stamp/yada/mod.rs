@@ -9,7 +9,7 @@
 //! triangles that have it in their circles are replaced by others. Where that is too near to the square's side the
 //! side is cut in two instead, until the bad triangle is gone. Bad ones among the new are queued then. STAMP has a
 //! heap in place of the queue, and segments as elements, which come first; its mesh is read from a file, ours is
-//! the Delaunay triangulation of random points in a square. What always holds: the mesh is one, whatever is left to do.
+//! the Delaunay triangulation of random points in a square. Invariants: the mesh is one at any time.
 
 mod check;
 mod geometry;
@@ -100,7 +100,7 @@ impl Yada {
         })
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of its bytes.
     pub fn bytes(&self) -> u64 {
         self.points.len() as u64 * 1_024
     }
@@ -249,10 +249,10 @@ impl Workload for Yada {
     }
 }
 
-/// Checks what the root leads to, and reports its blocks.
+/// Checks the structure at the root, and reports its blocks.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged; what `visit` returns.
+/// `Corrupt` if it is damaged; the errors of `visit`.
 pub fn check_blocks(tx: &mut dyn Tx, at: u64, visit: &mut Visit<'_>) -> Result<()> {
     visit(at)?;
     check::triangles(tx, at, visit)?;

@@ -12,10 +12,10 @@ use crate::Records;
 use perdura::{Result, Tx};
 use std::fmt;
 
-/// What must hold: TPC-C's conditions by their numbers (clause 3.3.2), and more.
+/// The conditions: TPC-C's by their numbers (clause 3.3.2), and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
-    /// 1: a warehouse was paid what its districts were.
+    /// 1: a warehouse's payments are the sum of its districts'.
     WarehouseYtd = 1,
     /// 2: a district's next order number follows its last order's, which is the last new one's.
     NextOrder = 2,
@@ -66,7 +66,7 @@ impl fmt::Display for Condition {
 pub struct Violation {
     /// Which one.
     pub condition: Condition,
-    /// Where, and what was found.
+    /// The place, and the finding.
     pub what: String,
 }
 

@@ -310,7 +310,7 @@ impl<R: Records> Surveyor<'_, R> {
 }
 
 impl District {
-    /// Adds an order, and what was delivered to its customer (since the load, if it was new then).
+    /// Adds an order, and its delivery to its customer (since the load, if it was new then).
     fn note(&mut self, id: u32, facts: OrderFacts, was_new: bool) {
         if let Some((order, carrier)) = &facts.row {
             let customer = (order.customer as usize).checked_sub(1);

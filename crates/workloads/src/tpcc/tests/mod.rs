@@ -102,14 +102,14 @@ fn change<G: Group>(hands: &mut Hands<'_>, row: Key, change: impl FnOnce(&mut G)
 }
 
 #[test]
-fn what_is_loaded_is_consistent() {
+fn consistent_when_loaded() {
     let mut shop = Shop::loaded();
     assert_eq!(check_loaded(&mut shop.heap, &shop.records, SCALE).expect("rows"), []);
     assert_eq!(shop.contents(), Shop::loaded().contents(), "the same seed is the same data");
 }
 
 #[test]
-fn what_was_worked_on_is_consistent() {
+fn consistent_after_work() {
     let mut shop = Shop::used(1_000);
     assert_eq!(shop.violated(), []);
     let loaded = check_loaded(&mut shop.heap, &shop.records, SCALE).expect("rows");
@@ -196,7 +196,7 @@ fn every_condition_notices_its_damage() {
                 hands.records.remove(hands.tx, &Key::line(1, 1, 3, number)).map(drop)
             })
         }),
-        // What a rolled-back order has left.
+        // The remains of a rolled-back order.
         (&[NextOrder, Lines, Carriers, OrderLines, Orders], |hands| {
             let next: NextId = hands.get(&Key::district(2, 2))?;
             let mut line: Line = hands.get(&Key::line(2, 2, 1, 1))?;

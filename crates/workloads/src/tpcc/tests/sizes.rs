@@ -89,7 +89,7 @@ impl Records for Watched {
 /// Of committed transactions: how many, rows read and written, and lines written.
 type Sums = [u64; 4];
 
-/// Does many transactions, and adds up what each kind of them touches.
+/// Does many transactions, and adds up the lines that each kind of them touches.
 fn measured() -> [Sums; 5] {
     let Shop { mut heap, records } = Shop::loaded_with(SCALE);
     let watched = Watched { records, touched: Arc::default() };

@@ -56,7 +56,7 @@ pub trait Remote {
     fn count(&mut self) -> Outcome<u64>;
 }
 
-/// The records of one store, and what must be in them.
+/// The records of one store, and their expected contents.
 pub struct Records {
     loaded: u64,
     order: Order,
