@@ -7,6 +7,7 @@
 use crate::Ps;
 use crate::by_number::ByNumber;
 use crate::flights::{Arrival, Flights};
+use crate::held::{HeldLine, HeldStores};
 use crate::mechanism::Promise;
 use crate::promised::{Promised, Transactions};
 use perdura_memory::image::{Image, LineWords, Piece, PrivateCopies, Site, lines_of, patch};
@@ -37,6 +38,8 @@ pub enum Keep {
 pub(crate) struct Data {
     domain: Domain,
     pub(crate) visible: Vec<u64>,
+    /// Stores of speculating cores, which only `visible` has.
+    held_stores: HeldStores,
     /// The home device; empty if it is not kept.
     home: Vec<u64>,
     /// Tracked even if no home device is kept, since timing must not depend on what is kept.
@@ -110,6 +113,7 @@ impl Data {
         Data {
             domain,
             visible: words,
+            held_stores: HeldStores::default(),
             home,
             flights,
             crowded,
@@ -231,10 +235,20 @@ impl Data {
 
     /// A store by a core's program, through the caches.
     pub(crate) fn store(&mut self, core: usize, pieces: &[Piece], site: Site) {
-        self.note_copies(pieces);
+        if self.held_stores.has(core) {
+            return self.held_stores.store(core, &mut self.visible, pieces, site);
+        }
         for piece in pieces {
             patch(&mut self.visible, piece);
         }
+        self.record(core, pieces, site);
+    }
+
+    /// Records a store that is visible: for the model, for what mechanisms promise, and where stores are durable at
+    /// once.
+    #[inline(always)]
+    fn record(&mut self, core: usize, pieces: &[Piece], site: Site) {
+        self.note_copies(pieces);
         match &mut self.promised {
             Promised::Order(order) => order.stored(pieces),
             Promised::Transactions(transactions) => transactions.stored(core, pieces),
@@ -278,10 +292,50 @@ impl Data {
         self.shown = true;
     }
 
-    /// A line as programs see it; zeros if neither a durable image is kept nor a mechanism wants them, since the words
-    /// are not used then.
-    pub(crate) fn visible_line(&self, line: u64) -> LineWords {
-        if self.shown { words_of(&self.visible, line) } else { [0; WORDS] }
+    /// A line as programs see it, without the stores of cores that speculate; zeros if neither a durable image is kept
+    /// nor a mechanism wants them, since the words are not used then.
+    pub(crate) fn committed_line(&self, line: u64) -> LineWords {
+        if !self.shown {
+            return [0; WORDS];
+        }
+        let mut words = words_of(&self.visible, line);
+        self.held_stores.committed(line, &mut words);
+        words
+    }
+
+    /// From now on a core's stores are held: they are in `visible` only, until they are [released](Self::release) or
+    /// [forgotten](Self::forget).
+    pub(crate) fn hold_stores(&mut self, core: usize) {
+        self.held_stores.begin(core);
+    }
+
+    /// Whether a core's stores are held.
+    #[inline(always)]
+    pub(crate) fn holds_stores(&self, core: usize) -> bool {
+        self.held_stores.has(core)
+    }
+
+    /// A core's held stores.
+    pub(crate) fn held_lines(&self, core: usize) -> Vec<HeldLine> {
+        self.held_stores.lines(core, &self.visible)
+    }
+
+    /// A core's held stores count as committed for mechanisms, but are not recorded yet.
+    pub(crate) fn settle(&mut self, core: usize) {
+        self.held_stores.settle(core);
+    }
+
+    /// A core's held stores are stores like others from now on, all at once: the words of each line in no order.
+    pub(crate) fn release(&mut self, core: usize, lines: &[HeldLine]) {
+        self.held_stores.end(core);
+        for HeldLine { pieces, site, .. } in lines {
+            self.record(core, pieces, site);
+        }
+    }
+
+    /// A core's held stores are undone.
+    pub(crate) fn forget(&mut self, core: usize) {
+        self.held_stores.undo(core, &mut self.visible);
     }
 
     /// A line as the home device will have it when all is there that is on its way; zeros if no durable image is kept.
@@ -355,7 +409,9 @@ impl Data {
     /// An epoch ends.
     pub(crate) fn note_epoch(&mut self) {
         if let Promised::Epochs(epochs) = &mut self.promised {
-            epochs.ends(&self.visible);
+            let mut words = self.visible.clone();
+            self.held_stores.committed_image(&mut words);
+            epochs.ends(words);
         }
     }
 

@@ -2,12 +2,13 @@
 //!
 //! This file has what cores and caches do; `beyond` what happens beyond the caches, `asking` how mechanisms are
 //! called and what they can do, `agenda` what happens without any access, `own` programs' own memory, `transacting`
-//! programs' transactions.
+//! programs' transactions, `speculating` those that the hardware may give up.
 
 mod agenda;
 mod asking;
 mod beyond;
 mod own;
+mod speculating;
 mod transacting;
 
 use crate::arrivals::Arrivals;
@@ -15,7 +16,7 @@ use crate::cache::{Access, Hierarchy, Outcome};
 use crate::controller::Controller;
 use crate::data::Data;
 use crate::finishes::Finishes;
-use crate::mechanism::Moments;
+use crate::mechanism::{How, Moments};
 use crate::processor::{CoreStats, Processor, Words};
 use crate::stats::Statistics;
 use crate::stats::WriteBacks;
@@ -24,6 +25,7 @@ pub(crate) use agenda::Agenda;
 pub(crate) use asking::Mechanisms;
 pub(crate) use own::OwnMemory;
 use perdura_memory::Domain;
+use speculating::Speculations;
 
 /// The machine without its programs.
 pub struct Hardware {
@@ -36,6 +38,7 @@ pub struct Hardware {
     pub(crate) data: Data,
     pub(crate) write_backs: WriteBacks,
     pub(crate) own: OwnMemory,
+    speculations: Speculations,
     pub(crate) mechanisms: Mechanisms,
     pub(crate) agenda: Agenda,
     /// Dirty lines that a mechanism has pushed out of the caches.
@@ -53,6 +56,7 @@ pub struct Hardware {
     /// Eviction buffers: lines that have left the last cache, until the controller has them.
     leaving: Finishes,
     measured_from: Ps,
+    seed: u64,
 }
 
 /// Where an access found its line.
@@ -87,6 +91,7 @@ impl Hardware {
             data,
             write_backs: WriteBacks::default(),
             own: OwnMemory::new(limit_lines + mechanisms.reserved()),
+            speculations: Speculations::default(),
             mechanisms,
             agenda: Agenda::new(epoch),
             pushed_out: Vec::new(),
@@ -98,6 +103,7 @@ impl Hardware {
             evicted: Vec::new(),
             leaving: Finishes::default(),
             measured_from: Ps::default(),
+            seed,
             config,
         }
     }
@@ -217,7 +223,9 @@ impl Hardware {
         let core = &mut self.cores[self.core];
         core.stats.prefetches += 1;
         core.clock += issue;
-        if core.can_fill(&self.config.cores) {
+        if core.can_fill(&self.config.cores)
+            && self.accesses(Words { line, mask: 0xFF }, How::Prefetch, &[])
+        {
             let now = self.now();
             self.fetch(line, Access::Load, now, false);
         }
@@ -230,6 +238,9 @@ impl Hardware {
 
     /// A store to words of a line.
     pub(crate) fn store(&mut self, place: Words) {
+        if self.data.holds_stores(self.core) {
+            self.note_held_line(place.line);
+        }
         let work = self.cycles(self.config.cores.cycles_per_access);
         let (begin, waits) = (self.now() + work, self.config.cores.store_buffer == 0);
         let (done, _) = self.fetch(place.line, Access::Store, begin, waits);
@@ -241,6 +252,9 @@ impl Hardware {
 
     /// A locked read and write of a line: all stores before it are done first.
     pub(crate) fn exchange(&mut self, line: u64) {
+        if self.data.holds_stores(self.core) {
+            self.note_held_line(line);
+        }
         let stored = self.cores[self.core].stored();
         let (done, _) = self.fetch(line, Access::Store, stored, true);
         let core = &mut self.cores[self.core];

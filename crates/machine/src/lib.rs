@@ -5,7 +5,7 @@
 //! Reading order: [`time`], `by_number`, `finishes` (small types), [`config`] (what a machine is made of), [`cache`] (which
 //! cache has which line), [`controller`] (what a line costs beyond the caches, and where durability begins),
 //! `processor` (a core's clock), `arrivals` (lines on their way to a core), `data` (the bytes, apart from time),
-//! `flights` (lines on their way home), [`hardware`] (all of these together), [`mechanism`] (where hardware
+//! `held` (stores of speculating cores), `flights` (lines on their way home), [`hardware`] (all of these together), [`mechanism`] (where hardware
 //! mechanisms plug in), `parse`, [`presets`] and `change` (machines' files), `spin` (cores in spin loops), `state`,
 //! [`machine`], `run` (programs on cores), `memory` (what programs call).
 
@@ -19,6 +19,7 @@ mod data;
 mod finishes;
 mod flights;
 pub mod hardware;
+mod held;
 pub mod machine;
 pub mod mechanism;
 mod memory;

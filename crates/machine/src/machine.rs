@@ -11,7 +11,7 @@ use crate::state::MachineState;
 use crate::stats::Statistics;
 use crate::{MachineConfig, Ps};
 use perdura_memory::image::{Image, LineWords, words_of};
-use perdura_memory::{Domain, LINE, Memory, PageSet, WORD};
+use perdura_memory::{Domain, LINE, Memory, PageSet, Speculation, WORD};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +29,7 @@ pub struct Options {
     pub keep: Keep,
     /// A mechanism in hardware for persistence, in caches or memory controller.
     pub mechanism: Box<dyn Design>,
-    /// A mechanism in hardware for transactions.
+    /// A mechanism in hardware for transactions: for speculations ([`Memory::speculate`]).
     pub transactions: Box<dyn Design>,
     /// Ends the mechanisms' epochs after this time.
     pub epoch: Option<Ps>,
@@ -103,6 +103,7 @@ pub struct Machine {
     pub(crate) limit: u64,
     pub(crate) len: AtomicU64,
     pub(crate) last_level_cache: u64,
+    pub(crate) speculation: Speculation,
     cores: usize,
 }
 
@@ -140,6 +141,7 @@ impl Machine {
         }
         let mut hardware = Hardware::new(config, cores, data, mechanisms, (lines, epoch), seed);
         hardware.switch_on();
+        let speculation = hardware.mechanisms.speculation();
         let state = MachineState {
             hardware,
             scheduler: Scheduler::new(schedule, seed, options.preempts),
@@ -167,7 +169,15 @@ impl Machine {
             spare_pages,
         };
         let len = AtomicU64::new(len);
-        Machine { state: Mutex::new(state), domain, limit, len, last_level_cache, cores }
+        Machine {
+            state: Mutex::new(state),
+            domain,
+            limit,
+            len,
+            last_level_cache,
+            speculation,
+            cores,
+        }
     }
 
     /// How many cores it has.
@@ -175,7 +185,8 @@ impl Machine {
         self.cores
     }
 
-    /// Events so far: stores, exchanges, write-backs, streams and fences, one for each call; on a
+    /// Events so far: stores, exchanges, write-backs, streams, fences and commits of speculations, one for each call (of
+    /// a speculation the commit alone, if it has stored anything); on a
     /// machine with persistent caches, a copy is one event for each of its pieces.
     pub fn events(&self) -> u64 {
         self.state().events

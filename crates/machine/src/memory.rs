@@ -3,20 +3,20 @@
 use crate::Machine;
 use crate::data::line_number;
 use crate::hardware::Hardware;
-use crate::mechanism::How;
-use crate::processor::Words;
 use crate::run;
 use crate::sites::Kind;
 use crate::state::{MachineState, Turn};
+use perdura_memory::atomics::AtomicU64;
 use perdura_memory::image::{Piece, Site, lines_of};
 use perdura_memory::site::passed_or;
 use perdura_memory::{
-    Domain, HardwareAbort, HardwareTicket, LINE, Memory, Object, PAGE, Survives, Touch, WORD,
-    line_of,
+    Domain, HardwareAbort, HardwareTicket, LINE, Memory, Object, PAGE, Speculation, Survives,
+    Touch, WORD, line_of,
 };
 use std::io;
 use std::ops::Range;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes released in one event.
@@ -55,6 +55,9 @@ unsafe impl Memory for Machine {
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
         }
         let mut state = self.state();
+        if !state.leaves_speculation() {
+            return Err(io::Error::other(HardwareAbort::Unsupported));
+        }
         let words = (len.next_multiple_of(LINE) / WORD) as usize;
         if words > state.hardware.data.visible.len() {
             state.hardware.data.grow(words);
@@ -110,21 +113,23 @@ unsafe impl Memory for Machine {
         self.step(|state| {
             state.before_access();
             state.take(line_number(at));
-            let found = state.hardware.data.visible[(at / WORD) as usize];
-            let stored = [Piece::word(at, new)];
-            let stored = if found == old { &stored[..] } else { &[] };
-            let place = Words { line: line_number(at), mask: 1 };
-            let happens = state.hardware.accesses(place, How::Exchange, stored);
+            let (found, happens) = state.hardware.exchanges(at, old, new);
+            if state.hardware.is_lost(state.running) {
+                return Err(found);
+            }
             if found == old && happens {
-                state.hardware.data.store(state.running, stored, site);
+                state.hardware.data.store(state.running, &[Piece::word(at, new)], site);
             }
             state.hardware.exchange(line_number(at));
             if found != old {
                 let core = state.running;
                 state.spins.looked(core, line_number(at));
+            }
+            let lost = state.hardware.is_lost(state.running);
+            if found != old || !happens || lost {
                 return Err(found);
             }
-            state.event(Kind::Store, site);
+            state.stored(site);
             Ok(old)
         })
     }
@@ -183,6 +188,9 @@ unsafe impl Memory for Machine {
         assert!(pages.start < pages.end && pages.end.is_multiple_of(PAGE), "pages {pages:?}");
         self.check(pages.start, pages.end - pages.start, PAGE);
         self.check_fence()?;
+        if !self.step(|state| state.leaves_speculation()) {
+            return Ok(false);
+        }
         for at in pages.clone().step_by(TOGETHER as usize) {
             self.step(|state| state.release(at..at + TOGETHER, site));
         }
@@ -241,6 +249,43 @@ unsafe impl Memory for Machine {
         self.step(|state| state.transaction(Hardware::durable))
     }
 
+    fn speculation(&self) -> Speculation {
+        self.speculation
+    }
+
+    fn speculate(&self) -> Result<(), HardwareAbort> {
+        self.step(|state| state.transaction(Hardware::speculate))
+    }
+
+    #[track_caller]
+    fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
+        let site = passed_or(Location::caller());
+        self.step(|state| {
+            let (ticket, stored) = state.transaction(Hardware::end_speculation)?;
+            if stored {
+                state.event(Kind::Commit, site);
+            }
+            Ok(ticket)
+        })
+    }
+
+    fn stop_speculating(&self, code: u8) {
+        self.step(|state| state.transaction(|hardware| hardware.stop_speculating(code)));
+    }
+
+    /// Takes no simulated time: the processor itself tells the program.
+    fn lost(&self) -> Option<HardwareAbort> {
+        if self.speculation == Speculation::Absent {
+            return None;
+        }
+        let state = self.state();
+        state.hardware.lost(state.running)
+    }
+
+    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
+        self.state().hardware.own.add_words(words)
+    }
+
     fn object(&self, bytes: u64) -> Object {
         self.state().hardware.own.add(bytes)
     }
@@ -252,11 +297,24 @@ unsafe impl Memory for Machine {
 
     #[inline]
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
-        // A watcher takes none of the programs' time.
-        let counts = || run::is_program_of(self) || !self.state().inside;
-        if object != Object::NONE && len > 0 && counts() {
+        if object != Object::NONE && len > 0 && self.counts_touches() {
             self.step(|state| state.touch(object, at, len, access));
         }
+    }
+
+    fn touching(
+        &self,
+        object: Object,
+        at: u64,
+        len: u64,
+        access: Touch,
+        step: &mut dyn FnMut(),
+    ) -> bool {
+        if object != Object::NONE && len > 0 && self.counts_touches() {
+            return self.step(|state| state.touching(object, (at, len), access, step));
+        }
+        step();
+        true
     }
 
     /// The running core's clock.
@@ -270,6 +328,12 @@ unsafe impl Memory for Machine {
 }
 
 impl Machine {
+    /// Whether touches count: a watcher takes none of the programs' time.
+    #[inline]
+    fn counts_touches(&self) -> bool {
+        run::is_program_of(self) || !self.state().inside
+    }
+
     /// One access by the running core.
     #[inline]
     fn step<R>(&self, access: impl FnOnce(&mut MachineState) -> R) -> R {

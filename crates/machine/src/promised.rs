@@ -62,8 +62,8 @@ pub(crate) struct Epochs {
 
 impl Epochs {
     /// An epoch ends.
-    pub(crate) fn ends(&mut self, words: &[u64]) {
-        self.ended.push_back(words.to_vec());
+    pub(crate) fn ends(&mut self, words: Vec<u64>) {
+        self.ended.push_back(words);
     }
 
     /// The oldest ended epoch not yet reported durable is durable from `at` on. No power cut comes before `now`.
@@ -160,13 +160,13 @@ mod tests {
     fn the_last_durable_epoch_counts() {
         let mut promised = Promised::new(Promise::Epoch, &[0]);
         let Promised::Epochs(epochs) = &mut promised else { panic!("epochs") };
-        epochs.ends(&[1]);
-        epochs.ends(&[2]);
+        epochs.ends(vec![1]);
+        epochs.ends(vec![2]);
         epochs.is_durable(Ps(10), Ps(0));
         epochs.is_durable(Ps(20), Ps(5));
         let at = |epochs: &Epochs, time| epochs.at(Ps(time))[0];
         assert_eq!([9, 10, 19, 20].map(|time| at(epochs, time)), [0, 1, 1, 2]);
-        epochs.ends(&[3]);
+        epochs.ends(vec![3]);
         epochs.is_durable(Ps(30), Ps(20));
         assert_eq!((epochs.durable.len(), at(epochs, 29), at(epochs, 30)), (2, 2, 3));
         assert_eq!((promised.broken(&[2], Ps(29)), promised.broken(&[2], Ps(30))), (None, Some(0)));

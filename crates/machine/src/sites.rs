@@ -17,6 +17,8 @@ pub enum Kind {
     WriteBack,
     /// A core waits for its write-backs and streams.
     Fence,
+    /// A core's speculation commits: all its stores, which are no events, become visible.
+    Commit,
     /// A line arrives in the persistence domain, for this reason: not an access by a program, and shown only with
     /// [`Options::at_arrivals`](crate::Options::at_arrivals).
     Arrival(&'static str),
@@ -29,6 +31,7 @@ impl fmt::Display for Kind {
             Kind::Stream => f.write_str("stream"),
             Kind::WriteBack => f.write_str("write-back"),
             Kind::Fence => f.write_str("fence"),
+            Kind::Commit => f.write_str("commit"),
             Kind::Arrival(what) => write!(f, "arrival ({what})"),
         }
     }

@@ -12,7 +12,7 @@ use crate::schedule::{Scheduler, cores_in};
 use crate::sites::{Event, Kind, Sites};
 use crate::spin::{SpinWait, Spins};
 use perdura_memory::image::{Piece, Site, lines_of};
-use perdura_memory::{LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
+use perdura_memory::{HardwareAbort, LINE, Object, PAGE, PageSet, Touch, WORD, line_of, lines_in};
 use std::ops::Range;
 
 /// Rounds in which every core only waits, one after the other, that mean waiting for ever.
@@ -201,16 +201,40 @@ impl MachineState {
         self.before_access();
         self.spins.looked(self.running, line_number(at));
         let place = words_at(at, WORD);
-        self.hardware.accesses(place, How::Load, &[]);
+        if !self.hardware.accesses(place, How::Load, &[]) && self.is_lost() {
+            return 0;
+        }
         self.hardware.load(place);
         self.hardware.data.visible[(at / WORD) as usize]
     }
 
-    /// A program touches its own memory: no event.
+    /// Whether the running core's speculation is lost: nothing that it does takes place.
+    fn is_lost(&self) -> bool {
+        self.hardware.is_lost(self.running)
+    }
+
+    /// The running core is about to do what a speculation cannot undo. Returns whether it takes place.
     #[inline]
-    pub(crate) fn touch(&mut self, object: Object, at: u64, len: u64, access: Touch) {
+    pub(crate) fn leaves_speculation(&mut self) -> bool {
+        if self.hardware.speculates(self.running) {
+            self.hardware.lose_here(HardwareAbort::Unsupported);
+        }
+        !self.is_lost()
+    }
+
+    /// A program touches its own memory: no event. Returns whether the touch takes place.
+    #[inline]
+    pub(crate) fn touch(&mut self, object: Object, at: u64, len: u64, access: Touch) -> bool {
+        let how = match access {
+            Touch::Read | Touch::Value => How::Load,
+            Touch::Write => How::Store,
+            Touch::Exchange => How::Exchange,
+        };
         for line in self.hardware.own.lines(object, at, len) {
             self.before_access();
+            if !self.hardware.touches(line, how) {
+                return false;
+            }
             match access {
                 Touch::Read | Touch::Value => self.spins.looked(self.running, line),
                 Touch::Write | Touch::Exchange => {
@@ -223,6 +247,27 @@ impl MachineState {
         if matches!(access, Touch::Read | Touch::Value) {
             self.hardware.wait_for_loads();
         }
+        // It may be lost by what this touch has pushed out of the caches.
+        !self.is_lost()
+    }
+
+    /// A touch of a program's own words, together with the access that it stands for. Returns whether they take place.
+    pub(crate) fn touching(
+        &mut self,
+        object: Object,
+        (at, len): (u64, u64),
+        access: Touch,
+        step: &mut dyn FnMut(),
+    ) -> bool {
+        if !self.touch(object, at, len, access) {
+            return false;
+        }
+        if matches!(access, Touch::Write | Touch::Exchange) {
+            let words = self.hardware.own.words(object, at, len);
+            self.hardware.keep_own_words(words);
+        }
+        step();
+        true
     }
 
     /// Copies bytes of one line out. The core waits for the line only if it is `alone` in its copy.
@@ -230,7 +275,9 @@ impl MachineState {
         self.before_access();
         let place = words_at(at, to.len() as u64);
         self.spins.looked(self.running, place.line);
-        self.hardware.accesses(place, How::Load, &[]);
+        if !self.hardware.accesses(place, How::Load, &[]) && self.is_lost() {
+            return to.fill(0);
+        }
         match alone {
             true => self.hardware.load(place),
             false => self.hardware.load_overlapping(place),
@@ -309,12 +356,26 @@ impl MachineState {
         self.hardware.stored(pieces.iter().map(Piece::bytes).sum());
         self.take(place.line);
         self.hardware.store(place);
+        self.stored(site);
+    }
+
+    /// The running core has stored: an event, unless its stores are held, which are part of the event of their commit.
+    #[inline]
+    pub(crate) fn stored(&mut self, site: Site) {
+        if self.hardware.speculates(self.running) || self.is_lost() {
+            self.quiet = 0;
+            self.worked();
+            return;
+        }
         self.event(Kind::Store, site);
     }
 
     /// Stores words past the caches, in one event; `pieces` is room for a line's. Where the streams of this call site
     /// are left out, they are stores into the caches.
     pub(crate) fn stream(&mut self, at: u64, from: &[u64], site: Site, pieces: &mut Vec<Piece>) {
+        if !self.leaves_speculation() {
+            return;
+        }
         let omitted = self.omits(Kind::Stream, site);
         self.check_not_released(at);
         for (index, words) in from.chunks(8).enumerate() {
@@ -345,19 +406,27 @@ impl MachineState {
     }
 
     pub(crate) fn write_back(&mut self, at: u64, len: u64, site: Site) {
+        if !self.leaves_speculation() {
+            return;
+        }
         if !self.omits(Kind::WriteBack, site) {
             let first = line_of(at);
             let lines = (0..lines_in(at, len)).map(|index| first + index * LINE);
             self.hardware.data.ask(self.running, lines.clone());
             for line in lines {
                 self.before_access();
-                self.hardware.write_back(line_number(line));
+                let place = words_at(line, LINE);
+                self.hardware.accesses(place, How::WriteBack, &[]);
+                self.hardware.write_back(place.line);
             }
         }
         self.event(Kind::WriteBack, site);
     }
 
     pub(crate) fn fence(&mut self, site: Site) {
+        if self.is_lost() {
+            return;
+        }
         if !self.omits(Kind::Fence, site) {
             self.hardware.fence();
             let now = self.hardware.now();

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::conflicts::conflicts;
 use common::mechanisms::{Test, by_name, small, undo_log};
 use common::{timed, tiny};
 use perdura_machine::config::DramCache;
@@ -18,7 +19,6 @@ use perdura_machine::{
 use perdura_memory::image::{LineWords, Piece};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, HardwareAbort, HardwareTicket, LINE, Memory, Touch};
-use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex};
 
@@ -212,77 +212,13 @@ fn accesses_are_reported_before_the_data_changes() {
     }
 }
 
-/// Transactions that are undone when another core accesses a line that they have accessed: for the place for
-/// transactions.
-#[derive(Default)]
-struct Conflicts {
-    /// For each core with a transaction, the old contents of its lines.
-    running: HashMap<usize, HashMap<u64, LineWords>>,
-    /// Cores whose transactions are lost, but have not been aborted yet.
-    lost: Vec<usize>,
-    conflicts: u64,
-    committed: u64,
-}
-
-impl Mechanism for Conflicts {
-    fn moments(&self) -> Moments {
-        Moments::ACCESS
-    }
-
-    fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
-        let lost: Vec<usize> =
-            self.running.keys().copied().filter(|core| *core != access.core).collect();
-        for core in lost {
-            if self.running[&core].contains_key(&access.line) {
-                for (line, words) in self.running.remove(&core).unwrap_or_default() {
-                    hardware.restore_line(line, words);
-                }
-                self.lost.push(core);
-                self.conflicts += 1;
-            }
-        }
-        if let Some(lines) = self.running.get_mut(&access.core) {
-            // Not `before`: another core's stores to the line may have been undone just now.
-            lines.entry(access.line).or_insert(hardware.visible_line(access.line));
-        }
-        if self.lost.contains(&access.core) { Effect::Lost } else { Effect::Happens }
-    }
-
-    fn begin(&mut self, _: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
-        if self.running.contains_key(&core) {
-            return Err(HardwareAbort::Nested);
-        }
-        self.running.insert(core, HashMap::new());
-        Ok(())
-    }
-
-    fn commit(&mut self, _: &mut Hardware, core: usize) -> Result<HardwareTicket, HardwareAbort> {
-        self.lost.retain(|lost| *lost != core);
-        if self.running.remove(&core).is_none() {
-            return Err(HardwareAbort::Conflict);
-        }
-        self.committed += 1;
-        Ok(HardwareTicket(self.committed))
-    }
-
-    fn abort(&mut self, hardware: &mut Hardware, core: usize) -> bool {
-        let Some(lines) = self.running.remove(&core) else { return false };
-        lines.into_iter().for_each(|(line, words)| hardware.restore_line(line, words));
-        true
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        vec![("conflicts", self.conflicts)]
-    }
-}
-
 /// Transactions in hardware and persistence in hardware on one machine: both are called, and both keep their promises.
 #[test]
 fn two_mechanisms_work_together() {
     let options = Options {
         cores: Some(2),
         mechanism: undo_log(None),
-        transactions: small(Conflicts::default),
+        transactions: conflicts(),
         epoch: Some(Ps::from_ns(3_000.0)),
         at_arrivals: true,
         schedule: Schedule::Seeded { every: 3 },
@@ -296,11 +232,11 @@ fn two_mechanisms_work_together() {
         Box::new(move || {
             for _ in 0..40 {
                 loop {
-                    machine.tx_begin().expect("it runs none");
+                    machine.speculate().expect("it runs none");
                     let value = machine.load(0);
                     machine.store(0, value + 1);
                     machine.store(64 * (1 + core as u64), value);
-                    match machine.tx_commit() {
+                    match machine.end_speculation() {
                         Ok(ticket) => {
                             assert!(ticket > HardwareTicket::DURABLE);
                             break;
@@ -330,15 +266,15 @@ fn two_mechanisms_work_together() {
 /// An aborted transaction has stored nothing, and none nests.
 #[test]
 fn aborts_undo_and_transactions_do_not_nest() {
-    let transactions = small(Conflicts::default);
+    let transactions = conflicts();
     let options = Options { transactions, ..Options::default() };
     let machine = Machine::new(tiny(Domain::Transient), &[0; LEN as usize], options);
-    machine.tx_begin().expect("it runs none");
+    machine.speculate().expect("it runs none");
     machine.store(0, 1);
-    assert_eq!(machine.tx_begin(), Err(HardwareAbort::Nested));
-    assert!(machine.tx_abort());
-    assert_eq!((machine.load(0), machine.tx_abort()), (0, false));
-    assert_eq!(machine.tx_commit(), Err(HardwareAbort::Conflict), "there is none any more");
+    assert_eq!(machine.speculate(), Err(HardwareAbort::Nested));
+    machine.stop_speculating(0);
+    assert_eq!((machine.load(0), machine.lost()), (0, None));
+    assert_eq!(machine.end_speculation(), Err(HardwareAbort::Absent), "there is none any more");
     let plain = Machine::new(tiny(Domain::Transient), &[0; 64], Options::default());
     assert_eq!((plain.tx_begin(), plain.tx_commit()), (Ok(()), Ok(HardwareTicket::DURABLE)));
     assert_eq!(plain.tx_durable(), HardwareTicket::LAST);

@@ -3,9 +3,10 @@
 //! Code on it is compiled once, whatever the memory is: each access costs a virtual call. For tests, which would
 //! otherwise compile every engine once for each memory, and for code whose native speed does not matter.
 
+use crate::atomics::AtomicU64;
 use crate::own::{Object, Touch};
 use crate::site::{Site, pass, passed_or};
-use crate::transactions::{HardwareAbort, HardwareTicket};
+use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
 use crate::{Domain, Memory, Survives};
 use std::io;
 use std::ops::Range;
@@ -200,6 +201,43 @@ unsafe impl Memory for AnyMemory {
 
     fn tx_durable(&self) -> HardwareTicket {
         self.inner.tx_durable()
+    }
+
+    fn speculation(&self) -> Speculation {
+        self.inner.speculation()
+    }
+
+    fn speculate(&self) -> Result<(), HardwareAbort> {
+        self.inner.speculate()
+    }
+
+    #[track_caller]
+    fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
+        let site = passed_or(Location::caller());
+        pass(site, || self.inner.end_speculation())
+    }
+
+    fn stop_speculating(&self, code: u8) {
+        self.inner.stop_speculating(code);
+    }
+
+    fn lost(&self) -> Option<HardwareAbort> {
+        self.inner.lost()
+    }
+
+    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
+        self.inner.words_object(words)
+    }
+
+    fn touching(
+        &self,
+        object: Object,
+        at: u64,
+        len: u64,
+        access: Touch,
+        step: &mut dyn FnMut(),
+    ) -> bool {
+        self.inner.touching(object, at, len, access, step)
     }
 
     fn object(&self, bytes: u64) -> Object {

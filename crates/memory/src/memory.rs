@@ -1,10 +1,12 @@
 //! The `Memory` trait: loads, stores, write-backs and fences on a range of persistent bytes.
 
+use crate::atomics::AtomicU64;
 use crate::own::{Object, Touch};
-use crate::transactions::{HardwareAbort, HardwareTicket};
+use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
 use crate::{Domain, LINE, Survives, WORD};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The assumed size of the last-level cache in bytes, if it is unknown.
 pub(crate) const LAST_LEVEL_CACHE: u64 = 32 << 20;
@@ -231,6 +233,47 @@ pub unsafe trait Memory: Send + Sync {
         HardwareTicket::LAST
     }
 
+    /// What this memory's hardware does for [`speculate`](Self::speculate).
+    #[inline(always)]
+    fn speculation(&self) -> Speculation {
+        Speculation::Absent
+    }
+
+    /// Begins a speculation ([`transactions`](crate::transactions)), which ends with
+    /// [`end_speculation`](Self::end_speculation) or [`stop_speculating`](Self::stop_speculating), on the same core.
+    /// Until then the program asks [`lost`](Self::lost) after each access.
+    ///
+    /// # Errors
+    /// Why it cannot begin: always, without such hardware.
+    #[inline(always)]
+    fn speculate(&self) -> Result<(), HardwareAbort> {
+        Err(HardwareAbort::Absent)
+    }
+
+    /// Commits the speculation: all its stores become visible at one moment. Its durability is the ticket's only where
+    /// hardware makes transactions durable ([`tx_durable`](Self::tx_durable)).
+    ///
+    /// # Errors
+    /// Why it is lost instead: its stores are undone.
+    #[inline(always)]
+    #[track_caller]
+    fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
+        Err(HardwareAbort::Absent)
+    }
+
+    /// Gives the speculation up, with a code for the statistics, if it is not lost already: its stores are undone.
+    #[inline(always)]
+    fn stop_speculating(&self, code: u8) {
+        let _ = code;
+    }
+
+    /// Why this core's speculation is lost, until the program ends it. Once it is lost, loads return anything, and
+    /// nothing is stored.
+    #[inline(always)]
+    fn lost(&self) -> Option<HardwareAbort> {
+        None
+    }
+
     /// Registers an object of this many bytes of the program's [own memory](crate::own), at addresses of its own. It
     /// lives as long as this memory.
     #[inline(always)]
@@ -250,6 +293,30 @@ pub unsafe trait Memory: Send + Sync {
     #[inline(always)]
     fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
         let _ = (object, at, len, access);
+    }
+
+    /// Registers words of the program's own memory that a speculation may store to, at addresses of their own: a
+    /// simulator puts them back when the speculation is lost. For [`OwnWords`](crate::own::OwnWords).
+    #[inline(always)]
+    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
+        self.object(words.len() as u64 * WORD)
+    }
+
+    /// As [`touch`](Self::touch), together with the access that it stands for, `step`, as one step that no other core
+    /// comes between. Returns whether it has taken place: not if the core's speculation is lost. `step` must not use
+    /// this memory.
+    #[inline(always)]
+    fn touching(
+        &self,
+        object: Object,
+        at: u64,
+        len: u64,
+        access: Touch,
+        step: &mut dyn FnMut(),
+    ) -> bool {
+        self.touch(object, at, len, access);
+        step();
+        true
     }
 
     /// Bytes of the last-level cache in front of this memory, possibly a guess.

@@ -1,10 +1,11 @@
 //! A memory that records which pages are stored to: those that a rehearsed recovery would write.
 
+use crate::atomics::AtomicU64;
 use crate::own::{Object, Touch};
-use crate::transactions::{HardwareAbort, HardwareTicket};
+use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
 use crate::{Domain, Memory, PAGE, PageSet, Survives};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The memory `M`, and the pages that were stored to through this wrapper.
 pub struct Noting<M> {
@@ -144,6 +145,42 @@ unsafe impl<M: Memory> Memory for Noting<M> {
 
     fn tx_durable(&self) -> HardwareTicket {
         self.inner.tx_durable()
+    }
+
+    fn speculation(&self) -> Speculation {
+        self.inner.speculation()
+    }
+
+    fn speculate(&self) -> Result<(), HardwareAbort> {
+        self.inner.speculate()
+    }
+
+    #[track_caller]
+    fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
+        self.inner.end_speculation()
+    }
+
+    fn stop_speculating(&self, code: u8) {
+        self.inner.stop_speculating(code);
+    }
+
+    fn lost(&self) -> Option<HardwareAbort> {
+        self.inner.lost()
+    }
+
+    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
+        self.inner.words_object(words)
+    }
+
+    fn touching(
+        &self,
+        object: Object,
+        at: u64,
+        len: u64,
+        access: Touch,
+        step: &mut dyn FnMut(),
+    ) -> bool {
+        self.inner.touching(object, at, len, access, step)
     }
 
     fn object(&self, bytes: u64) -> Object {

@@ -10,6 +10,10 @@
 //! - [`Touch::Read`] and [`Touch::Value`] come before the load that they stand for, [`Touch::Write`] after the store;
 //! - each turn of a waiting loop reads the words that it waits for, and then calls [`pause`](crate::Memory::pause).
 
+mod words;
+
+pub use words::OwnWords;
+
 use crate::Memory;
 
 /// A handle for a piece of a program's own memory; where touching costs nothing, all handles are equal.

@@ -3,6 +3,12 @@
 //! An engine tells its memory where each transaction that may write begins and ends
 //! ([`Memory::tx_begin`](crate::Memory::tx_begin) and the methods after it). Memories without such hardware do nothing
 //! there, and the calls are compiled away.
+//!
+//! A *speculation* ([`Memory::speculate`](crate::Memory::speculate)) is different: a transaction that the hardware may
+//! give up at any access, as Intel's restricted transactional memory does. Its stores are seen by no other core and are
+//! in no durable image until it ends well; when it is lost they are undone at once, words of
+//! [`OwnWords`](crate::own::OwnWords) included, and the program learns of it by
+//! [`Memory::lost`](crate::Memory::lost). Other data of the program (variables, buffers) is not undone.
 
 use std::fmt;
 
@@ -29,6 +35,25 @@ pub enum HardwareAbort {
     Nested,
     /// Another core's transaction is running: in this hardware they take turns.
     Busy,
+    /// There is no such hardware.
+    Absent,
+    /// The program has given it up, with this code.
+    Explicit(u8),
+    /// It has done something that the hardware cannot undo: a store past the caches, a write-back, a growth.
+    Unsupported,
+    /// An interrupt has come.
+    Interrupt,
+}
+
+/// What a memory's hardware does for [speculations](crate::Memory::speculate).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Speculation {
+    /// Nothing: none can begin.
+    Absent,
+    /// It isolates them. A power cut after the commit may leave any part of the stores where caches are transient, and
+    /// leaves all of them where caches are persistent.
+    Isolated,
 }
 
 impl fmt::Display for HardwareAbort {
@@ -43,6 +68,16 @@ impl fmt::Display for HardwareAbort {
             HardwareAbort::Busy => {
                 "another core's transaction in hardware is running, and they take turns: take a lock first"
             }
+            HardwareAbort::Absent => {
+                "this memory has no hardware for speculation: use an engine that needs none"
+            }
+            HardwareAbort::Explicit(_) => {
+                "the program has given the transaction up: run it again without speculation"
+            }
+            HardwareAbort::Unsupported => {
+                "the transaction has done what its hardware cannot undo: run it again without speculation"
+            }
+            HardwareAbort::Interrupt => "an interrupt has ended the transaction: run it again",
             HardwareAbort::Nested => "a transaction in hardware is running on this core already: end that one first",
         })
     }

@@ -4,8 +4,9 @@
 //! nothing, and streams are stored through the caches. So nothing on it is durable: it is for measuring only. A mapped
 //! file can be [`unflushed`](crate::mapped::Mapped::unflushed) itself, so that no engine is compiled a second time.
 
+use crate::atomics::AtomicU64;
 use crate::own::{Object, Touch};
-use crate::transactions::{HardwareAbort, HardwareTicket};
+use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
 use crate::{Domain, Memory, Survives};
 use std::io;
 use std::sync::Arc;
@@ -146,6 +147,49 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     #[inline(always)]
     fn tx_durable(&self) -> HardwareTicket {
         self.0.tx_durable()
+    }
+
+    #[inline(always)]
+    fn speculation(&self) -> Speculation {
+        self.0.speculation()
+    }
+
+    #[inline(always)]
+    fn speculate(&self) -> Result<(), HardwareAbort> {
+        self.0.speculate()
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
+        self.0.end_speculation()
+    }
+
+    #[inline(always)]
+    fn stop_speculating(&self, code: u8) {
+        self.0.stop_speculating(code);
+    }
+
+    #[inline(always)]
+    fn lost(&self) -> Option<HardwareAbort> {
+        self.0.lost()
+    }
+
+    #[inline(always)]
+    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
+        self.0.words_object(words)
+    }
+
+    #[inline(always)]
+    fn touching(
+        &self,
+        object: Object,
+        at: u64,
+        len: u64,
+        access: Touch,
+        step: &mut dyn FnMut(),
+    ) -> bool {
+        self.0.touching(object, at, len, access, step)
     }
 
     #[inline(always)]

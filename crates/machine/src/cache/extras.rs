@@ -14,9 +14,20 @@ pub(super) struct Extras {
     pub(super) displaced: Vec<HeldVersion>,
     /// The lines that are marked.
     pub(super) marked: ByNumber<()>,
+    /// The lines that are watched.
+    pub(super) watched: ByNumber<()>,
     pub(super) departures: Vec<Departure>,
     /// One for each level.
     pub(super) rules: Vec<VictimRule>,
+}
+
+impl Extras {
+    /// Whether the departures of a line are reported.
+    #[inline]
+    pub(super) fn reports(&self, line: u64) -> bool {
+        self.marked.contains_key(&line)
+            || !self.watched.is_empty() && self.watched.contains_key(&line)
+    }
 }
 
 /// Why a marked line has left a cache.

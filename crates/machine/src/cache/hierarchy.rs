@@ -356,6 +356,30 @@ impl Hierarchy {
         self.take(narrow(line), |cache, slot| _ = cache.remove(slot));
     }
 
+    /// Drops `core`'s copy of a line from its nearest cache: it holds what is undone now. If the line was `dirty` before
+    /// that was stored, its contents go to the next level, as when it is replaced; otherwise no copy of it is dirty any
+    /// more. Dirty lines that leave the caches are in [`evicted`](Self::evicted) until the next call.
+    pub fn undo_line(&mut self, core: usize, line: u64, dirty: bool) {
+        self.evicted.clear();
+        let line = narrow(line);
+        if !dirty {
+            self.each_copy(line, |cache, slot| _ = cache.clean(slot));
+        }
+        self.note(1 << core, 0..1, line, DepartureReason::Dropped);
+        let nearest = self.cache(0, core);
+        if let Some(slot) = nearest.find(line) {
+            let dirty = nearest.remove(slot);
+            self.leave(core, 0, (line, dirty));
+        }
+    }
+
+    /// Whether some cache has the line dirty.
+    pub fn is_dirty(&mut self, line: u64) -> bool {
+        let mut dirty = false;
+        self.each_copy(narrow(line), |cache, slot| dirty |= cache.is_dirty(slot));
+        dirty
+    }
+
     /// Every dirty line, ascending, without versions.
     pub fn dirty(&self) -> Vec<u64> {
         let lines = self.caches.iter().flat_map(Cache::dirty_lines);

@@ -37,6 +37,29 @@ impl Hierarchy {
         self.extras.as_ref().is_some_and(|extras| extras.marked.contains_key(&line))
     }
 
+    /// Watches a line: its copies that leave a cache are reported as a marked line's are. Watching changes no
+    /// replacement, and is apart from marks: for the mechanism in the place for transactions.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES).
+    pub fn watch(&mut self, line: u64) {
+        let line = narrow(line).into();
+        self.extras().watched.insert(line, ());
+    }
+
+    /// Watches a line no longer.
+    pub fn unwatch(&mut self, line: u64) {
+        if let Some(extras) = &mut self.extras {
+            extras.watched.remove(&line);
+        }
+    }
+
+    /// Whether the departures of a line are reported.
+    #[inline]
+    pub(super) fn is_reported(&self, line: u64) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.reports(line))
+    }
+
     /// Copies of marked lines that have left a cache, of every level, oldest first. Unlike [`evicted`](Self::evicted)
     /// they stay here from call to call, until they are [taken](Self::take_departures). [`anywhere`](Self::anywhere)
     /// says whether a line has left all caches.
@@ -68,7 +91,7 @@ impl Hierarchy {
         line: Line,
         why: DepartureReason,
     ) {
-        if self.extras.is_some() && self.is_marked(line.into()) {
+        if self.is_reported(line.into()) {
             self.note_copies(cores, levels, line, why);
         }
     }
@@ -81,7 +104,7 @@ impl Hierarchy {
         line: Line,
         why: DepartureReason,
     ) {
-        if self.extras.is_some() && self.is_marked(line.into()) {
+        if self.is_reported(line.into()) {
             self.note_copies(1, shared, line, why);
             self.note_copies(self.owners(line), 0..self.private, line, why);
         }

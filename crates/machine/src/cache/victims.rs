@@ -90,7 +90,7 @@ impl Hierarchy {
             }
             line => {
                 let number = u64::from(line);
-                if extras.marked.contains_key(&number) {
+                if extras.reports(number) {
                     let why = DepartureReason::Replaced;
                     let departure = Departure { line: number, core: owner, level, dirty, why };
                     extras.departures.push(departure);

@@ -6,12 +6,14 @@
 use super::Hardware;
 use crate::cache::{Hierarchy, Version};
 use crate::controller::Fetch;
+use crate::data::line_number;
 use crate::flights::Arrival;
 use crate::mechanism::{
     Accessed, Design, Effect, Flush, How, Leaving, Mechanism, Moments, Plain, Promise, Verdict,
 };
 use crate::processor::Words;
 use crate::{Cause, Ps};
+use perdura_memory::Speculation;
 use perdura_memory::image::{LineWords, Piece};
 use std::ops::Range;
 use std::panic::Location;
@@ -66,9 +68,22 @@ impl Mechanisms {
         )
     }
 
+    /// The frequent moments at which the mechanism in a place is called.
+    pub(crate) fn moments(&self, place: usize) -> Moments {
+        self.moments[place]
+    }
+
     /// The mechanisms save into `home` what residual energy allows when the power is cut.
     pub(crate) fn power_cut(&self, home: &mut [u64]) {
         self.built.iter().flatten().for_each(|mechanism| mechanism.power_cut(home));
+    }
+
+    /// What the mechanism in the place for transactions does for speculations.
+    pub(crate) fn speculation(&self) -> Speculation {
+        match &self.built[0] {
+            Some(mechanism) if mechanism.speculates() => Speculation::Isolated,
+            _ => Speculation::Absent,
+        }
     }
 
     /// Their names in results, joined.
@@ -150,11 +165,10 @@ impl Hardware {
     #[cold]
     fn tell_each_departure(&mut self) {
         for departure in self.hierarchy.take_departures() {
-            if !self.is_own(departure.line) {
-                self.ask_each(Moments::CACHES, |mechanism, hardware| {
-                    mechanism.departed(hardware, &departure);
-                });
-            }
+            let own = self.is_own(departure.line);
+            self.ask_each(if own { Moments::OWN } else { Moments::CACHES }, |it, hardware| {
+                it.departed(hardware, &departure);
+            });
         }
         for version in self.hierarchy.take_displaced() {
             self.ask_each(Moments::CACHES, |mechanism, hardware| {
@@ -179,15 +193,48 @@ impl Hardware {
     /// A core is about to access words of the pool.
     #[cold]
     fn ask_access(&mut self, moments: Moments, line: u64, how: How, stores: &[Piece]) -> Effect {
-        let mut effect = Effect::Happens;
-        let before = self.data.visible_line(line);
-        let access = Accessed { core: self.core, line, how, stores, before };
-        self.ask_each(moments, |mechanism, hardware| {
-            if mechanism.accessed(hardware, &access) == Effect::Lost {
-                effect = Effect::Lost;
-            }
+        match self.ask_access_in(0, moments, (line, how), stores) {
+            Effect::Happens => self.ask_access_in(1, moments, (line, how), stores),
+            Effect::Lost => Effect::Lost,
+        }
+    }
+
+    /// As [`ask_access`](Self::ask_access), in one place. The second one is told of a speculation's stores when it
+    /// commits. Nothing that a core with a lost speculation does takes place.
+    fn ask_access_in(
+        &mut self,
+        place: usize,
+        moments: Moments,
+        (line, how): (u64, How),
+        stores: &[Piece],
+    ) -> Effect {
+        let core = self.core;
+        if self.is_lost(core) {
+            return Effect::Lost;
+        }
+        let held = place > 0 && !stores.is_empty() && self.speculates(core);
+        if held || !self.mechanisms.moments[place].have(moments) {
+            return Effect::Happens;
+        }
+        // The first place may have put words back that another core had stored.
+        let before = self.data.committed_line(line);
+        let access = Accessed { core, line, how, stores, before };
+        let ask = self.ask(place, |mechanism, hardware| mechanism.accessed(hardware, &access));
+        if self.is_lost(core) { Effect::Lost } else { ask.unwrap_or(Effect::Happens) }
+    }
+
+    /// A core is about to touch a line of its own memory.
+    #[cold]
+    pub(super) fn ask_touch(&mut self, line: u64, how: How) -> Effect {
+        let core = self.core;
+        if self.is_lost(core) {
+            return Effect::Lost;
+        }
+        let access = Accessed { core, line, how, stores: &[], before: [0; 8] };
+        self.ask_each(Moments::OWN, |mechanism, hardware| {
+            mechanism.accessed(hardware, &access);
         });
-        effect
+        if self.is_lost(core) { Effect::Lost } else { Effect::Happens }
     }
 
     /// The line that the caches fetch instead of `line`, which none of them has.
@@ -296,9 +343,9 @@ impl Hardware {
         self.data.on_its_way(line)
     }
 
-    /// A line as programs see it.
+    /// A line as programs see it, without the stores of cores that speculate.
     pub fn visible_line(&self, line: u64) -> LineWords {
-        self.data.visible_line(line)
+        self.data.committed_line(line)
     }
 
     /// Replaces the contents of a line in all caches that have it, to undo a transaction.
@@ -459,10 +506,36 @@ impl Hardware {
     /// As [`ask_access`](Self::ask_access), for words of a line. Returns whether the access takes place.
     #[inline(always)]
     pub(crate) fn accesses(&mut self, place: Words, how: How, stores: &[Piece]) -> bool {
-        let moments = match how {
-            How::Load => Moments::ACCESS,
-            _ => Moments::ACCESS | Moments::STORE,
-        };
+        let moments = moments_of(how);
         !self.asks(moments) || self.ask_access(moments, place.line, how, stores) == Effect::Happens
+    }
+
+    /// As [`accesses`](Self::accesses), for a compare-and-swap of the word at `at`. Returns the word that it finds, once
+    /// what it makes other cores lose is undone, and whether it takes place.
+    #[inline]
+    pub(crate) fn exchanges(&mut self, at: u64, old: u64, new: u64) -> (u64, bool) {
+        let (word, how) = ((at / 8) as usize, How::Exchange);
+        let moments = moments_of(how);
+        if !self.asks(moments) {
+            return (self.data.visible[word], true);
+        }
+        let line = line_number(at);
+        let mut happens = true;
+        for place in 0..PLACES {
+            let stored = [Piece::word(at, new)];
+            let stored = if self.data.visible[word] == old { &stored[..] } else { &[] };
+            happens &= self.ask_access_in(place, moments, (line, how), stored) == Effect::Happens;
+        }
+        (self.data.visible[word], happens)
+    }
+}
+
+/// The moments at which mechanisms are called for an access.
+#[inline(always)]
+fn moments_of(how: How) -> Moments {
+    match how {
+        How::Load => Moments::ACCESS,
+        How::Store | How::Exchange | How::Stream => Moments::ACCESS | Moments::STORE,
+        How::Prefetch | How::WriteBack => Moments::REQUEST,
     }
 }

@@ -199,9 +199,9 @@ impl Hardware {
         last.max(self.data.last_arrival())
     }
 
-    /// A line as it leaves the caches.
+    /// A line as it leaves the caches: without what no core has committed, by construction.
     pub(super) fn leaving(&self, line: u64, cause: Cause) -> Leaving {
-        let words: LineWords = self.data.visible_line(line);
+        let words: LineWords = self.data.committed_line(line);
         Leaving { line, words, cause, from: self.now() }
     }
 }

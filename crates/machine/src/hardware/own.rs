@@ -2,14 +2,18 @@
 //!
 //! [Objects](Object) get lines behind those of the pool and of the mechanism, in the order in which they are made:
 //! addresses that are the same in each run. A touch goes the way of any access, through caches, coherence, controller
-//! and device. What always holds: an own line is never in `data`, no mechanism is called about it, it is written home
+//! and device. What always holds: an own line is never in `data`, no mechanism is called about it that does not ask for
+//! own memory, it is written home
 //! only when the caches have no room for it, and an access to it is no event.
 
 use super::{FoundIn, Hardware};
 use crate::Ps;
 use crate::cache::Hierarchy;
 use crate::processor::Words;
-use perdura_memory::{LINE, Object, Touch, lines_in};
+use perdura_memory::atomics::AtomicU64;
+use perdura_memory::{LINE, Object, Touch, WORD, lines_in};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Own lines begin at a multiple of this: no block of a device or of a DRAM cache holds both own lines and others.
 const APART: u64 = 64;
@@ -25,10 +29,11 @@ pub(crate) struct OwnMemory {
     objects: Vec<ObjectPlace>,
 }
 
-#[derive(Clone, Copy)]
 struct ObjectPlace {
     line: u64,
     bytes: u64,
+    /// Its contents, if a speculation may store to them.
+    words: Option<Arc<[AtomicU64]>>,
 }
 
 impl OwnMemory {
@@ -50,10 +55,33 @@ impl OwnMemory {
             self.used = 0;
         }
         let line = self.behind + self.used;
-        self.objects.push(ObjectPlace { line, bytes: bytes.min(lines * LINE) });
+        self.objects.push(ObjectPlace { line, bytes: bytes.min(lines * LINE), words: None });
         self.used += lines;
         self.first = self.behind;
         Object::numbered(number)
+    }
+
+    /// Adds an object of these words, on lines that no other object has unless there are no more.
+    pub(crate) fn add_words(&mut self, words: &Arc<[AtomicU64]>) -> Object {
+        let object = self.add(words.len() as u64 * WORD);
+        if let Some(place) = (object.number() as usize).checked_sub(1) {
+            self.objects[place].words = Some(words.clone());
+        }
+        object
+    }
+
+    /// The words of `[at, at + len)` of an object, if it is one of words.
+    pub(crate) fn words(
+        &self,
+        object: Object,
+        at: u64,
+        len: u64,
+    ) -> Option<(Arc<[AtomicU64]>, Range<usize>)> {
+        let place = (object.number() as usize).checked_sub(1)?;
+        let words = self.objects.get(place)?.words.clone()?;
+        let count = words.len() as u64;
+        let range = (at / WORD).min(count)..at.saturating_add(len).div_ceil(WORD).min(count);
+        Some((words, range.start as usize..range.end as usize))
     }
 
     /// The lines of `[at, at + len)` of an object, each once, unless the range wraps around and begins and ends in the

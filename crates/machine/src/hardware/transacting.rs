@@ -1,22 +1,21 @@
-//! Programs' transactions: at their begins and ends both mechanisms are called, and the machine records what is
-//! promised.
+//! Programs' transactions: at their begins and ends the mechanism for persistence is called, and the machine records
+//! what is promised. Those that the hardware may give up at any access are in `speculating`.
 
 use super::Hardware;
 use super::asking::PLACES;
 use perdura_memory::{HardwareAbort, HardwareTicket};
 
+/// The place for persistence.
+const SECOND: usize = 1;
+
 impl Hardware {
-    /// A core begins a transaction: in both places, or in none.
+    /// A core begins a transaction, in the place for persistence.
     pub(crate) fn begin(&mut self) -> Result<(), HardwareAbort> {
         let core = self.core;
-        for place in 0..PLACES {
-            let begun = self.ask(place, |mechanism, hardware| mechanism.begin(hardware, core));
-            if let Some(Err(abort)) = begun {
-                for before in 0..place {
-                    self.ask(before, |mechanism, hardware| mechanism.abort(hardware, core));
-                }
-                return Err(abort);
-            }
+        if let Some(Err(abort)) =
+            self.ask(SECOND, |mechanism, hardware| mechanism.begin(hardware, core))
+        {
+            return Err(abort);
         }
         if let Some(transactions) = self.data.transactions() {
             transactions.begins(core);
@@ -24,38 +23,25 @@ impl Hardware {
         Ok(())
     }
 
-    /// A core commits its transaction: first in the place for transactions, then in the place for persistence. If
-    /// either aborts it, so does the other.
+    /// A core commits its transaction.
     pub(crate) fn commit(&mut self) -> Result<HardwareTicket, HardwareAbort> {
-        let (core, mut last) = (self.core, HardwareTicket::DURABLE);
-        for place in 0..PLACES {
-            match self.ask(place, |mechanism, hardware| mechanism.commit(hardware, core)) {
-                None => {}
-                Some(Ok(ticket)) => last = last.max(ticket),
-                Some(Err(abort)) => {
-                    for other in (0..PLACES).filter(|other| *other != place) {
-                        self.ask(other, |mechanism, hardware| mechanism.abort(hardware, core));
-                    }
-                    if let Some(transactions) = self.data.transactions() {
-                        transactions.aborts(core, true);
-                    }
-                    return Err(abort);
-                }
+        let core = self.core;
+        let ask = self.ask(SECOND, |mechanism, hardware| mechanism.commit(hardware, core));
+        let committed = ask.unwrap_or(Ok(HardwareTicket::DURABLE));
+        if let Some(transactions) = self.data.transactions() {
+            match committed {
+                Ok(ticket) => transactions.commits(core, ticket),
+                Err(_) => transactions.aborts(core, true),
             }
         }
-        if let Some(transactions) = self.data.transactions() {
-            transactions.commits(core, last);
-        }
-        Ok(last)
+        committed
     }
 
     /// A core aborts its transaction. Returns whether its stores are undone.
     pub(crate) fn abort(&mut self) -> bool {
-        let (core, mut undone) = (self.core, false);
-        for place in (0..PLACES).rev() {
-            let ask = self.ask(place, |mechanism, hardware| mechanism.abort(hardware, core));
-            undone |= ask.unwrap_or(false);
-        }
+        let core = self.core;
+        let ask = self.ask(SECOND, |mechanism, hardware| mechanism.abort(hardware, core));
+        let undone = ask.unwrap_or(false);
         if let Some(transactions) = self.data.transactions() {
             transactions.aborts(core, undone);
         }

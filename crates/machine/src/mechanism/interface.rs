@@ -46,7 +46,8 @@ pub trait Mechanism: Send {
         Moments::NONE
     }
 
-    /// A core accesses words of a line, in the caches or not; the stores have not changed the data yet.
+    /// A core accesses words of a line, in the caches or not; the stores have not changed the data yet. The mechanism in
+    /// the place for persistence is told of a speculation's stores when it commits, line by line.
     fn accessed(&mut self, hardware: &mut Hardware, access: &Accessed<'_>) -> Effect {
         let _ = (hardware, access);
         Effect::Happens
@@ -96,7 +97,39 @@ pub trait Mechanism: Send {
         Verdict::Allow
     }
 
-    /// A core begins a transaction.
+    /// A core begins a speculation, which the mechanism in the place for transactions makes. From
+    /// [`Hardware::hold_stores`], which it calls, until the commit, or until it calls [`Hardware::lose`], the core's
+    /// stores are held back.
+    ///
+    /// # Errors
+    /// Why it cannot begin now; [`Absent`](HardwareAbort::Absent) if the mechanism makes none.
+    fn speculate(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {
+        let _ = (hardware, core);
+        Err(HardwareAbort::Absent)
+    }
+
+    /// Whether it makes speculations.
+    fn speculates(&self) -> bool {
+        false
+    }
+
+    /// A core is about to commit its speculation. If the mechanism does not [lose](Hardware::lose) it here, its
+    /// [`commit`](Self::commit) cannot fail; it may still be [lost](Self::is_lost) where the other mechanism refuses.
+    fn prepare(&mut self, hardware: &mut Hardware, core: usize) {
+        let _ = (hardware, core);
+    }
+
+    /// A core's speculation is lost, by something that this mechanism has not noticed.
+    fn is_lost(&mut self, hardware: &mut Hardware, core: usize, why: HardwareAbort) {
+        let _ = (hardware, core, why);
+    }
+
+    /// A core's program has learned that its speculation is lost: the mechanism charges what that takes.
+    fn ended(&mut self, hardware: &mut Hardware, core: usize) {
+        let _ = (hardware, core);
+    }
+
+    /// A core begins a transaction, in the place for persistence; a speculation is one too.
     ///
     /// # Errors
     /// Why it cannot begin now.
@@ -105,7 +138,7 @@ pub trait Mechanism: Send {
         Ok(())
     }
 
-    /// A core commits its transaction, which is durable when [`durable`](Self::durable) says so; a mechanism that does
+    /// A core commits its transaction or, in the place for transactions, its speculation, which is durable when [`durable`](Self::durable) says so; a mechanism that does
     /// not make transactions durable reports it at once.
     ///
     /// # Errors

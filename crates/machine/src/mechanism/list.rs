@@ -1,7 +1,8 @@
-//! The mechanisms by name. A new one is its own file and one line here.
+//! The mechanisms by name, for each of the two places. A new one is its own file and one line here.
 
 use super::copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 use super::h_wal::{self, HardwareWal};
+use super::htm::{self, Htm, HtmConfig};
 use super::in_order::{InOrder, InOrderConfig};
 use super::kiln::{self, Kiln, KilnConfig, LocKilnConfig};
 use super::loc_wal::{self, LocConfig, LooseOrdering};
@@ -58,7 +59,15 @@ pub enum MechanismError {
     },
 }
 
-/// All mechanisms.
+/// The mechanisms for transactions: for [`Options::transactions`](crate::Options::transactions).
+pub const SPECULATING: &[Kind] = &[Kind {
+    name: "htm",
+    title: "transactional memory: read and write sets in the caches, requester wins",
+    mutants: htm::MUTANTS,
+    make: |table, mutant| Htm::new(parse::<HtmConfig>(table)?, mutant).map(|it| Box::new(it) as _),
+}];
+
+/// The mechanisms for persistence: for [`Options::mechanism`](crate::Options::mechanism).
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "plain",
@@ -132,7 +141,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// The mechanism with this name, with a machine's figures for it, and perhaps as one of its mutants.
+/// The mechanism for persistence with this name, with a machine's figures for it, and perhaps as one of its mutants.
 ///
 /// # Errors
 /// There is no such mechanism or mutant, or its table is wrong.
@@ -141,22 +150,45 @@ pub fn design(
     machine: &MachineConfig,
     mutant: Option<&str>,
 ) -> Result<Box<dyn Design>, MechanismError> {
-    let kind = find(name)?;
+    make(find(name)?, machine, mutant)
+}
+
+/// As [`design`], for a mechanism for transactions.
+///
+/// # Errors
+/// As [`design`].
+pub fn speculating(
+    name: &str,
+    machine: &MachineConfig,
+    mutant: Option<&str>,
+) -> Result<Box<dyn Design>, MechanismError> {
+    make(find_in(SPECULATING, name)?, machine, mutant)
+}
+
+fn make(
+    kind: &'static Kind,
+    machine: &MachineConfig,
+    mutant: Option<&str>,
+) -> Result<Box<dyn Design>, MechanismError> {
     let mutant = match mutant {
         None => None,
         Some(wanted) => Some(kind.mutant(wanted)?),
     };
-    kind.build(machine.mechanism.get(name), mutant)
+    kind.build(machine.mechanism.get(kind.name), mutant)
 }
 
-/// The kind with this name.
+/// The kind with this name, for persistence.
 ///
 /// # Errors
 /// There is none.
 pub fn find(name: &str) -> Result<&'static Kind, MechanismError> {
-    KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| MechanismError::Unknown {
+    find_in(KINDS, name)
+}
+
+fn find_in(kinds: &'static [Kind], name: &str) -> Result<&'static Kind, MechanismError> {
+    kinds.iter().find(|kind| kind.name == name).ok_or_else(|| MechanismError::Unknown {
         name: name.to_owned(),
-        known: joined(KINDS.iter().map(|kind| kind.name)),
+        known: joined(kinds.iter().map(|kind| kind.name)),
     })
 }
 
@@ -206,7 +238,9 @@ fn joined(names: impl Iterator<Item = &'static str>) -> String {
 /// Fails if one of a machine's tables names no mechanism, or is wrong.
 pub(crate) fn validate(machine: &MachineConfig) -> Result<(), String> {
     machine.mechanism.iter().try_for_each(|(name, table)| {
-        design(name, machine, None).map_err(|error| error.to_string())?;
+        let known =
+            SPECULATING.iter().find(|kind| kind.name == name).map_or_else(|| find(name), Ok);
+        known.and_then(|kind| make(kind, machine, None)).map_err(|error| error.to_string())?;
         let source = table.get("source").and_then(toml::Value::as_str).unwrap_or_default();
         let sourced = !source.trim().is_empty();
         sourced.then_some(()).ok_or_else(|| format!("[mechanism.{name}]: a source is missing"))

@@ -11,6 +11,7 @@
 //! | [`departed`](Mechanism::departed), [`displaced`](Mechanism::displaced) | a marked line, or a version, leaves a cache | [`Moments::CACHES`] |
 //! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |
 //! | [`fetched`](Mechanism::fetched), [`dirtied`](Mechanism::dirtied), [`leaves`](Mechanism::leaves) | between the DRAM cache, or the caches where there is none, and the home device | [`Moments::HOME`] |
+//! | [`speculate`](Mechanism::speculate), [`prepare`](Mechanism::prepare), [`is_lost`](Mechanism::is_lost), [`ended`](Mechanism::ended) | a program's speculation, in the place for transactions | always |
 //! | [`begin`](Mechanism::begin), [`commit`](Mechanism::commit), [`abort`](Mechanism::abort), [`flush`](Mechanism::flush) | a program's transaction | always |
 //! | [`due`](Mechanism::due) | a scheduled time | always |
 //! | [`end_epoch`](Mechanism::end_epoch), [`epoch_is_home`](Mechanism::epoch_is_home) | the end of an epoch | always |
@@ -29,6 +30,7 @@
 mod copy_on_write;
 mod h_wal;
 pub mod home;
+mod htm;
 mod in_order;
 mod interface;
 mod kiln;
@@ -43,6 +45,7 @@ mod undo_log;
 pub use copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 pub use h_wal::HardwareWal;
 pub use home::Home;
+pub use htm::{Htm, HtmConfig};
 pub use in_order::{InOrder, InOrderConfig};
 pub use interface::{Design, Mechanism, Plain};
 pub use kiln::{Kiln, KilnConfig, LocKilnConfig};

@@ -24,6 +24,12 @@ impl Moments {
     /// [`Mechanism::accessed`](super::Mechanism::accessed) for stores alone, exchanges and streams included.
     pub const STORE: Moments = Moments(32);
 
+    /// [`Mechanism::accessed`](super::Mechanism::accessed) for programs' own memory too, whose lines are behind those of
+    /// the home device; and [`Mechanism::departed`](super::Mechanism::departed), with [`CACHES`](Self::CACHES).
+    pub const OWN: Moments = Moments(64);
+    /// [`Mechanism::accessed`](super::Mechanism::accessed) for prefetches and write-backs.
+    pub const REQUEST: Moments = Moments(128);
+
     /// Whether these include some of `others`.
     #[inline(always)]
     pub const fn have(self, others: Moments) -> bool {
@@ -50,7 +56,7 @@ pub struct Accessed<'a> {
     pub how: How,
     /// The stores, word by word or byte by byte; empty for loads.
     pub stores: &'a [Piece],
-    /// The line's contents before.
+    /// The line's contents before, without the stores of cores that speculate.
     pub before: LineWords,
 }
 
@@ -65,6 +71,10 @@ pub enum How {
     Exchange,
     /// It is stored past the caches.
     Stream,
+    /// It is fetched by a core that does not wait ([`Moments::REQUEST`]).
+    Prefetch,
+    /// It is written back ([`Moments::REQUEST`]).
+    WriteBack,
 }
 
 /// What becomes of an access.

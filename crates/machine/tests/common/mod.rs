@@ -1,6 +1,8 @@
 //! Shared by the tests of the machine.
 
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) mod conflicts;
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod mechanisms;
 
 use perdura_machine::MachineConfig;
