@@ -70,6 +70,8 @@ impl Drop for WithPrograms<'_> {
         (state.inside, state.watched) = (false, false);
         state.hardware.data.hold(false);
         state.spins.start(0, false);
+        // A program that was not continued has not ended its speculation.
+        state.hardware.end_speculations();
         state.turn_of(0, u64::MAX);
     }
 }

@@ -597,6 +597,24 @@ fn a_loss_is_one_in_both_places() {
     }
 }
 
+/// A program that the watcher stops in a speculation has left nothing, and the core is free for the next one.
+#[test]
+fn a_stopped_program_leaves_no_speculation() {
+    let machine = machine(Domain::Persistent);
+    let m = &machine;
+    let program = || {
+        m.speculate().expect("it runs none");
+        m.store(0, 1);
+        m.fence();
+        m.store(64, 1);
+    };
+    let stopped = m.run_watched(vec![Box::new(program)], |_, _| ControlFlow::Break(()));
+    assert!(stopped.is_break());
+    assert_eq!((m.load(0), m.load(64), m.lost()), (0, 0, None));
+    m.store(0, 2);
+    assert_eq!(m.power_cut()[0], 2);
+}
+
 /// Without hardware for it there is no speculation.
 #[test]
 fn a_machine_without_the_hardware_says_so() {

@@ -8,14 +8,15 @@
 //! model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files). [`conformance`]
 //! is what every implementation runs; [`any`] stands for each of them in code that is compiled once. Independent of
 //! these: [`lock`] (one writer or many readers, with access to the guarded data as a value; [`atomics`]), [`own`]
-//! (memory outside the pool, declared to simulators), [`gather`] (when a sync should begin) and [`keyed`] (the sums of
-//! checksums).
+//! (memory outside the pool, declared to simulators), [`elision`] (a lock that hardware elides), [`gather`] (when a sync
+//! should begin) and [`keyed`] (the sums of checksums).
 
 pub mod any;
 pub mod atomics;
 pub mod conformance;
 pub mod copy;
 pub mod domain;
+pub mod elision;
 pub mod gather;
 pub mod image;
 pub mod keyed;

@@ -177,6 +177,16 @@ impl Hardware {
         self.end_lost(core);
     }
 
+    /// Gives up the speculations of all cores, which are no longer at work.
+    pub(crate) fn end_speculations(&mut self) {
+        for core in 0..self.count {
+            if self.speculates(core) || self.is_lost(core) {
+                self.turn_of(core);
+                self.stop_speculating(0);
+            }
+        }
+    }
+
     /// The running core's speculation is lost by what its program does: the mechanism has not noticed that.
     #[cold]
     pub(crate) fn lose_here(&mut self, why: HardwareAbort) {
