@@ -29,7 +29,7 @@ fn nothing_is_lost() {
         let mut sum = Report::default();
         // Another seed for each of them.
         for seed in seeds(1 + index, 1) {
-            let turn = seed as usize - 1;
+            let turn = seed.saturating_sub(1) as usize;
             let (domain, cores) = (DOMAINS[turn % 2], [1, 3][turn / 2 % 2]);
             let policy = Policy::NAMED[turn % Policy::NAMED.len()].policy;
             let case = Case { policy, domain, cores, points, ..Case::new(tiny(), seed) };
