@@ -83,7 +83,7 @@ fn takes_answers<E: Engine<Machine>>() {
     let options = Options {
         cores: Some(1),
         limit: 32 << 20,
-        transactions: Box::new(Moody::default()),
+        mechanism: Box::new(Moody::default()),
         ..Options::default()
     };
     let config = presets::load("tiny").expect("a preset");
