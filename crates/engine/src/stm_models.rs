@@ -92,7 +92,7 @@ impl Rig {
             locks.give_back(&self.ram, &self.records);
         }
         lane.end_commit(&self.ram);
-        lane.committed(&self.ram);
+        lane.note_commit(&self.ram);
         stamp
     }
 

@@ -109,7 +109,7 @@ impl Writer {
 
     /// The transaction with this ticket is durable in place and has left the log.
     #[inline]
-    pub(crate) fn committed_alone<M: Memory>(
+    pub(crate) fn after_commit_alone<M: Memory>(
         &mut self,
         core: &Core<M>,
         ticket: u64,
@@ -119,7 +119,7 @@ impl Writer {
             core.touch_segments();
             core.segments.put_back(segment);
         }
-        core.set_committed(ticket);
+        core.set_last_commit(ticket);
         core.set_durable(ticket);
     }
 
@@ -154,6 +154,6 @@ impl Writer {
 
 /// A checkpoint for when nothing is pending in place: it carries the tickets over a restart. The caller is the writer.
 pub(crate) fn checkpoint<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
-    let ticket = core.committed();
+    let ticket = core.last_commit();
     core.alone(|| core.move_checkpoint(ticket, counters))
 }

@@ -55,7 +55,7 @@ pub struct Core<M: Memory> {
     /// Lines stored in place and not written back yet.
     dirty: DirtyLines,
     /// Ticket of the last logical commit; stored by the writer.
-    committed: SharedNumber,
+    last_commit: SharedNumber,
     /// Everything up to this ticket is durable.
     durable: SharedNumber,
     /// Everything up to this ticket has left the log.
@@ -107,7 +107,7 @@ impl<M: Memory> Core<M> {
             dirty: DirtyLines::new(memory.limit()),
             own: memory.object(2 * LINE),
             dirty_own: [dirty_bits, dirty_flags].map(|end| memory.object(end + WORD)),
-            committed: SharedNumber::new(&*memory, ticket),
+            last_commit: SharedNumber::new(&*memory, ticket),
             durable: SharedNumber::new(&*memory, ticket),
             checkpointed: AtomicU64::new(ticket),
             sequence: AtomicU64::new(sequence),
@@ -188,14 +188,14 @@ impl<M: Memory> Core<M> {
 
     /// The number of the last commit, or group of commits.
     #[inline]
-    pub(crate) fn committed(&self) -> u64 {
-        self.committed.get(&*self.memory)
+    pub(crate) fn last_commit(&self) -> u64 {
+        self.last_commit.get(&*self.memory)
     }
 
     /// Sets the number of the last commit, or group of commits.
     #[inline]
-    pub(crate) fn set_committed(&self, number: u64) {
-        self.committed.set(&*self.memory, number);
+    pub(crate) fn set_last_commit(&self, number: u64) {
+        self.last_commit.set(&*self.memory, number);
     }
 
     /// The number of the commit, or group, up to which everything is durable.
@@ -273,7 +273,7 @@ impl<M: Memory> Core<M> {
     /// `Invalid` when the numbers run out.
     #[inline]
     pub(crate) fn next_number(&self) -> Result<u64> {
-        let next = self.committed.get_alone(&*self.memory) + 1;
+        let next = self.last_commit.get_alone(&*self.memory) + 1;
         if next > self.last_number { Err(numbers_ran_out()) } else { Ok(next) }
     }
 
@@ -349,7 +349,7 @@ impl<M: Memory, S: MayOverlay> Moves<S> for Core<M> {
     /// The reader has noted how many transactions had joined the overlay when it began; if it has not looked yet, it
     /// sees all that have joined by now.
     fn give_state(&self, reader: Turn, noted: Option<u64>, shared: &S) {
-        let (memory, number) = (&*self.memory, self.committed());
+        let (memory, number) = (&*self.memory, self.last_commit());
         let mut snapshot = Snapshot { number, joined: HashMap::new(), seen: Ticket(0) };
         let overlay = shared.overlay().map(|overlay| (overlay, overlay.joined(memory)));
         let sees = overlay.map_or(0, |(_, joined)| noted.map_or(joined, |noted| noted.min(joined)));
@@ -386,11 +386,11 @@ pub(crate) fn cut_short() -> Error {
 }
 
 /// The ticket of the transaction that joined the open group as number `joined`, from 1; if that is 0, the ticket of the
-/// last transaction of group `committed`.
+/// last transaction of group `last_commit`.
 #[inline]
-pub(crate) const fn ticket(bits: u32, committed: u64, joined: u64) -> Ticket {
+pub(crate) const fn ticket(bits: u32, last_commit: u64, joined: u64) -> Ticket {
     match joined {
-        0 => Ticket(((committed + 1) << bits) - 1),
-        joined => Ticket((committed + 1) << bits | (joined - 1)),
+        0 => Ticket(((last_commit + 1) << bits) - 1),
+        joined => Ticket((last_commit + 1) << bits | (joined - 1)),
     }
 }

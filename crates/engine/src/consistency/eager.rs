@@ -251,7 +251,7 @@ impl Consistency for Eager {
         if right.own.joined + 1 < right.own.most && may_stay(core, &mut right, writer) {
             return stay(core, &mut right, writer);
         }
-        write_down(core, &mut right, writer)
+        log_window(core, &mut right, writer)
     }
 
     /// Stays in the window if another writing transaction waits to enter, and if that is the faster way: as in [group
@@ -269,12 +269,16 @@ impl Consistency for Eager {
         if pays && wanted && right.own.joined < MOST && may_stay(core, &mut right, writer) {
             return stay(core, &mut right, writer);
         }
-        write_down(core, &mut right, writer)
+        log_window(core, &mut right, writer)
     }
 
     #[inline]
-    fn committed<M: Memory, O: Order>(core: &Core<M>, lock: &LockOf<O, Self>, writer: &mut Writer) {
-        redo::committed::<M, Self, O>(core, lock, writer);
+    fn after_commit<M: Memory, O: Order>(
+        core: &Core<M>,
+        lock: &LockOf<O, Self>,
+        writer: &mut Writer,
+    ) {
+        redo::after_commit::<M, Self, O>(core, lock, writer);
     }
 
     fn checkpoint_within<M: Memory>(
@@ -329,40 +333,40 @@ fn stay<M: Memory>(
     right.shared.get().set(&*core.memory, true);
     writer.counters.commits += 1;
     writer.counters.shared += 1;
-    Ok(ticket(TICKET_BITS, core.committed(), window.joined))
+    Ok(ticket(TICKET_BITS, core.last_commit(), window.joined))
 }
 
 /// Makes the writer's transaction durable, with the window before it.
 #[inline]
-fn write_down<M: Memory>(
+fn log_window<M: Memory>(
     core: &Core<M>,
     right: &mut Right<'_, Eager>,
     writer: &mut Writer,
 ) -> Result<Ticket> {
-    let mut last = ticket(TICKET_BITS, core.committed(), right.own.joined + 1);
+    let mut last = ticket(TICKET_BITS, core.last_commit(), right.own.joined + 1);
     if right.own.joined == 0 {
-        redo::write_down(core, &mut right.shared, writer)?;
-    } else if let Err(error) = write_down_with_window(core, right, writer) {
+        redo::log_transaction(core, &mut right.shared, writer)?;
+    } else if let Err(error) = log_with_window(core, right, writer) {
         let Error::TooLarge { .. } = error else { return Err(error) };
         // The window alone is small, and so may be the transaction without it.
         writer.counters.aborts_capacity -= 1;
         end(core, right, writer)?;
-        last = ticket(TICKET_BITS, core.committed(), 1);
-        redo::write_down(core, &mut right.shared, writer)?;
+        last = ticket(TICKET_BITS, core.last_commit(), 1);
+        redo::log_transaction(core, &mut right.shared, writer)?;
     }
     writer.counters.commits += 1;
     Ok(last)
 }
 
-/// As [`write_down`], for a write set that holds both.
-fn write_down_with_window<M: Memory>(
+/// As [`log_window`], for a write set that holds both.
+fn log_with_window<M: Memory>(
     core: &Core<M>,
     right: &mut Right<'_, Eager>,
     writer: &mut Writer,
 ) -> Result<()> {
     let own = writer.fresh.len();
     right.own.fresh.iter().for_each(|range| writer.add_fresh(&*core.memory, range.clone()));
-    let written = redo::write_down(core, &mut right.shared, writer);
+    let written = redo::log_transaction(core, &mut right.shared, writer);
     writer.fresh.truncate(own);
     written?;
     ended(core, right);
@@ -387,7 +391,7 @@ fn end<M: Memory>(core: &Core<M>, right: &mut Right<'_, Eager>, writer: &mut Wri
     } else {
         std::mem::swap(&mut writer.writes, &mut right.own.writes);
     }
-    let written = redo::write_down(core, &mut right.shared, writer);
+    let written = redo::log_transaction(core, &mut right.shared, writer);
     if is_taken {
         writer.writes.clear(memory);
         std::mem::swap(&mut writer.writes, &mut writer.old);

@@ -62,7 +62,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
 
     /// Work that may follow a commit once the lock is released.
     #[inline]
-    fn committed<M: Memory, O: Order>(
+    fn after_commit<M: Memory, O: Order>(
         _core: &Core<M>,
         _lock: &LockOf<O, Self>,
         _writer: &mut Writer,

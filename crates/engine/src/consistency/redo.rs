@@ -70,8 +70,12 @@ impl Consistency for Redo {
     }
 
     #[inline]
-    fn committed<M: Memory, O: Order>(core: &Core<M>, lock: &LockOf<O, Self>, writer: &mut Writer) {
-        committed::<M, Self, O>(core, lock, writer);
+    fn after_commit<M: Memory, O: Order>(
+        core: &Core<M>,
+        lock: &LockOf<O, Self>,
+        writer: &mut Writer,
+    ) {
+        after_commit::<M, Self, O>(core, lock, writer);
     }
 
     fn checkpoint_within<M: Memory>(
@@ -103,12 +107,12 @@ impl OneRecord for Redo {
     }
 
     #[inline]
-    fn write_down<M: Memory>(
+    fn log_transaction<M: Memory>(
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
     ) -> Result<u64> {
-        write_down(core, open, writer)
+        log_transaction(core, open, writer)
     }
 }
 
@@ -117,7 +121,7 @@ impl OneRecord for Redo {
 /// # Errors
 /// As [`Consistency::commit`].
 #[inline]
-pub(crate) fn write_down<M: Memory, S: MayOverlay>(
+pub(crate) fn log_transaction<M: Memory, S: MayOverlay>(
     core: &Core<M>,
     open: &mut SharedRight<'_, S>,
     writer: &mut Writer,
@@ -127,7 +131,7 @@ pub(crate) fn write_down<M: Memory, S: MayOverlay>(
     core.be_alone(open);
     let track = core.memory.domain().needs_write_back();
     if planted::has(Bug::CommittedBeforeStored) {
-        core.set_committed(number);
+        core.set_last_commit(number);
     }
     if planted::has(Bug::DirtyBeforeStored) {
         writer.writes.entries().iter().for_each(|entry| core.mark_dirty(entry.line));
@@ -137,7 +141,7 @@ pub(crate) fn write_down<M: Memory, S: MayOverlay>(
             core.mark_dirty(entry.line);
         }
     });
-    core.set_committed(number);
+    core.set_last_commit(number);
     Ok(number)
 }
 
@@ -167,7 +171,7 @@ pub(crate) fn empty<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Resul
 /// A checkpoint where lines may be written back while they are stored to.
 fn write_back<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
     core.alone(|| {
-        let ticket = core.committed();
+        let ticket = core.last_commit();
         write_back_dirty(core, counters, LINE);
         fence(core, counters)?;
         core.move_checkpoint(ticket, counters)
@@ -188,7 +192,7 @@ fn conclude<M: Memory>(core: &Core<M>, ticket: u64, counters: &mut Counters) -> 
 /// The first part on a block device, with the lock held: words in place must not be written back before the records
 /// that hold them are durable, nor change while they are captured.
 fn capture<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<u64> {
-    let ticket = core.committed();
+    let ticket = core.last_commit();
     fence(core, counters)?;
     core.raise_durable(ticket);
     // Clean lines between dirty ones may be written too, as they are durable as they are visible: fewer, longer writes.
@@ -260,7 +264,7 @@ fn due<M: Memory>(core: &Core<M>) -> usize {
 
 /// What follows a commit, outside the lock.
 #[inline]
-pub(crate) fn committed<M: Memory, C: Consistency, O: Order>(
+pub(crate) fn after_commit<M: Memory, C: Consistency, O: Order>(
     core: &Core<M>,
     lock: &LockOf<O, C>,
     writer: &mut Writer,

@@ -48,7 +48,7 @@ pub(crate) trait OneRecord: Consistency<Groups = Sharing<Self>> {
     ///
     /// # Errors
     /// As [`Consistency::commit`].
-    fn write_down<M: Memory>(
+    fn log_transaction<M: Memory>(
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
@@ -108,18 +108,18 @@ pub(crate) fn commit<M: Memory, C: OneRecord>(
     {
         return try_join::<M, C>(core, &mut right, writer);
     }
-    write_down::<M, C>(core, right, writer)
+    log_group::<M, C>(core, right, writer)
 }
 
 /// Makes the transaction durable with those that have joined.
 #[inline]
-fn write_down<M: Memory, C: OneRecord>(
+fn log_group<M: Memory, C: OneRecord>(
     core: &Core<M>,
     mut right: Right<'_, C>,
     writer: &mut Writer,
 ) -> Result<Ticket> {
     let ticket = match right.shared.get().joined(&*core.memory) {
-        0 => Ticket(C::write_down(core, &mut right.shared, writer)? << TICKET_BITS),
+        0 => Ticket(C::log_transaction(core, &mut right.shared, writer)? << TICKET_BITS),
         _ => lead::<M, C>(core, &mut right, writer)?,
     };
     writer.counters.commits += 1;
@@ -141,7 +141,7 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
     if pays && wanted && may_join(core, right.shared.get(), writer) {
         return try_join::<M, C>(core, &mut right, writer);
     }
-    write_down::<M, C>(core, right, writer)
+    log_group::<M, C>(core, right, writer)
 }
 
 /// Lets the transaction, which fits, join, unless the engine can commit nothing any more.
@@ -185,14 +185,14 @@ fn lead<M: Memory, C: OneRecord>(
     let overlay = right.shared.get();
     if bytes_with(core, overlay, &writer.writes) > core.geometry.segment_bytes {
         close::<M, C>(core, right, writer)?;
-        return Ok(Ticket(C::write_down(core, &mut right.shared, writer)? << TICKET_BITS));
+        return Ok(Ticket(C::log_transaction(core, &mut right.shared, writer)? << TICKET_BITS));
     }
-    let last = ticket(TICKET_BITS, core.committed(), overlay.joined(&*core.memory) + 1);
+    let last = ticket(TICKET_BITS, core.last_commit(), overlay.joined(&*core.memory) + 1);
     if !planted::has(Bug::JoinedLeftOut) {
         absorb(&*core.memory, overlay, &mut writer.writes);
     }
     right.own.fresh.iter().for_each(|range| writer.add_fresh(&*core.memory, range.clone()));
-    C::write_down(core, &mut right.shared, writer)?;
+    C::log_transaction(core, &mut right.shared, writer)?;
     forget::<M, C>(core, right);
     Ok(last)
 }
@@ -209,7 +209,7 @@ fn close<M: Memory, C: OneRecord>(
     std::mem::swap(&mut writer.writes, &mut writer.old);
     let fresh = std::mem::replace(&mut writer.fresh, right.own.fresh.clone());
     absorb(&*core.memory, right.shared.get(), &mut writer.writes);
-    let closed = C::write_down(core, &mut right.shared, writer);
+    let closed = C::log_transaction(core, &mut right.shared, writer);
     writer.forget(&*core.memory);
     std::mem::swap(&mut writer.writes, &mut writer.old);
     writer.fresh = fresh;
@@ -255,7 +255,7 @@ pub(crate) fn take<M: Memory>(
         added(entry, overlay.add(&*core.memory, entry));
     }
     overlay.join(&*core.memory);
-    ticket(TICKET_BITS, core.committed(), overlay.joined(&*core.memory))
+    ticket(TICKET_BITS, core.last_commit(), overlay.joined(&*core.memory))
 }
 
 /// An upper bound of the bytes of the group's record if a transaction with the writes `more` joins.

@@ -57,7 +57,7 @@ impl Consistency for SWal {
         core.be_alone(&mut right.shared);
         // If that fails, its commit record stands: no other record may be written.
         store(core, writer, ticket).inspect_err(|_| core.break_off())?;
-        writer.committed_alone(core, ticket, place);
+        writer.after_commit_alone(core, ticket, place);
         writer.counters.commits += 1;
         Ok(Ticket(ticket))
     }

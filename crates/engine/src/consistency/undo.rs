@@ -63,7 +63,7 @@ impl Consistency for Undo {
 
     fn reclaimable<M: Memory>(core: &Core<M>) -> u64 {
         // An undo log protects nothing that has committed.
-        core.committed()
+        core.last_commit()
     }
 
     fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
@@ -78,7 +78,7 @@ impl OneRecord for Undo {
     }
 
     #[inline]
-    fn write_down<M: Memory>(
+    fn log_transaction<M: Memory>(
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
@@ -92,7 +92,7 @@ impl OneRecord for Undo {
         core.be_alone(open);
         // If that fails, readers would find words that recovery may take back.
         store(core, writer, place.first).inspect_err(|_| core.break_off())?;
-        writer.committed_alone(core, number, place);
+        writer.after_commit_alone(core, number, place);
         Ok(number)
     }
 }

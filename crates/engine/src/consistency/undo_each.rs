@@ -61,7 +61,7 @@ impl Consistency for UndoEach {
             // Fresh memory alone, to which nothing refers.
             writer.flush_fresh(core);
             writer.fence(core)?;
-            core.set_committed(ticket);
+            core.set_last_commit(ticket);
             core.set_durable(ticket);
         } else {
             if stores > MOST_STORES {
@@ -73,7 +73,7 @@ impl Consistency for UndoEach {
             let place = taken.place(core, stores as u16);
             // If that fails, readers would find words that recovery may take back.
             conclude(core, writer, place.first).inspect_err(|_| core.break_off())?;
-            writer.committed_alone(core, ticket, place);
+            writer.after_commit_alone(core, ticket, place);
         }
         writer.counters.commits += 1;
         Ok(Ticket(ticket))
@@ -89,7 +89,7 @@ impl Consistency for UndoEach {
 
     fn reclaimable<M: Memory>(core: &Core<M>) -> u64 {
         // An undo log protects nothing that has committed.
-        core.committed()
+        core.last_commit()
     }
 
     fn choose<M: Memory>(

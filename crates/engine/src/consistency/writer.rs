@@ -240,7 +240,7 @@ impl Writer {
     pub(crate) fn keep_overwritten<M: Memory>(&mut self, core: &Core<M>) {
         self.counters.dirty_bytes += self.writes.words() as u64 * 8;
         if core.snapshots.any(&*core.memory) && !planted::has(Bug::NothingKept) {
-            core.snapshots.keep(&*core.memory, core.committed() + 1, self.writes.entries());
+            core.snapshots.keep(&*core.memory, core.last_commit() + 1, self.writes.entries());
             // A snapshot that loads a word stored below finds what is kept.
             fence(Ordering::Release);
         }

@@ -76,7 +76,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     fn swap_alone(&mut self, session: &mut Writer) -> Ticket {
         self.swap(session);
         self.group.old_words_known = false;
-        let number = self.core.committed() + 1;
+        let number = self.core.last_commit() + 1;
         Ticket(number << TICKET_BITS)
     }
 
@@ -107,7 +107,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         self.group.writer.fence(self.core)?;
         self.cut_log(number)?;
         self.group.writer.rewind(self.core);
-        self.core.set_committed(number);
+        self.core.set_last_commit(number);
         self.flushed(number);
         self.group.old_up_to = number;
         self.group.broken = false;

@@ -29,7 +29,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
         if B::LOG_IS_ENOUGH {
             // On a block device records wait for a sync.
-            let committed = self.core.committed();
+            let committed = self.core.last_commit();
             self.group.writer.fence(self.core)?;
             self.flushed(committed);
             return Ok(());
@@ -40,7 +40,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     /// Physical commit of the open group if its oldest transaction is old enough.
     pub(super) fn flush_if_due(&mut self) -> Result<()> {
         let joined = !self.none_has_joined();
-        let waiting = joined || self.core.durable() < self.core.committed();
+        let waiting = joined || self.core.durable() < self.core.last_commit();
         if !waiting {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         if self.group.first_checked == 0 {
             self.group.first_checked = now;
         } else if now.saturating_sub(self.group.first_checked) >= self.group.flush_within {
-            let last = self.core.committed() + u64::from(joined);
+            let last = self.core.last_commit() + u64::from(joined);
             self.flush(last)?;
         }
         Ok(())
@@ -62,7 +62,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     pub(super) fn write_back_all(&mut self) -> Result<()> {
         self.usable()?;
-        let last = self.core.committed();
+        let last = self.core.last_commit();
         self.group.broken = true;
         if !self.core.memory.domain().evicts() {
             // As in `turn`.

@@ -204,14 +204,14 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         }
         // Before anything is written with the group's number, which a failed group leaves to the next one.
         self.check_place()?;
-        let ticket = self.core.committed() + 1;
+        let ticket = self.core.last_commit() + 1;
         self.group.broken = true;
         self.let_old_lines_leave();
         // If this fails, the medium has failed: the group may or may not be in the log, and is the last one.
         self.log(ticket)?;
         self.core.be_alone(&mut self.open);
         self.store_in_place();
-        self.core.set_committed(ticket);
+        self.core.set_last_commit(ticket);
         self.group.broken = false;
         if self.core.durable() >= ticket {
             self.group.first_checked = 0;

@@ -102,7 +102,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// The young generation has become the old one.
     pub(super) fn turned(&mut self) {
-        self.group.old_up_to = self.core.committed();
+        self.group.old_up_to = self.core.last_commit();
         self.group.old_segments = self.core.segments.full();
         self.group.due_lines = self.group.history.old_lines().div_ceil(generation(self.core));
         self.group.turn_due = false;

@@ -85,7 +85,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
 
     /// Defers lines, or writes them back; the caller fences.
     fn defer_lines(&mut self, lines: Vec<u64>) -> Result<()> {
-        let last = self.core.committed();
+        let last = self.core.last_commit();
         let durable = self.core.durable();
         let cut = self.core.checkpointed();
         let Group { writer, deferred, .. } = &mut *self.group;

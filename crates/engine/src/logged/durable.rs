@@ -19,7 +19,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let (seat, writer) = (&mut self.seat, &mut self.writer);
         let is_durable = || core.durable() >= number;
         // In an engine whose records do not suffice, committed groups still wait for their lines.
-        let is_closed = || is_durable() || C::NO_GAPS && core.committed() >= number;
+        let is_closed = || is_durable() || C::NO_GAPS && core.last_commit() >= number;
         if C::Groups::ANY && !is_closed() {
             match allowed {
                 // It would wait for itself.
@@ -38,7 +38,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
         if !is_durable() {
             // Write-backs have been asked for everything up to the last commit.
-            let committed = core.committed();
+            let committed = core.last_commit();
             writer.fence(core)?;
             core.raise_durable(committed);
         }
@@ -68,13 +68,13 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if C::Groups::WINDOWS
             && let Some(right) = seat.writing()
         {
-            return ticket(bits, core.committed(), C::Groups::joined(memory, &right));
+            return ticket(bits, core.last_commit(), C::Groups::joined(memory, &right));
         }
         let saw = if *overlaid { *snapshot } else { 0 };
         // A transaction that could have written may have closed the group.
         let joined = open::<M, C, S>(seat, memory)
             .and_then(|open| open.overlay().map(|overlay| saw.min(overlay.joined(memory))));
-        let seen = ticket(bits, core.committed(), joined.unwrap_or(0));
+        let seen = ticket(bits, core.last_commit(), joined.unwrap_or(0));
         if !seat.is_moved(memory) {
             return seen;
         }

@@ -164,7 +164,7 @@ where
     fn checkpoint(&self) -> Result<()> {
         let (Logged { core, lock }, mut counters) = (self, Counters::default());
         core.check_usable()?;
-        let mut result = self.write_down_joined(|right| {
+        let mut result = self.log_open_group(|right| {
             let mut writer = Writer::new_passing(&*core.memory, core.geometry.segment_bytes);
             let closed = C::Groups::close(core, right, &mut writer, u64::MAX);
             counters += std::mem::take(&mut *writer.counters);
@@ -186,7 +186,7 @@ where
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Logged<M, C, S> {
     /// Calls `close` to log the transactions of the open group, if a checkpoint does not do so itself.
-    pub(super) fn write_down_joined(
+    pub(super) fn log_open_group(
         &self,
         close: impl FnOnce(Right<'_, C>) -> Result<()>,
     ) -> Result<()> {

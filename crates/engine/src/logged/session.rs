@@ -171,19 +171,19 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             Ok(ticket) => ticket,
             Err(error) => {
                 ending.returned();
-                self.committed();
+                self.after_commit();
                 return Err(error);
             }
         };
         ending.returned();
-        self.committed();
+        self.after_commit();
         Ok(ticket)
     }
 
     /// The work after a commit, outside the lock.
     #[inline(always)]
-    fn committed(&mut self) {
-        C::committed(&self.engine.core, &self.engine.lock, &mut self.writer);
+    fn after_commit(&mut self) {
+        C::after_commit(&self.engine.core, &self.engine.lock, &mut self.writer);
     }
 
     /// Adds the sums that the transaction changes to its words.
@@ -495,7 +495,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
                 C::checkpoint_within(&engine.core, right, &mut writer.counters)
             }
             None => {
-                engine.write_down_joined(|right| {
+                engine.log_open_group(|right| {
                     C::Groups::close(&engine.core, right, writer, u64::MAX)
                 })?;
                 C::checkpoint(&engine.core, &engine.lock, &mut writer.counters)

@@ -77,6 +77,6 @@ fn last_in_window<M: Memory, C: Consistency>(
 ) -> Option<Ticket> {
     match C::Groups::joined(&*core.memory, right) {
         0 => None,
-        joined => Some(ticket(C::Groups::TICKET_BITS, core.committed(), joined)),
+        joined => Some(ticket(C::Groups::TICKET_BITS, core.last_commit(), joined)),
     }
 }

@@ -82,7 +82,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
         committing.returned = true;
         drop(committing);
-        self.lane.committed(&*self.engine.core.memory);
+        self.lane.note_commit(&*self.engine.core.memory);
         committed
     }
 
@@ -218,11 +218,11 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         // that the next fence covers it.
         let late = planted::has(Bug::UnlockedBeforeCommitted);
         if !late {
-            core.set_committed(number);
+            core.set_last_commit(number);
         }
         self.store_in_place(stamp);
         if late {
-            core.set_committed(number);
+            core.set_last_commit(number);
         }
         self.writer.counters.commits += 1;
         Ok(Ticket(ticket))
@@ -245,7 +245,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline]
     fn seen(&self) -> Ticket {
         match self.engine.group {
-            Some(_) => Ticket(self.engine.core.committed()),
+            Some(_) => Ticket(self.engine.core.last_commit()),
             None => Ticket(0),
         }
     }

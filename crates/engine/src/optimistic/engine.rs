@@ -190,7 +190,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     fn empty_in_turn(&self, group: &Group, counters: &mut Counters) -> Result<u64> {
         let memory = &*self.core.memory;
         let turn = group.take(memory);
-        let ticket = self.core.committed();
+        let ticket = self.core.last_commit();
         if !planted::has(Bug::CapturedTooEarly) {
             self.fence(counters)?;
             self.core.raise_durable(ticket);

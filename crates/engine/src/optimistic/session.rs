@@ -392,7 +392,7 @@ where
         }
         let core = &self.engine.core;
         // Their records are written.
-        let committed = core.committed();
+        let committed = core.last_commit();
         self.writer.fence(core)?;
         core.raise_durable(committed);
         Ok(())

@@ -43,7 +43,7 @@ struct Chunk {
     /// The highest ticket of its records.
     highest: u64,
     /// For each image, in order, the batch that it belongs to.
-    of: Vec<Batch>,
+    batches: Vec<Batch>,
 }
 
 /// The identity of a batch: slots are reused.
@@ -81,7 +81,7 @@ impl Images {
         let whole = self.layout.chunk(0);
         let bytes = u64::from(self.layout.chunks()) * (whole.end - whole.start);
         let taken = |chunk: &Chunk| chunk.next - self.layout.chunk(chunk.number).start;
-        let images: usize = self.used.iter().map(|chunk| chunk.of.len()).sum();
+        let images: usize = self.used.iter().map(|chunk| chunk.batches.len()).sum();
         match self.used.iter().map(taken).sum() {
             0 => images_in(bytes),
             taken => (u128::from(bytes) * images as u128 / u128::from(taken)) as usize,
@@ -92,7 +92,7 @@ impl Images {
         self.layout.chunk(chunk.number).end - chunk.next
     }
 
-    /// Writes the contents of lines before the group `ticket`, each for the batch in `of`, as parts of the group from
+    /// Writes the contents of lines before the group `ticket`, each for the batch in `batches`, as parts of the group from
     /// `part` on; the caller fences. Returns the next part's number. This cannot be undone: of several records in a
     /// chunk none may remain that could pass for a later group's.
     ///
@@ -105,24 +105,25 @@ impl Images {
         ticket: u64,
         mut part: u16,
         mut lines: &[LineWrite],
-        mut of: &[Batch],
+        mut batches: &[Batch],
     ) -> u16 {
         while !lines.is_empty() {
             let rest = self.used.back().map_or(0, |chunk| images_in(self.rest(chunk)));
             if rest == 0 {
                 let number = self.free.pop().expect("room was made");
                 let next = self.layout.chunk(number).start;
-                self.used.push_back(Chunk { number, next, highest: 0, of: Vec::new() });
+                self.used.push_back(Chunk { number, next, highest: 0, batches: Vec::new() });
                 continue;
             }
-            let (these, after) = lines.split_at(rest.min(lines.len()));
-            let (for_these, for_those) = of.split_at(these.len());
+            let (fitting, later) = lines.split_at(rest.min(lines.len()));
+            let (fitting_batches, later_batches) = batches.split_at(fitting.len());
             let chunk = self.used.back_mut().expect("the one with the rest");
-            // The log says how many parts there are: these alone are never all.
+            // The log's record has the number of parts, so that parts here are never taken for a whole group.
             let which = Part { ticket, part, parts: u16::MAX, behind: 0 };
             let salt = self.layout.salt();
             let word_of = |line: &LineWrite, word: usize| line.words[word];
-            let record = record::encode(&mut self.record, salt, chunk.next, which, these, word_of);
+            let record =
+                record::encode(&mut self.record, salt, chunk.next, which, fitting, word_of);
             part += 1;
             let (own, bytes) = (Traced::new(memory, self.record_own), record.len() as u64 * WORD);
             own.wrote(0, bytes);
@@ -132,8 +133,8 @@ impl Images {
             stream(memory, counters, chunk.next, record);
             chunk.next += record.len() as u64 * WORD;
             chunk.highest = chunk.highest.max(ticket);
-            chunk.of.extend_from_slice(for_these);
-            (lines, of) = (after, for_those);
+            chunk.batches.extend_from_slice(fitting_batches);
+            (lines, batches) = (later, later_batches);
         }
         part
     }
@@ -166,15 +167,15 @@ impl Images {
     ) -> Result<bool> {
         let first = &self.used[0];
         let mut kept: Vec<(u64, LineWrite, Batch)> = Vec::new();
-        let mut of = first.of.iter();
+        let mut batches = first.batches.iter();
         let start = self.layout.chunk(first.number).start;
         for found in read_records(memory, &self.layout, start..first.next) {
             for_each_image(&found, |line| {
-                let batch = of.next().filter(|batch| needed(**batch));
+                let batch = batches.next().filter(|batch| needed(**batch));
                 kept.extend(batch.map(|batch| (found.part.ticket, line, *batch)));
             })?;
         }
-        if of.next().is_some() {
+        if batches.next().is_some() {
             return Err(Error::corrupt("before-image that is not what was written", start));
         }
         if !self.fit(&kept) {
@@ -182,8 +183,8 @@ impl Images {
         }
         for same in kept.chunk_by(|one, other| one.0 == other.0) {
             let lines: Vec<LineWrite> = same.iter().map(|image| image.1).collect();
-            let of: Vec<Batch> = same.iter().map(|image| image.2).collect();
-            self.append(memory, counters, same[0].0, 0, &lines, &of);
+            let batches: Vec<Batch> = same.iter().map(|image| image.2).collect();
+            self.append(memory, counters, same[0].0, 0, &lines, &batches);
         }
         self.clean.extend(self.used.pop_front().map(|chunk| chunk.number));
         Ok(true)
@@ -196,11 +197,11 @@ impl Images {
         let mut free = self.free.len();
         for mut same in images.chunk_by(|one, other| one.0 == other.0) {
             while !same.is_empty() {
-                let these = images_in(rest).min(same.len());
-                if these > 0 {
-                    let (now, after) = same.split_at(these);
-                    rest -= record::words_of(now.iter().map(|image| &image.1)) as u64 * WORD;
-                    same = after;
+                let count = images_in(rest).min(same.len());
+                if count > 0 {
+                    let (fitting, later) = same.split_at(count);
+                    rest -= record::words_of(fitting.iter().map(|image| &image.1)) as u64 * WORD;
+                    same = later;
                 } else if free > 0 {
                     (rest, free) = (whole.end - whole.start, free - 1);
                 } else {

@@ -439,7 +439,7 @@ impl Lane {
 
     /// A commit is over: the session gets the bias if there have been no others for long.
     #[inline(always)]
-    pub(crate) fn committed<M: Memory>(&mut self, memory: &M) {
+    pub(crate) fn note_commit<M: Memory>(&mut self, memory: &M) {
         self.streak += 1;
         if self.streak >= self.lanes.streak.load(Ordering::Relaxed) {
             self.look_for_others(memory);
