@@ -19,12 +19,14 @@ struct BusSpan {
     way: Direction,
 }
 
-/// Spans remembered besides those that are not over. Gaps before the oldest of all are given up.
+/// Spans remembered though they are over. Gaps before the oldest of all are given up.
 const SPANS: usize = 8;
 
 /// Spans are in order of time and do not overlap.
 pub(super) struct Bus {
     turn: Ps,
+    /// Spans remembered at most.
+    limit: usize,
     spans: VecDeque<BusSpan>,
     /// No burst can start before its end any more.
     floor: BusSpan,
@@ -32,8 +34,21 @@ pub(super) struct Bus {
 
 impl Bus {
     pub(super) fn new(turn: Ps) -> Self {
-        let none = BusSpan { start: Ps(0), end: Ps(0), way: Direction::Read };
-        Bus { turn, spans: VecDeque::with_capacity(2 * SPANS), floor: none }
+        let floor = BusSpan { start: Ps(0), end: Ps(0), way: Direction::Read };
+        Bus { turn, limit: usize::MAX, spans: VecDeque::with_capacity(2 * SPANS), floor }
+    }
+
+    /// One on which a burst goes before eight placed earlier at most.
+    pub(super) fn nearly_in_order(turn: Ps) -> Self {
+        Bus { limit: SPANS, ..Bus::new(turn) }
+    }
+
+    fn keep_limit(&mut self) {
+        if self.spans.len() > self.limit
+            && let Some(first) = self.spans.pop_front()
+        {
+            self.floor = first;
+        }
     }
 
     /// Forgets what is long over at `now`.
@@ -72,6 +87,7 @@ impl Bus {
             let turn = if span.way == way { Ps(0) } else { self.turn };
             if start + length + turn <= span.start {
                 self.spans.insert(at, BusSpan { start, end: start + length, way });
+                self.keep_limit();
                 return start;
             }
             start = start.max(self.after(span, way));
@@ -90,6 +106,7 @@ impl Bus {
             return;
         }
         self.spans.push_back(BusSpan { start, end: start + length, way });
+        self.keep_limit();
     }
 }
 
