@@ -57,14 +57,23 @@ fn a_wrong_figure_is_found() {
         fs::write(&path, text.replacen(from, to, 1)).expect("a copy");
         check(&path)
     };
-    assert!(edit("2,000,034", "2,000,035").contains("2,000,035"));
+    // A count of images, the last digit of which is another.
+    let crash = body(&path, "crash");
+    let count = crash.split(' ').find(|word| word.len() > 6 && word.starts_with(char::is_numeric));
+    let count = count.expect("a count of images");
+    let last = count.chars().last().and_then(|last| last.to_digit(10)).expect("a digit");
+    let wrong = format!("{}{}", &count[..count.len() - 1], (last + 1) % 10);
+    assert!(edit(count, &wrong).contains(&wrong));
     assert!(edit("<!-- figures: stress ", "<!-- figures: stres ").contains("'stres', which"));
     assert!(
         edit("<!-- figures: stress ", "<!-- figure: stress ")
             .contains("0 marks of the table 'stress'")
     );
     assert!(edit("# Perdura\n", "# Perdura\n\nCommits take 12 ns.\n").contains("'12 ns'"));
-    assert!(edit("not measured yet.", "17,000 puts").contains("names no file"));
+    let (_, stores) = text.split_once("<!-- figures: embedded-stores ").expect("the table");
+    let (file, _) = stores.split_once(" -->").expect("the mark's end");
+    let mark = |file: &str| format!("<!-- figures: embedded-stores {file} -->");
+    assert!(edit(&mark(file), &mark("-")).contains("names no file"));
 }
 
 /// The command, on small work: its file, README from it, and the reasons to refuse its figures.
