@@ -62,6 +62,21 @@ fn nothing<'a>() -> Box<dyn Fn() + 'a> {
     Box::new(|| ())
 }
 
+/// Core 0 speculates and does `first`; then core 1 does `second`, by which core 0's speculation is lost.
+fn loses<'a>(machine: &'a Machine, first: impl Fn() + 'a, second: impl Fn() + 'a) {
+    in_turn(
+        machine,
+        vec![
+            Box::new(move || {
+                machine.speculate().expect("it runs none");
+                first();
+            }),
+            Box::new(|| assert_eq!(machine.end_speculation(), Err(HardwareAbort::Conflict))),
+        ],
+        vec![Box::new(second), nothing()],
+    );
+}
+
 /// Whether the persistency model allows `value` in the first word of a line.
 fn allows(machine: &Machine, line: u64, value: u64) -> bool {
     let mut words = [0; 8];
@@ -75,23 +90,14 @@ fn allows(machine: &Machine, line: u64, value: u64) -> bool {
 fn a_write_back_by_another_core_hands_over_committed_words() {
     let machine = machine(Domain::Transient);
     let m = &machine;
-    in_turn(
+    loses(
         m,
-        vec![
-            Box::new(|| {
-                m.speculate().expect("it runs none");
-                m.store(0, 1);
-            }),
-            Box::new(|| assert_eq!(m.end_speculation(), Err(HardwareAbort::Conflict))),
-        ],
-        vec![
-            Box::new(|| {
-                m.write_back(0, 8);
-                m.fence();
-                assert_eq!((m.power_cut()[0], m.visible()[0]), (0, 0));
-            }),
-            nothing(),
-        ],
+        || m.store(0, 1),
+        || {
+            m.write_back(0, 8);
+            m.fence();
+            assert_eq!((m.power_cut()[0], m.visible()[0]), (0, 0));
+        },
     );
     assert_eq!((m.power_cut()[0], allows(m, 0, 1)), (0, false));
 }
@@ -219,17 +225,8 @@ fn touches_of_objects_are_accesses() {
     let machine = machine(Domain::Transient);
     let m = &machine;
     let object = m.object(64);
-    in_turn(
-        m,
-        vec![
-            Box::new(|| {
-                m.speculate().expect("it runs none");
-                m.touch(object, 0, 8, Touch::Read);
-            }),
-            Box::new(|| assert_eq!(m.end_speculation(), Err(HardwareAbort::Conflict))),
-        ],
-        vec![Box::new(|| m.touch(object, 0, 8, Touch::Exchange)), nothing()],
-    );
+    let touch = |access| move || m.touch(object, 0, 8, access);
+    loses(m, touch(Touch::Read), touch(Touch::Exchange));
 }
 
 /// 5. The mechanism in the place for persistence is told of stores when they are committed, and finds the line's
@@ -239,17 +236,7 @@ fn the_second_place_is_told_of_committed_stores() {
     let mechanism = by_name("in-order", None);
     let machine = machine_with(Domain::Transient, mechanism, Keep::Durable);
     let m = &machine;
-    in_turn(
-        m,
-        vec![
-            Box::new(|| {
-                m.speculate().expect("it runs none");
-                m.store(0, 1);
-            }),
-            Box::new(|| assert_eq!(m.end_speculation(), Err(HardwareAbort::Conflict))),
-        ],
-        vec![Box::new(|| m.store(8, 7)), nothing()],
-    );
+    loses(m, || m.store(0, 1), || m.store(8, 7));
     let settle = || {
         m.fence();
         m.work(10_000_000);
@@ -402,17 +389,7 @@ fn a_program_learns_that_its_speculation_is_lost() {
 fn a_prefetch_by_another_core_is_a_conflict() {
     let machine = machine(Domain::Transient);
     let m = &machine;
-    in_turn(
-        m,
-        vec![
-            Box::new(|| {
-                m.speculate().expect("it runs none");
-                m.store(0, 1);
-            }),
-            Box::new(|| assert_eq!(m.end_speculation(), Err(HardwareAbort::Conflict))),
-        ],
-        vec![Box::new(|| m.prefetch(0)), nothing()],
-    );
+    loses(m, || m.store(0, 1), || m.prefetch(0));
 }
 
 /// 10. A machine that keeps no durable image undoes with the words that were there.
@@ -428,7 +405,7 @@ fn a_machine_without_durable_image_undoes_too() {
 }
 
 /// 11. An access to own words and its touch are one step: a core whose read comes after another one's exchange finds
-///     what that has stored. With a touch and an access that were two steps, 4 of these 50 schedules showed otherwise.
+///     what that has stored. With a touch and an access that were two steps, 4 of 50 schedules showed otherwise.
 #[test]
 fn an_exchange_of_own_words_is_one_step_with_its_touch() {
     for seed in 0..200 {
@@ -568,27 +545,16 @@ fn a_loss_is_one_in_both_places() {
         };
         let machine = Machine::new(tiny(Domain::Transient), &[0; BYTES], options);
         let m = &machine;
-        in_turn(
+        loses(
             m,
-            vec![
-                Box::new(|| {
-                    m.speculate().expect("it runs none");
-                    m.store(0, 1);
-                }),
-                Box::new(|| assert_eq!(m.end_speculation(), Err(HardwareAbort::Conflict))),
-            ],
-            vec![
-                Box::new(|| {
-                    // Only if the second place has no transaction any more does another one begin.
-                    m.store(0, 7);
-                    m.speculate().expect("the other core's was lost");
-                    m.store(8, 8);
-                    assert!(
-                        m.end_speculation().is_ok_and(|ticket| ticket > HardwareTicket::DURABLE)
-                    );
-                }),
-                nothing(),
-            ],
+            || m.store(0, 1),
+            || {
+                // Only if the second place has no transaction any more does another one begin.
+                m.store(0, 7);
+                m.speculate().expect("the other core's was lost");
+                m.store(8, 8);
+                assert!(m.end_speculation().is_ok_and(|ticket| ticket > HardwareTicket::DURABLE));
+            },
         );
         assert_eq!(m.visible()[..2], [7, 8], "{name}");
         m.tx_flush();

@@ -3,10 +3,9 @@
 //! Code on it is compiled once, whatever the memory is: each access costs a virtual call. For tests, which would
 //! otherwise compile every engine once for each memory, and for code whose native speed does not matter.
 
-use crate::atomics::AtomicU64;
-use crate::own::{Object, Touch};
+use crate::forward::forward;
 use crate::site::{Site, pass, passed_or};
-use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
+use crate::transactions::{HardwareAbort, HardwareTicket};
 use crate::{Domain, Memory, Survives};
 use std::io;
 use std::ops::Range;
@@ -57,6 +56,8 @@ impl AnyMemory {
 // SAFETY: every access is the inner memory's, under the same conditions. A watched memory is less durable than its
 // domain promises, deliberately.
 unsafe impl Memory for AnyMemory {
+    forward!(inner);
+
     fn domain(&self) -> Domain {
         self.inner.domain()
     }
@@ -67,14 +68,6 @@ unsafe impl Memory for AnyMemory {
 
     fn len(&self) -> u64 {
         self.inner.len()
-    }
-
-    fn limit(&self) -> u64 {
-        self.inner.limit()
-    }
-
-    fn grow(&self, len: u64) -> io::Result<()> {
-        self.inner.grow(len)
     }
 
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
@@ -137,22 +130,6 @@ unsafe impl Memory for AnyMemory {
         }
     }
 
-    fn check_fence(&self) -> io::Result<()> {
-        self.inner.check_fence()
-    }
-
-    fn is_usable(&self) -> bool {
-        self.inner.is_usable()
-    }
-
-    fn is_forked(&self) -> bool {
-        self.inner.is_forked()
-    }
-
-    fn look(&self) -> io::Result<()> {
-        self.inner.look()
-    }
-
     fn give_back_due(&self) -> bool {
         self.inner.give_back_due()
     }
@@ -175,93 +152,14 @@ unsafe impl Memory for AnyMemory {
         self.inner.unsecured()
     }
 
-    fn pause(&self, turn: u32) {
-        self.inner.pause(turn);
-    }
-
-    fn work(&self, cycles: u32) {
-        self.inner.work(cycles);
-    }
-
-    fn tx_begin(&self) -> Result<(), HardwareAbort> {
-        self.inner.tx_begin()
-    }
-
-    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
-        self.inner.tx_commit()
-    }
-
-    fn tx_abort(&self) -> bool {
-        self.inner.tx_abort()
-    }
-
-    fn tx_flush(&self) {
-        self.inner.tx_flush();
-    }
-
-    fn tx_durable(&self) -> HardwareTicket {
-        self.inner.tx_durable()
-    }
-
-    fn speculation(&self) -> Speculation {
-        self.inner.speculation()
-    }
-
-    fn speculate(&self) -> Result<(), HardwareAbort> {
-        self.inner.speculate()
-    }
-
     #[track_caller]
     fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
         let site = passed_or(Location::caller());
         pass(site, || self.inner.end_speculation())
     }
 
-    fn stop_speculating(&self, code: u8) {
-        self.inner.stop_speculating(code);
-    }
-
-    fn lost(&self) -> Option<HardwareAbort> {
-        self.inner.lost()
-    }
-
-    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
-        self.inner.words_object(words)
-    }
-
-    fn touching(
-        &self,
-        object: Object,
-        at: u64,
-        len: u64,
-        access: Touch,
-        step: &mut dyn FnMut(),
-    ) -> bool {
-        self.inner.touching(object, at, len, access, step)
-    }
-
-    fn object(&self, bytes: u64) -> Object {
-        self.inner.object(bytes)
-    }
-
-    fn traces_own(&self) -> bool {
-        self.inner.traces_own()
-    }
-
-    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
-        self.inner.touch(object, at, len, access);
-    }
-
-    fn last_level_cache(&self) -> u64 {
-        self.inner.last_level_cache()
-    }
-
     fn prefetch(&self, at: u64) {
         self.inner.prefetch(at);
-    }
-
-    fn now(&self) -> u64 {
-        self.inner.now()
     }
 }
 

@@ -17,6 +17,7 @@ pub mod conformance;
 pub mod copy;
 pub mod domain;
 pub mod elision;
+mod forward;
 pub mod gather;
 pub mod image;
 pub mod keyed;

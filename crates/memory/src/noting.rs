@@ -1,11 +1,9 @@
 //! A memory that records which pages are stored to: those that a rehearsed recovery would write.
 
-use crate::atomics::AtomicU64;
-use crate::own::{Object, Touch};
-use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
+use crate::forward::forward;
+use crate::transactions::{HardwareAbort, HardwareTicket};
 use crate::{Domain, Memory, PAGE, PageSet, Survives};
-use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The memory `M`, and the pages that were stored to through this wrapper.
 pub struct Noting<M> {
@@ -36,6 +34,8 @@ impl<M: Memory> Noting<M> {
 
 // SAFETY: every access is the inner memory's, under the same conditions.
 unsafe impl<M: Memory> Memory for Noting<M> {
+    forward!(inner);
+
     fn domain(&self) -> Domain {
         self.inner.domain()
     }
@@ -46,18 +46,6 @@ unsafe impl<M: Memory> Memory for Noting<M> {
 
     fn len(&self) -> u64 {
         self.inner.len()
-    }
-
-    fn limit(&self) -> u64 {
-        self.inner.limit()
-    }
-
-    fn last_level_cache(&self) -> u64 {
-        self.inner.last_level_cache()
-    }
-
-    fn grow(&self, len: u64) -> io::Result<()> {
-        self.inner.grow(len)
     }
 
     unsafe fn load_unchecked(&self, at: u64) -> u64 {
@@ -101,103 +89,9 @@ unsafe impl<M: Memory> Memory for Noting<M> {
         self.inner.fence();
     }
 
-    fn check_fence(&self) -> io::Result<()> {
-        self.inner.check_fence()
-    }
-
-    #[inline(always)]
-    fn is_usable(&self) -> bool {
-        self.inner.is_usable()
-    }
-
-    #[inline(always)]
-    fn is_forked(&self) -> bool {
-        self.inner.is_forked()
-    }
-
-    fn look(&self) -> io::Result<()> {
-        self.inner.look()
-    }
-
-    fn pause(&self, turn: u32) {
-        self.inner.pause(turn);
-    }
-
-    fn work(&self, cycles: u32) {
-        self.inner.work(cycles);
-    }
-
-    fn tx_begin(&self) -> Result<(), HardwareAbort> {
-        self.inner.tx_begin()
-    }
-
-    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
-        self.inner.tx_commit()
-    }
-
-    fn tx_abort(&self) -> bool {
-        self.inner.tx_abort()
-    }
-
-    fn tx_flush(&self) {
-        self.inner.tx_flush();
-    }
-
-    fn tx_durable(&self) -> HardwareTicket {
-        self.inner.tx_durable()
-    }
-
-    fn speculation(&self) -> Speculation {
-        self.inner.speculation()
-    }
-
-    fn speculate(&self) -> Result<(), HardwareAbort> {
-        self.inner.speculate()
-    }
-
     #[track_caller]
     fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
         self.inner.end_speculation()
-    }
-
-    fn stop_speculating(&self, code: u8) {
-        self.inner.stop_speculating(code);
-    }
-
-    fn lost(&self) -> Option<HardwareAbort> {
-        self.inner.lost()
-    }
-
-    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
-        self.inner.words_object(words)
-    }
-
-    fn touching(
-        &self,
-        object: Object,
-        at: u64,
-        len: u64,
-        access: Touch,
-        step: &mut dyn FnMut(),
-    ) -> bool {
-        self.inner.touching(object, at, len, access, step)
-    }
-
-    fn object(&self, bytes: u64) -> Object {
-        self.inner.object(bytes)
-    }
-
-    #[inline(always)]
-    fn traces_own(&self) -> bool {
-        self.inner.traces_own()
-    }
-
-    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
-        self.inner.touch(object, at, len, access);
-    }
-
-    fn now(&self) -> u64 {
-        self.inner.now()
     }
 }
 

@@ -4,11 +4,9 @@
 //! nothing, and streams are stored through the caches. So nothing on it is durable: it is for measuring only. A mapped
 //! file can be [`unflushed`](crate::mapped::Mapped::unflushed) itself, so that no engine is compiled a second time.
 
-use crate::atomics::AtomicU64;
-use crate::own::{Object, Touch};
-use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
+use crate::forward::forward;
+use crate::transactions::{HardwareAbort, HardwareTicket};
 use crate::{Domain, Memory, Survives};
-use std::io;
 use std::sync::Arc;
 
 /// The inner memory without its write-backs, streams and fences.
@@ -24,6 +22,8 @@ impl<M: Memory> Unflushed<M> {
 // SAFETY: every access is the inner memory's, under the same conditions; there is no durable
 // image to keep promises about, and `survives` says so.
 unsafe impl<M: Memory> Memory for Unflushed<M> {
+    forward!(0);
+
     fn domain(&self) -> Domain {
         self.0.domain()
     }
@@ -35,18 +35,6 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     #[inline(always)]
     fn len(&self) -> u64 {
         self.0.len()
-    }
-
-    fn limit(&self) -> u64 {
-        self.0.limit()
-    }
-
-    fn last_level_cache(&self) -> u64 {
-        self.0.last_level_cache()
-    }
-
-    fn grow(&self, len: u64) -> io::Result<()> {
-        self.0.grow(len)
     }
 
     #[inline(always)]
@@ -96,119 +84,10 @@ unsafe impl<M: Memory> Memory for Unflushed<M> {
     #[inline(always)]
     fn fence(&self) {}
 
-    fn check_fence(&self) -> io::Result<()> {
-        self.0.check_fence()
-    }
-
-    #[inline(always)]
-    fn is_usable(&self) -> bool {
-        self.0.is_usable()
-    }
-
-    #[inline(always)]
-    fn is_forked(&self) -> bool {
-        self.0.is_forked()
-    }
-
-    fn look(&self) -> io::Result<()> {
-        self.0.look()
-    }
-
-    #[track_caller]
-    fn pause(&self, turn: u32) {
-        self.0.pause(turn);
-    }
-
-    #[track_caller]
-    fn work(&self, cycles: u32) {
-        self.0.work(cycles);
-    }
-
-    #[inline(always)]
-    fn tx_begin(&self) -> Result<(), HardwareAbort> {
-        self.0.tx_begin()
-    }
-
-    #[inline(always)]
-    fn tx_commit(&self) -> Result<HardwareTicket, HardwareAbort> {
-        self.0.tx_commit()
-    }
-
-    #[inline(always)]
-    fn tx_abort(&self) -> bool {
-        self.0.tx_abort()
-    }
-
-    #[inline(always)]
-    fn tx_flush(&self) {
-        self.0.tx_flush();
-    }
-
-    #[inline(always)]
-    fn tx_durable(&self) -> HardwareTicket {
-        self.0.tx_durable()
-    }
-
-    #[inline(always)]
-    fn speculation(&self) -> Speculation {
-        self.0.speculation()
-    }
-
-    #[inline(always)]
-    fn speculate(&self) -> Result<(), HardwareAbort> {
-        self.0.speculate()
-    }
-
     #[inline(always)]
     #[track_caller]
     fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
         self.0.end_speculation()
-    }
-
-    #[inline(always)]
-    fn stop_speculating(&self, code: u8) {
-        self.0.stop_speculating(code);
-    }
-
-    #[inline(always)]
-    fn lost(&self) -> Option<HardwareAbort> {
-        self.0.lost()
-    }
-
-    #[inline(always)]
-    fn words_object(&self, words: &Arc<[AtomicU64]>) -> Object {
-        self.0.words_object(words)
-    }
-
-    #[inline(always)]
-    fn touching(
-        &self,
-        object: Object,
-        at: u64,
-        len: u64,
-        access: Touch,
-        step: &mut dyn FnMut(),
-    ) -> bool {
-        self.0.touching(object, at, len, access, step)
-    }
-
-    #[inline(always)]
-    fn object(&self, bytes: u64) -> Object {
-        self.0.object(bytes)
-    }
-
-    #[inline(always)]
-    fn traces_own(&self) -> bool {
-        self.0.traces_own()
-    }
-
-    #[inline(always)]
-    fn touch(&self, object: Object, at: u64, len: u64, access: Touch) {
-        self.0.touch(object, at, len, access);
-    }
-
-    fn now(&self) -> u64 {
-        self.0.now()
     }
 }
 

@@ -124,8 +124,8 @@ impl Channel {
         (start + self.timing.read_burst, end)
     }
 
-    /// As [`read`](Self::read), of a line that no program waits for: it takes no place in the read queue, and where
-    /// writes are placed at once, reads that programs wait for go before it. Returns when it is there.
+    /// As [`read`](Self::read), of a line that no program waits for. Where writes are placed at once it takes no place in
+    /// the read queue, and reads that programs wait for go before it. Returns when it is there.
     pub(super) fn read_in_background(&mut self, line: u64, place: BankRow, now: Ps) -> Ps {
         if self.placed.is_empty() {
             return self.read(line, place, 1, now).0;
@@ -142,6 +142,7 @@ impl Channel {
         let begin = placed.room(now.max(bank.ready(place.row, false)), opens + burst);
         let end = self.bus.reserve(begin + opens, burst, Direction::Read) + burst;
         self.counts.row_misses += 1;
+        // It takes the bank as a write does that is held back.
         placed.add(PlacedWrite { line: NO_LINE, accepted: now, held: true, start: begin, end });
         self.settled = self.settled.max(placed.last());
         end
