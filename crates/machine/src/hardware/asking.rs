@@ -434,6 +434,7 @@ impl Hardware {
         let written = self.controller.write_home(line, now, from);
         self.write_backs.mechanism += 1;
         let durable = written.durable.unwrap_or(written.accepted);
+        self.data.land_if_crowded(now);
         self.data.depart(arrival, line, words, durable, None);
         durable
     }
@@ -444,6 +445,8 @@ impl Hardware {
     #[track_caller]
     pub fn keep(&mut self, name: &'static str, line: u64, words: LineWords, durable: Ps) {
         let arrival = Arrival { name, site: Location::caller() };
+        let now = self.now();
+        self.data.land_if_crowded(now);
         self.data.depart(arrival, line, words, durable, None);
     }
 
