@@ -397,13 +397,11 @@ fn a_seed_is_a_run() {
 /// Each mutant loses money, or shows half a transfer, within 200 schedules.
 #[test]
 fn its_mutants_are_found() {
-    for kind in list::SPECULATING {
-        assert!(!kind.mutants.is_empty());
-        for mutant in kind.mutants {
-            let found =
-                (0..200).any(|seed| bank(seed, HtmConfig::default(), Some(mutant)).wrong > 0);
-            assert!(found, "{}: {}", mutant.name, mutant.what);
-        }
+    let kind = list::SPECULATING.iter().find(|kind| kind.name == "htm").expect("it is listed");
+    assert!(!kind.mutants.is_empty());
+    for mutant in kind.mutants {
+        let found = (0..200).any(|seed| bank(seed, HtmConfig::default(), Some(mutant)).wrong > 0);
+        assert!(found, "{}: {}", mutant.name, mutant.what);
     }
 }
 
