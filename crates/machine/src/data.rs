@@ -533,6 +533,12 @@ impl Data {
         self.flights.land_of(core, |line, words| land(home, kept, line, words));
     }
 
+    /// Lands the lines that are durable by `now`: all that a core's next fence would have waited for.
+    pub(crate) fn land_awaited(&mut self, core: usize, now: Ps) {
+        self.flights.await_none(core);
+        self.land(now);
+    }
+
     fn land_line(&mut self, line: u64) {
         let (home, kept) = (&mut self.home, self.kept);
         self.flights.land_line(line, |line, words| land(home, kept, line, words));

@@ -282,7 +282,10 @@ fn what_commits_is_serialisable_and_bodies_see_one_state() {
 #[test]
 fn a_seed_is_a_run() {
     for seed in [4, 5, 7] {
-        assert_eq!(run_bank(seed, with_interrupts(), None), run_bank(seed, with_interrupts(), None));
+        assert_eq!(
+            run_bank(seed, with_interrupts(), None),
+            run_bank(seed, with_interrupts(), None)
+        );
     }
     assert_ne!(run_bank(4, with_interrupts(), None), run_bank(8, with_interrupts(), None));
 }

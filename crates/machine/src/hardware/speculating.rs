@@ -145,9 +145,8 @@ impl Hardware {
 
     /// The running core's program goes on after a durable commit: what that has waited for lands.
     pub(crate) fn land_commit(&mut self) {
-        self.data.land_of(self.core);
         let now = self.now();
-        self.data.land(now);
+        self.data.land_awaited(self.core, now);
     }
 
     /// Commits the running core's speculation: the second place is told of its stores, and may refuse; then they are

@@ -3,7 +3,7 @@
 //!
 //! The ledger knows nothing of the mechanism. It has the transactions in the order of their commits; one counts from
 //! the time at which its commit is over, from the moment when its program goes on, or from the time at which a program
-//! that has stored nothing was done with what it had read of it, whichever comes first.
+//! has seen one of its words, whichever comes first.
 
 use perdura_machine::Ps;
 use std::collections::BTreeSet;
@@ -82,8 +82,8 @@ impl Ledger {
         last.into_iter().for_each(|entry| entry.from = Ps::default());
     }
 
-    /// A program that has seen this word is done at `at`.
-    fn seen(&mut self, read: (usize, u64), at: Ps) {
+    /// A program that has seen this word outside a transaction, or in one that only reads, is done at `at`.
+    pub(crate) fn seen(&mut self, read: (usize, u64), at: Ps) {
         let wrote = |entry: &&mut Entry| entry.transaction.writes.contains(&read);
         if let Some(entry) = self.committed.iter_mut().rfind(wrote) {
             entry.from = entry.from.min(at);
@@ -138,13 +138,10 @@ impl Ledger {
 }
 
 /// Whether no chosen transaction depends on one of the first `committed` that is earlier, and not chosen.
-fn is_closed(
-    all: &[(&Transaction, bool)],
-    committed: usize,
-    has: impl Fn(usize) -> bool,
-) -> bool {
+fn is_closed(all: &[(&Transaction, bool)], committed: usize, has: impl Fn(usize) -> bool) -> bool {
     let depends = |later: usize| {
-        (0..later.min(committed)).any(|earlier| !has(earlier) && all[earlier].0.conflicts(all[later].0))
+        (0..later.min(committed))
+            .any(|earlier| !has(earlier) && all[earlier].0.conflicts(all[later].0))
     };
     !(0..all.len()).any(|later| has(later) && depends(later))
 }

@@ -173,7 +173,13 @@ mod tests {
         assert_eq!((left[2 * 8], left[5 * 8]), (0, 0));
         assert_eq!(recovered(left.clone(), u64::MAX), left, "nothing is left to do");
         let one = recovered(device(0), u64::MAX);
-        assert_eq!((&one[..8], &one[8..16]), (&[7, 7, 7, 7, 7, 3, 7, 7][..], &left[8..16][..4].iter().map(|_| 7).chain([2, 7, 7, 7]).collect::<Vec<_>>()[..]));
+        assert_eq!(
+            (&one[..8], &one[8..16]),
+            (
+                &[7, 7, 7, 7, 7, 3, 7, 7][..],
+                &left[8..16][..4].iter().map(|_| 7).chain([2, 7, 7, 7]).collect::<Vec<_>>()[..]
+            )
+        );
     }
 
     #[test]

@@ -109,8 +109,9 @@ pub struct CcHtmConfig {
 
 impl Default for CcHtmConfig {
     fn default() -> Self {
-        let HtmConfig { read_level, begin_cycles, commit_cycles, abort_cycles, interrupt_ns, .. } =
-            HtmConfig::default();
+        let HtmConfig {
+            read_level, begin_cycles, commit_cycles, abort_cycles, interrupt_ns, ..
+        } = HtmConfig::default();
         CcHtmConfig {
             source: "Table IV: 10 MB for each core; the others are assumed, as htm's".to_owned(),
             read_level,
@@ -149,7 +150,8 @@ impl CcHtm {
         config.speculation().validate()?;
         let room = log::LEAST_LINES * 64..=MOST_BYTES;
         if !config.log_bytes.is_multiple_of(64) || !room.contains(&config.log_bytes) {
-            let text = "log_bytes must be a multiple of 64 from 128, a tail and four entries, to 1 GiB";
+            let text =
+                "log_bytes must be a multiple of 64 from 128, a tail and four entries, to 1 GiB";
             return Err(text.to_owned());
         }
         Ok(CcHtm { config, left_out: left_out.copied() })
