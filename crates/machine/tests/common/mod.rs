@@ -5,6 +5,8 @@ pub(crate) mod bank;
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod conflicts;
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) mod cuts;
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod mechanisms;
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod whole;

@@ -4,7 +4,7 @@
 //! do. What always holds: the tail is 0, or the number of entries of a transaction all of which are durable; a
 //! transaction's entries begin at the first place.
 
-use super::{ENTRY, ORDER, RESET_FIRST};
+use super::mutants::{ENTRY, ORDER, RESET_FIRST};
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::{Home, Mutant};

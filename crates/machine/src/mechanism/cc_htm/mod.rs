@@ -25,63 +25,18 @@
 //! Reading order: `log`, `release` (the waits), `running` (the mechanism).
 
 mod log;
+mod mutants;
 mod release;
 mod running;
 
-use super::htm::{HtmConfig, OWN, READS, Tracker};
+use super::htm::{HtmConfig, Tracker};
 use super::mutant::Mutant;
 use super::{Design, Home, Mechanism};
 use crate::hardware::Hardware;
+pub(super) use mutants::MUTANTS;
 use running::DurableTransactions;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-
-const STORE: Mutant =
-    Mutant { name: "store", what: "the first store of a transaction is not logged" };
-const FENCE_LOG: Mutant =
-    Mutant { name: "fence-log", what: "the tail does not wait for the entries (1)" };
-const TAIL_FIRST: Mutant =
-    Mutant { name: "tail-first", what: "the tail is written before the last entries (2)" };
-const FENCE_TAIL: Mutant =
-    Mutant { name: "fence-tail", what: "lines are written back without waiting for the tail (3)" };
-const LINE: Mutant = Mutant { name: "line", what: "the last line is not written back (4)" };
-const FENCE_DATA: Mutant =
-    Mutant { name: "fence-data", what: "the tail is reset without waiting for the lines (5)" };
-const RESET: Mutant = Mutant { name: "reset", what: "the tail is not reset (6)" };
-const FENCE_RESET: Mutant =
-    Mutant { name: "fence-reset", what: "lines are released without waiting for the reset (7)" };
-const EARLY: Mutant =
-    Mutant { name: "early", what: "lines are released before the transaction is durable (8)" };
-const VOID: Mutant = Mutant {
-    name: "void",
-    what: "entries of an aborted transaction stay in front of the next one's",
-};
-const SPACE: Mutant =
-    Mutant { name: "space", what: "entries that have no room overwrite the first ones" };
-const RESET_FIRST: Mutant =
-    Mutant { name: "reset-first", what: "recovery resets the tail before it redoes the entries" };
-const ENTRY: Mutant = Mutant { name: "entry", what: "recovery leaves out the last entry" };
-const ORDER: Mutant = Mutant { name: "order", what: "recovery redoes the last entry first" };
-
-/// Its mutants.
-pub(super) const MUTANTS: &[Mutant] = &[
-    READS,
-    OWN,
-    STORE,
-    FENCE_LOG,
-    TAIL_FIRST,
-    FENCE_TAIL,
-    LINE,
-    FENCE_DATA,
-    RESET,
-    FENCE_RESET,
-    EARLY,
-    VOID,
-    SPACE,
-    RESET_FIRST,
-    ENTRY,
-    ORDER,
-];
 
 /// The largest log.
 const MOST_BYTES: u64 = 1 << 30;

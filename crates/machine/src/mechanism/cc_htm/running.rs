@@ -5,11 +5,11 @@
 //! others wait for the lines (`release`).
 
 use super::log::CoreLog;
-use super::release::Releases;
-use super::{
+use super::mutants::{
     EARLY, FENCE_DATA, FENCE_LOG, FENCE_RESET, FENCE_TAIL, LINE, RESET, SPACE, STORE, TAIL_FIRST,
     VOID,
 };
+use super::release::Releases;
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::htm::{Tracker, stores};

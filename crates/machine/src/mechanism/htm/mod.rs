@@ -9,59 +9,18 @@
 //! core by its own clock, at times drawn from the machine's seed. Nothing is durable by this: where caches are
 //! persistent a commit is durable as a whole, where they are transient its lines are like any others.
 
+mod config;
 mod sets;
 mod tracker;
 
 use super::mutant::Mutant;
 use super::{Accessed, Departure, Design, Effect, Mechanism, Moments};
 use crate::hardware::Hardware;
+pub use config::HtmConfig;
+pub(super) use config::{MUTANTS, OWN, READS};
 use perdura_memory::{HardwareAbort, HardwareTicket, Speculation};
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 pub(super) use tracker::{Tracker, stores};
-
-pub(super) const READS: Mutant =
-    Mutant { name: "reads", what: "lines that were read are in no set" };
-pub(super) const OWN: Mutant = Mutant { name: "own", what: "programs' own memory is in no set" };
-
-/// Its mutants.
-pub(super) const MUTANTS: &[Mutant] = &[READS, OWN];
-
-/// The longest mean time between interrupts, ns.
-const LONGEST_NS: f64 = 1e12;
-
-/// Its figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HtmConfig {
-    /// Where they are from.
-    pub source: String,
-    /// The level of cache, counted from 1, that a line which was read must not leave: 1 as for lines that were stored
-    /// to, more for hardware that remembers such lines elsewhere.
-    pub read_level: usize,
-    /// Cycles to begin.
-    pub begin_cycles: u32,
-    /// Cycles to commit, once all stores are in the nearest cache.
-    pub commit_cycles: u32,
-    /// Cycles from an abort until the program goes on.
-    pub abort_cycles: u32,
-    /// Mean time between two interrupts of a core, ns; 0 for none.
-    #[serde(default)]
-    pub interrupt_ns: f64,
-}
-
-impl Default for HtmConfig {
-    fn default() -> Self {
-        HtmConfig {
-            source: "assumed".to_owned(),
-            read_level: 1,
-            begin_cycles: 10,
-            commit_cycles: 10,
-            abort_cycles: 100,
-            interrupt_ns: 0.0,
-        }
-    }
-}
 
 /// The design.
 #[derive(Clone, Debug)]
@@ -78,19 +37,6 @@ impl Htm {
     pub fn new(config: HtmConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
         config.validate()?;
         Ok(Htm { config, left_out: left_out.copied() })
-    }
-}
-
-impl HtmConfig {
-    /// Fails if a figure is none that hardware can have.
-    pub(super) fn validate(&self) -> Result<(), String> {
-        if self.read_level == 0 {
-            return Err("read_level must be at least 1".to_owned());
-        }
-        if !(0.0..=LONGEST_NS).contains(&self.interrupt_ns) {
-            return Err("interrupt_ns must be from 0 to 1e12".to_owned());
-        }
-        Ok(())
     }
 }
 

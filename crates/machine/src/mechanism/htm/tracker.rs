@@ -4,8 +4,8 @@
 //! What always holds: a line is watched in the caches as long as it is in some set; a core that does not run a
 //! speculation has empty sets.
 
+use super::config::{HtmConfig, OWN, READS};
 use super::sets::{AccessSets, cores_of};
-use super::{HtmConfig, OWN, READS};
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::{Accessed, Departure, DepartureReason, How, Moments, Mutant};
