@@ -105,7 +105,7 @@ pub(crate) fn bank(seed: u64, transactions: Box<dyn Design>, reads: LockRead) ->
                         continue;
                     }
                     m.speculate().expect("it runs none");
-                    if gives_up || reads == LockRead::First && lock.load(m, 0) != 0 {
+                    if reads == LockRead::First && lock.load(m, 0) != 0 || gives_up {
                         m.stop_speculating(1);
                         continue;
                     }
