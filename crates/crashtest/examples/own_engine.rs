@@ -71,8 +71,8 @@ impl<M: Memory + 'static, const BUG: bool> Engine<M> for OwnEngine<M, BUG> {
     const KEEPS_CHECKSUMS: bool = false;
     type Session = OwnSession<M, BUG>;
 
-    fn refusal(domain: Domain) -> Option<&'static str> {
-        (domain == Domain::Media).then_some("it does not look whether a sync has failed")
+    fn refusal(memory: &M) -> Option<&'static str> {
+        (memory.domain() == Domain::Media).then_some("it does not look whether a sync has failed")
     }
 
     fn format(memory: &M, area: Range<u64>) {

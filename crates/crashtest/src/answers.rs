@@ -64,6 +64,9 @@ const BATCHES: [Option<bool>; 3] = [None, None, Some(true)];
 /// Nanoseconds that a writer waits for readers, under a lock: not at all, about one operation.
 const WAIT: [Option<u64>; 4] = [None, Some(0), Some(0), Some(2_000)];
 
+/// How many transactions in 100 take the fallback path at once, under hardware transactions.
+const FALLBACK: [Option<u64>; 4] = [None, Some(20), Some(50), Some(80)];
+
 /// The maximum number of transactions that persist together in a window.
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
 
@@ -79,12 +82,15 @@ impl Answers {
         let bias_after = BIAS[limits.below(BIAS.len() as u64) as usize];
         let batches = BATCHES[limits.below(BATCHES.len() as u64) as usize];
         let kept_segments = KEPT[limits.below(KEPT.len() as u64) as usize];
+        let mut paths = SplitMix64::new(seed ^ 0x7061_7468_7321);
+        let fallback_percent = FALLBACK[paths.below(FALLBACK.len() as u64) as usize];
         let usual = Tuning {
             snapshot_after,
             wait_for_readers_ns,
             bias_after,
             kept_segments,
             batches,
+            fallback_percent,
             ..Tuning::default()
         };
         let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
@@ -141,6 +147,7 @@ impl fmt::Display for Answers {
             bias_after,
             kept_segments,
             batches,
+            fallback_percent,
             ..
         } = *tuning;
         let all = [
@@ -155,6 +162,7 @@ impl fmt::Display for Answers {
             bias_after,
             wait_for_readers_ns,
             kept_segments,
+            fallback_percent,
         ];
         for (name, value) in NAMES.into_iter().zip(all) {
             if let Some(value) = value {
@@ -174,7 +182,7 @@ impl fmt::Display for Answers {
     }
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "tends",
     "checkpoints",
     "reads",
@@ -186,6 +194,7 @@ const NAMES: [&str; 11] = [
     "bias",
     "wait",
     "kept",
+    "fallback",
 ];
 
 impl FromStr for Answers {
@@ -234,6 +243,7 @@ fn parse(text: &str) -> Option<Answers> {
             "bias" => tuning.bias_after = Some(value),
             "wait" => tuning.wait_for_readers_ns = Some(value),
             "kept" => tuning.kept_segments = Some(value),
+            "fallback" => tuning.fallback_percent = Some(value),
             _ => return None,
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::{Answers, Place};
 use perdura_machine::cache::Policy;
-use perdura_machine::{CallSite, Event, MachineConfig, Ps, Schedule, presets};
+use perdura_machine::mechanism::list;
+use perdura_machine::{CallSite, Design, Event, MachineConfig, Plain, Ps, Schedule, presets};
 use perdura_memory::Domain;
 use perdura_memory::random::SplitMix64;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ pub enum Points {
     All,
     /// After about this many, chosen by the seed.
     Random(u64),
+    /// After the last one, when the pool has been closed: it must hold what all transactions have made of it.
+    Last,
     /// After this one: a replay.
     One(u64),
     /// At this one image: a replay, with a mechanism in hardware.
@@ -63,6 +66,7 @@ impl Points {
     ) -> impl Fn(&Event) -> bool {
         move |event| match self {
             Points::All => true,
+            Points::Last => event.number == events,
             Points::One(one) => event.number == one,
             Points::At(place) => place.is_at(event),
             Points::Random(count) => {
@@ -107,6 +111,8 @@ pub struct Case {
     pub mutant: Option<String>,
     /// The length of such a mechanism's epochs.
     pub epoch: Option<Ps>,
+    /// The name of the machine's mechanism for transactions, if it has one: engines speculate by it.
+    pub transactions: Option<String>,
 }
 
 impl Default for Case {
@@ -134,6 +140,7 @@ impl Case {
             omit: None,
             mutant: None,
             epoch: None,
+            transactions: None,
             machine,
         }
     }
@@ -145,6 +152,22 @@ impl Case {
         config.cores.count = self.cores;
         config.caches.iter_mut().for_each(|level| level.policy = self.policy);
         config
+    }
+
+    /// The machine's mechanism for transactions, in the life with this seed: without interrupts, with those of the
+    /// machine's file, or with ten times as many.
+    pub(crate) fn speculation(&self, seed: u64) -> Result<Box<dyn Design>, String> {
+        let Some(name) = &self.transactions else { return Ok(Box::new(Plain)) };
+        let figure = self.machine.mechanism.get(name).and_then(|own| own.get("interrupt_ns"));
+        let mut machine = self.machine.clone();
+        if let Some(mean_ns) = figure.and_then(|value| value.as_float()) {
+            let drawn = SplitMix64::new(seed ^ 0x6972_7173).below(3);
+            let mean_ns = [0.0, mean_ns, mean_ns / 10.0][drawn as usize];
+            let path = format!("mechanism.{name}.interrupt_ns");
+            let changed = machine.with(&path, &mean_ns.to_string());
+            machine = changed.map_err(|error| error.to_string())?;
+        }
+        list::speculating(name, &machine, None).map_err(|error| error.to_string())
     }
 
     /// Which transactions are waited for, on an engine that makes groups or one that does not.

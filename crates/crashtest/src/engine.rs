@@ -55,6 +55,9 @@ pub trait AnyFamily: Sync {
     /// Whether write-backs are skipped: losses that the pool reports are no failure.
     fn skips(&self) -> bool;
 
+    /// Whether a transaction that has stored can be rolled back.
+    fn rolls_back(&self) -> bool;
+
     /// Which commits a power cut leaves on this domain.
     fn survivors(&self, domain: Domain) -> Survivors;
 
@@ -88,6 +91,10 @@ impl AnyFamily for Listed {
         self.0.skips()
     }
 
+    fn rolls_back(&self) -> bool {
+        self.0.rolls_back()
+    }
+
     fn survivors(&self, domain: Domain) -> Survivors {
         Survivors::of(self.0.is_in_order(), self.0.leaves_prefix(domain))
     }
@@ -98,7 +105,7 @@ impl AnyFamily for Listed {
         new: Option<Format>,
     ) -> Result<Box<dyn AnyHeap>, OpenError> {
         match new {
-            None => <dyn AnyHeap>::open(self.0, memory, Opening::default()),
+            None => <dyn AnyHeap>::open(self.0, memory, opening(self.0.is_crash_consistent())),
             Some(format) => <dyn AnyHeap>::create(self.0, memory, format),
         }
     }
@@ -110,6 +117,12 @@ impl AnyFamily for Listed {
     fn inspect(&self, memory: &AnyMemory, log: Range<u64>) -> Result<Recovery, Error> {
         <dyn AnyHeap>::inspect(self.0, memory, log)
     }
+}
+
+/// How pools are opened. One that was in use by an engine that promises nothing is opened all the same: that it could be
+/// refused shows nothing, what it holds does.
+fn opening(is_crash_consistent: bool) -> Opening {
+    Opening { force: !is_crash_consistent, ..Opening::default() }
 }
 
 /// The family `F` as a value.
@@ -132,6 +145,10 @@ impl<F: Family> AnyFamily for Of<F> {
         F::Engine::SKIPS
     }
 
+    fn rolls_back(&self) -> bool {
+        F::Engine::ROLLS_BACK
+    }
+
     fn survivors(&self, domain: Domain) -> Survivors {
         Survivors::of(F::Engine::IN_ORDER, F::Engine::leaves_prefix(domain))
     }
@@ -142,7 +159,7 @@ impl<F: Family> AnyFamily for Of<F> {
         new: Option<Format>,
     ) -> Result<Box<dyn AnyHeap>, OpenError> {
         let heap = match new {
-            None => Heap::<_, F::Engine>::open(memory, Opening::default()),
+            None => Heap::<_, F::Engine>::open(memory, opening(F::Engine::CRASH_CONSISTENT)),
             Some(format) => Heap::create(memory, format),
         };
         Ok(Box::new(heap?))

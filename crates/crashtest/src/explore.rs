@@ -27,8 +27,18 @@ pub fn explore<F: Family, S: Subject>(
     budget: Budget,
     watcher: &Watcher,
 ) -> Result<Report, Box<Failure>> {
+    explore_on(F::value(), subject, case, budget, watcher)
+}
+
+/// As [`explore`], on an engine that is known at run time.
+pub(crate) fn explore_on<S: Subject>(
+    engine: &'static dyn AnyFamily,
+    subject: &S,
+    case: &Case,
+    budget: Budget,
+    watcher: &Watcher,
+) -> Result<Report, Box<Failure>> {
     // Drawn here, so that a failure shows the values.
-    let engine = F::value();
     let case = &Case { answers: Some(case.answers(engine.groups())), ..case.clone() };
     let mut explorer = Explorer {
         subject,
@@ -70,8 +80,9 @@ pub(crate) struct Exploration<'l, 'a, S: Subject> {
 
 impl<S: Subject> Explorer<'_, S> {
     fn failure(&self, problem: Problem) -> Failure {
-        let engine = self.engine.name();
-        Failure::new((self.subject, engine, None), self.case, self.budget, problem)
+        let names = (self.subject, self.engine.name(), None);
+        let Report { images, counters, .. } = self.report;
+        Failure { images, counters, ..Failure::new(names, self.case, self.budget, problem) }
     }
 
     fn case_from_start(&mut self) -> Result<(), Problem> {
@@ -112,12 +123,13 @@ impl<S: Subject> Explorer<'_, S> {
         points: Points,
         images: u64,
     ) -> Result<(), Problem> {
-        let LifeOutcome { history, reads, machine } = self.record(life)?;
+        let LifeOutcome { history, reads, machine, counters } = self.record(life)?;
         let sites = machine.sites();
         self.report.meet(&sites);
         let met = sites.all().into_iter().map(|(site, (_, count))| (site, count)).collect();
         self.report.events += history.events;
         self.report.lives += 1;
+        self.report.counters += counters;
         drop(machine);
         let survivors = self.engine.survivors(self.case.domain);
         let mut states =

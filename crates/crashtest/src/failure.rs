@@ -4,6 +4,7 @@ use crate::life::numbered;
 use crate::root_cause::RootCause;
 use crate::subjects::SUBJECTS;
 use crate::{Budget, Case, Place, Subject};
+use perdura::{Counters, EngineKind};
 use perdura_machine::mechanism::list;
 use perdura_machine::{CallSite, Ps};
 use std::fmt;
@@ -62,6 +63,10 @@ pub struct Failure {
     pub operations: Vec<String>,
     /// How much was explored.
     pub budget: Budget,
+    /// Images that had been checked before, and what the engine had counted in the runs.
+    pub images: u64,
+    /// See there.
+    pub counters: Counters,
 }
 
 impl Failure {
@@ -87,6 +92,8 @@ impl Failure {
             early: problem.root_cause.early,
             operations,
             budget,
+            images: 0,
+            counters: Counters::default(),
         }
     }
 
@@ -108,6 +115,10 @@ impl Failure {
     pub fn options(&self) -> String {
         let case = &self.case;
         let mut command = String::new();
+        let promises = |kind: EngineKind| kind.is_crash_consistent();
+        if self.mechanism.is_none() && !self.engine.parse().map_or(true, promises) {
+            command += "--unsafe ";
+        }
         if let Some(mechanism) = &self.mechanism {
             command += &format!("--mechanism {mechanism} ");
         }
@@ -127,6 +138,9 @@ impl Failure {
             case.operations,
             case.seed,
         );
+        if let Some(name) = &case.transactions {
+            command += &format!(" --transactions {name}");
+        }
         if let Some(epoch) = case.epoch {
             command += &format!(" --epoch-us {}", microseconds(epoch));
         }

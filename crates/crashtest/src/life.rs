@@ -6,7 +6,7 @@ use crate::mechanisms::maker::Fitted;
 use crate::polling::Poll;
 use crate::readers::{self, Read};
 use crate::{Answers, Case, Start, Subject};
-use perdura::{AnyHeap, AnySession, Error, Format, Mode, Ticket, Tx};
+use perdura::{AnyHeap, AnySession, Counters, Error, Format, Mode, Ticket, Tx};
 use perdura_machine::{Event, Keep, Machine, Options};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, Memory};
@@ -74,6 +74,8 @@ pub(crate) struct LifeOutcome<O, M> {
     /// The states that reading transactions saw.
     pub(crate) reads: Vec<Read<M>>,
     pub(crate) machine: Arc<Machine>,
+    /// What the engine has counted in the cores' transactions.
+    pub(crate) counters: Counters,
 }
 
 /// The records made of a run while it goes on.
@@ -129,6 +131,9 @@ impl<S: Subject> Life<'_, S> {
             failing_fence: self.failing_fence(),
             spare_pages: spare_pages(self.case, self.seed),
             preempts: preempts(self.seed),
+            transactions: self.case.speculation(self.seed).map_err(Stopped::Problem)?,
+            // What is not safe is to be found out.
+            accepts_unsafe: true,
             ..Options::default()
         };
         let options = match &self.fitted {
@@ -180,7 +185,8 @@ impl<S: Subject> Life<'_, S> {
         let Some(opened) = heap.take() else {
             let mut history = history.into_inner();
             (history.opened, history.events) = (u64::MAX, machine.events());
-            return Ok(LifeOutcome { history, reads: reads.into_inner(), machine });
+            let (reads, counters) = (reads.into_inner(), Counters::default());
+            return Ok(LifeOutcome { history, reads, machine, counters });
         };
         if modelled {
             settled(&machine, "opening").map_err(Stopped::Problem)?;
@@ -209,6 +215,7 @@ impl<S: Subject> Life<'_, S> {
         phase(programs.collect()).inspect_err(|_| opened.abandon())?;
         // A heap may be closed only without sessions.
         poll.take();
+        let counters = opened.counters();
         phase(vec![Box::new(|| {
             if let Err(error) = opened.close()
                 && machine.check_fence().is_ok()
@@ -219,7 +226,7 @@ impl<S: Subject> Life<'_, S> {
         let mut history = history.into_inner();
         if machine.check_fence().is_err() {
             history.events = machine.events();
-            return Ok(LifeOutcome { history, reads: reads.into_inner(), machine });
+            return Ok(LifeOutcome { history, reads: reads.into_inner(), machine, counters });
         }
         // Fresh memory of an aborted transaction has no owner.
         if modelled && history.transactions.iter().all(|tx| tx.ticket.is_some() && !tx.again) {
@@ -230,7 +237,7 @@ impl<S: Subject> Life<'_, S> {
         for tx in &mut history.transactions {
             tx.acknowledged = tx.acknowledged.min(history.events);
         }
-        Ok(LifeOutcome { history, reads: reads.into_inner(), machine })
+        Ok(LifeOutcome { history, reads: reads.into_inner(), machine, counters })
     }
 
     fn failing_fence(&self) -> Option<u64> {

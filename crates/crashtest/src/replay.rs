@@ -35,6 +35,10 @@ impl Choice {
         let mut choice = Choice { engine, subject, mechanism, case, omit, budget };
         let mut rest = options.trim();
         while let Some(option) = rest.strip_prefix("--") {
+            if let Some(after) = option.strip_prefix("unsafe ") {
+                rest = after.trim_start();
+                continue;
+            }
             let (name, after) = option.split_once(' ').ok_or("an option without a value")?;
             let (value, after) = match after.strip_prefix('\'') {
                 Some(quoted) => quoted.split_once('\'').ok_or("a quote that does not end")?,
@@ -53,6 +57,7 @@ impl Choice {
                 (self.mechanism, self.budget) = (Some(value.to_owned()), mechanisms::budget());
             }
             "mutant" => case.mutant = Some(value.to_owned()),
+            "transactions" => case.transactions = Some(value.to_owned()),
             "epoch-us" => case.epoch = Some(Ps::from_ns(value.parse::<f64>()? * 1_000.0)),
             "engine" => self.engine = value.to_owned(),
             "workload" => self.subject = value.to_owned(),

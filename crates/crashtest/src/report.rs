@@ -1,5 +1,6 @@
 //! Reports: counts, and coverage by call site; and the progress shown meanwhile.
 
+use perdura::Counters;
 use perdura_machine::{CallSite, Event, Sites};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
@@ -72,6 +73,8 @@ pub struct Report {
     pub possible: f64,
     /// Runs.
     pub lives: u64,
+    /// What the engine has counted in the runs.
+    pub counters: Counters,
     /// Call sites.
     pub sites: Sites,
     /// The counts of each.
@@ -98,6 +101,7 @@ impl Report {
         self.exhausted += other.exhausted;
         self.possible += other.possible;
         self.lives += other.lives;
+        self.counters += other.counters;
         self.sites.add(&other.sites);
         for (site, coverage) in &other.coverage {
             let sum = self.coverage.entry(site.clone()).or_default();

@@ -1,5 +1,7 @@
 //! Engines and structures behind a common trait, to be chosen at run time.
 
+use crate::engine::AnyFamily;
+use crate::explore::explore_on;
 use crate::subjects::{WithSubject, with_subject};
 use crate::{Budget, Case, Failure, Family, Report, Subject, Watcher, engines, explore};
 use std::marker::PhantomData;
@@ -75,6 +77,39 @@ impl<F: Family, S: Subject + Send> Runner for On<F, S> {
     }
 }
 
+/// A structure on an engine that may promise nothing for a power cut.
+struct OnAny<S> {
+    subject: S,
+    engine: &'static dyn AnyFamily,
+}
+
+impl<S: Subject + Send> Runner for OnAny<S> {
+    fn subject(&self) -> &str {
+        self.subject.name()
+    }
+
+    fn engine(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    fn skips(&self) -> bool {
+        self.engine.skips()
+    }
+
+    fn most_operations(&self) -> usize {
+        self.subject.most_operations()
+    }
+
+    fn explore(
+        &self,
+        case: &Case,
+        budget: Budget,
+        watcher: &Watcher,
+    ) -> Result<Report, Box<Failure>> {
+        explore_on(self.engine, &self.subject, case, budget, watcher)
+    }
+}
+
 macro_rules! consistent {
     ({} $($(#[$doc:meta])* $family:ident $name:literal $engine:ident $made:tt;)*) => {
         /// The names of the engines.
@@ -104,4 +139,18 @@ pub fn find(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
         }
     }
     with_subject(subject, OnEngine(engine)).flatten()
+}
+
+/// As [`find`], with the engines that promise nothing for a power cut too: they are to fail. `None` also for a structure
+/// whose operations abort, on an engine that cannot roll back.
+pub fn find_any(engine: &str, subject: &str) -> Option<Box<dyn Runner>> {
+    struct On(&'static dyn AnyFamily);
+    impl WithSubject for On {
+        type Output = Option<Box<dyn Runner>>;
+        fn with<S: Subject + Send + 'static>(self, subject: S) -> Self::Output {
+            let able = self.0.rolls_back() || !subject.aborts();
+            able.then(|| Box::new(OnAny { subject, engine: self.0 }) as _)
+        }
+    }
+    with_subject(subject, On(engines::family(engine)?)).flatten()
 }

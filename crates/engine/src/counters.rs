@@ -53,6 +53,22 @@ counters! {
     aborts_capacity,
     /// Transactions rolled back and run again because of another one.
     aborts_conflict,
+    /// Of the transactions committed under engines on hardware transactions, those that the hardware has committed.
+    hardware_commits,
+    /// The same, on the fallback path, under the lock.
+    hardware_fallbacks,
+    /// Transactions in hardware that were lost by a conflict.
+    hardware_conflicts,
+    /// The same, by lack of capacity.
+    hardware_capacity,
+    /// The same, by an interrupt.
+    hardware_interrupts,
+    /// The same, by other causes, among them what hardware cannot undo.
+    hardware_others,
+    /// Transactions in hardware that were given up since another one was on the fallback path.
+    hardware_locked,
+    /// Transactions in hardware that their body has rolled back.
+    hardware_cancelled,
     /// Log lines written back, or stored past the caches.
     write_backs_log,
     /// Data lines written back.
@@ -77,6 +93,17 @@ counters! {
 }
 
 impl Counters {
+    /// All transactions that began in hardware, whatever became of them.
+    pub const fn speculations(&self) -> u64 {
+        self.hardware_commits
+            + self.hardware_conflicts
+            + self.hardware_capacity
+            + self.hardware_interrupts
+            + self.hardware_others
+            + self.hardware_locked
+            + self.hardware_cancelled
+    }
+
     /// All write-backs together.
     pub const fn write_backs(&self) -> u64 {
         self.write_backs_log

@@ -2,7 +2,7 @@
 
 use crate::pins::{Oldest, Pins};
 use crate::tuning::Tuning;
-use crate::{Access, Counters, Mark, Mode, Result, Sums};
+use crate::{Access, Counters, Error, Mark, Mode, Result, Sums};
 use perdura_memory::{Domain, Memory};
 use std::ops::Range;
 use std::sync::Arc;
@@ -69,11 +69,25 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Its per-thread state.
     type Session: Session + 'static;
 
-    /// Why it is not crash-sync-safe on a memory of this domain; it is not started there. `None` if it is safe. (An
-    /// engine that promises nothing for a crash is refused nowhere.)
-    fn refusal(domain: Domain) -> Option<&'static str> {
-        let _ = domain;
+    /// Why it is not crash-sync-safe on this memory. `None` if it is safe. (An engine that promises nothing for a crash is
+    /// refused nowhere.)
+    fn refusal(memory: &M) -> Option<&'static str> {
+        let _ = memory;
         None
+    }
+
+    /// Fails if the engine is not to be started on this memory: not after a [`refusal`](Self::refusal), unless the memory
+    /// [accepts that](Memory::accepts_unsafe).
+    ///
+    /// # Errors
+    /// `NotSafe`.
+    fn check_safe(memory: &M) -> Result<()> {
+        match Self::refusal(memory) {
+            Some(why) if !memory.accepts_unsafe() => {
+                Err(Error::NotSafe { engine: Self::NAME, domain: memory.domain(), why })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Bytes that it needs in `area` in addition to the log, for a pool of up to `limit` bytes.

@@ -10,11 +10,12 @@ use crate::consistency::redo::Redo;
 use crate::consistency::swal::SWal;
 use crate::consistency::undo::Undo;
 use crate::consistency::undo_each::UndoEach;
+use crate::elided::Elided;
 use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
 use crate::logged::Logged;
 use crate::optimistic::Optimistic;
-use crate::sync::{Spin, Stm};
+use crate::sync::{Htm, Spin, Stm};
 use crate::{Engine, Result};
 use perdura_memory::{Memory, Ram};
 use std::fmt;
@@ -38,6 +39,8 @@ macro_rules! listed {
             Volatile "volatile" Volatile [Unlogged: Nothing, Spin];
             /// No consistency, with software transactional memory: a baseline.
             Stm "stm" StmEngine [Optimistic: Nothing, Stm];
+            /// No consistency, with hardware transactions where the memory has them: a baseline.
+            HtmVolatile "htm-volatile" HtmVolatileEngine [Elided: Nothing, Htm];
         } }
     };
     ([$($call:tt)*] $with:tt { $($before:tt)* }) => {
@@ -56,6 +59,10 @@ macro_rules! listed {
             SWal "s-wal" SWalEngine [Logged: SWal, Spin];
             /// Undo logging with an entry and a fence for each store: a baseline.
             UndoEach "undo-each" UndoEachEngine [Logged: UndoEach, Spin];
+            /// Hardware transactions, where the memory has them; those that the hardware gives up as under `UndoEach`.
+            HtmUndo "htm-undo" HtmUndoEngine [Elided: UndoEach, Htm];
+            /// Hardware transactions, where the memory has them; those that the hardware gives up as under `SWal`.
+            HtmRedo "htm-redo" HtmRedoEngine [Elided: SWal, Htm];
             /// Groups of transactions on undo logging, written back late.
             ArchaptUndo "archapt-undo" ArchaptUndoEngine [Logged: Archapt<ArchaptUndo>, Spin];
             /// Groups of transactions on redo logging, written back late.
@@ -274,7 +281,10 @@ mod tests {
             assert_eq!(kind.run(Name), kind.name());
             assert_eq!(kind.name().parse(), Ok(kind));
         }
-        assert!(EngineKind::NAMES.starts_with("plain, volatile, stm, undo, redo, ccstm, "));
+        assert!(
+            EngineKind::NAMES
+                .starts_with("plain, volatile, stm, htm-volatile, undo, redo, ccstm, ")
+        );
         assert!(EngineKind::NAMES.ends_with(EngineKind::ALL[EngineKind::ALL.len() - 1].name()));
         assert_eq!("ondo".parse::<EngineKind>().map_err(|e| e.len() > 20), Err(true));
     }

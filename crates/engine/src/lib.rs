@@ -14,14 +14,15 @@
 //! Reading order, each using only what stands before it: [`access`] and [`engine`] (what a transaction's body sees;
 //! engines, sessions, the two commit moments), [`writes`] (a transaction's buffered stores), `log` (the format and
 //! place of logs), [`sums`] (checksums of data at rest), `sync`, `consistency`, [`groups`], `logged` (a transaction
-//! from begin to commit, with a lock), `optimistic` (the same with software transactional memory), `engines` (the
-//! list).
+//! from begin to commit, with a lock), `optimistic` (the same with software transactional memory), `elided` (the same
+//! with hardware transactional memory, over one of those with a lock), `engines` (the list).
 
 #![forbid(unsafe_code)]
 
 pub mod access;
 mod consistency;
 mod counters;
+mod elided;
 pub mod engine;
 mod engines;
 pub mod error;

@@ -122,6 +122,10 @@ bugs! {
     SlotSkipped = SlotSkipped,
     /// A writer that is to be alone overlooks a reader if it is the only one.
     OneReaderOverlooked = OneReaderOverlooked,
+    /// A hardware transaction does not read the lock of the fallback path.
+    LockUnread = LockUnread,
+    /// A hardware transaction reads the lock of the fallback path before it commits, not when it begins.
+    LockReadLate = LockReadLate,
     /// The bias of software transactional memory changes without waiting for commits.
     LaneBiasNotAwaited,
     /// A session is alone, under software transactional memory, without waiting for commits.

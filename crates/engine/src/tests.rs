@@ -1,4 +1,4 @@
-//! Pairs that are not in the list of engines: the fair lock, and a synchronisation that cannot fence.
+//! Pairs that are not in the list of engines, with the fair lock; and pairs that are refused.
 
 use crate::area::SMALLEST;
 use crate::consistency::redo::Redo;
@@ -6,30 +6,13 @@ use crate::consistency::undo::Undo;
 use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo};
 use crate::logged::Logged;
-use crate::sync::{Fair, Synchronisation};
-use crate::{Access, Engine, Error, Mode, Session};
+use crate::sync::{Fair, Htm, refusal};
+use crate::{Access, Engine, Mode, Session};
 use perdura_memory::lock::Order;
-use perdura_memory::{Domain, Ram, Reference};
+use perdura_memory::{Domain, Ram, Speculation};
 use std::sync::Arc;
 
 const DATA: u64 = 2 * SMALLEST;
-
-/// Like a hardware transaction: a fence would end it.
-#[derive(Default)]
-struct CannotFence;
-
-impl Order for CannotFence {
-    type Place = ();
-    fn join(&self) {}
-    fn is_next(&self, (): &()) -> bool {
-        true
-    }
-    fn leave(&self) {}
-}
-
-impl Synchronisation for CannotFence {
-    const FENCES: bool = false;
-}
 
 macro_rules! pairs {
     ($($pair:ty = $name:literal;)*) => {$(
@@ -39,33 +22,23 @@ macro_rules! pairs {
     )*};
 }
 pairs! {
-    (Redo, CannotFence) = "redo, cannot fence";
     (Undo, Fair) = "undo, fair";
     (Redo, Fair) = "redo, fair";
     (Archapt<ArchaptRedo>, Fair) = "archapt-redo, fair";
 }
 
-/// A pair that is not crash-sync-safe on a domain is refused there, with a reason, and nowhere else.
+/// A log and hardware transactions, which are in no log, are refused where caches are transient; nothing else is.
 #[test]
 fn what_is_not_crash_sync_safe_is_refused() {
-    type Pair = Logged<Reference, Redo, CannotFence>;
-    type Locked = Logged<Reference, Redo, Fair>;
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process] {
-        let memory = Arc::new(Reference::new(DATA + 4096, domain));
-        let safe = matches!(domain, Domain::Persistent | Domain::Process);
-        Pair::format(&memory, 0..DATA);
-        let before = memory.events();
-        match Pair::start(memory.clone(), 0..DATA) {
-            Ok(_) => assert!(safe, "{domain}"),
-            Err(error) => {
-                assert!(!safe && matches!(error, Error::NotSafe { .. }), "{domain}: {error}");
-                let text = error.to_string();
-                assert!(text.contains("redo, cannot fence") && text.contains("cannot fence:"));
-                assert_eq!(memory.events(), before, "nothing is written to what is refused");
-            }
+        for hardware in [Speculation::Absent, Speculation::Isolated] {
+            let unsafe_here = hardware == Speculation::Isolated
+                && matches!(domain, Domain::Transient | Domain::Media);
+            let refused = |why: Option<&str>| why.is_some();
+            assert_eq!(refused(refusal::<Htm>(true, domain, hardware)), unsafe_here);
+            assert!(!refused(refusal::<Htm>(false, domain, hardware)), "it has no log");
+            assert!(!refused(refusal::<Fair>(true, domain, hardware)), "it has a lock");
         }
-        assert_eq!(Pair::refusal(domain).is_none(), safe);
-        assert_eq!(Locked::refusal(domain), None);
     }
 }
 

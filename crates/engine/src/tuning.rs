@@ -36,6 +36,9 @@ pub struct Tuning {
     /// Nanoseconds that a writer waits for transactions that read before it moves them to snapshots and stores, under
     /// engines with a log and a lock; 20,000 by default. With 0, it does not wait.
     pub wait_for_readers_ns: Option<u64>,
+    /// How many transactions in 100, at random, take the fallback path at once, under engines on hardware transactions;
+    /// none by default. For tests, which are to take both paths.
+    pub fallback_percent: Option<u64>,
 }
 
 /// When write-backs are skipped, by engines that can.

@@ -370,9 +370,7 @@ impl<M: Memory, E: Engine<M>> Drop for Heap<M, E> {
 
 /// Refuses an engine that would not keep its promises on the memory, before anything is written.
 fn check_safe<M: Memory, E: Engine<M>>(memory: &M) -> Result<(), OpenError> {
-    let domain = memory.domain();
-    let refused = E::refusal(domain).map(|why| Error::NotSafe { engine: E::NAME, domain, why });
-    refused.map_or(Ok(()), |error| Err(error.into()))
+    Ok(E::check_safe(memory)?)
 }
 
 /// Runs the recovery of the engine that wrote the pool: that of `E` if it has the engine's name, so that an engine

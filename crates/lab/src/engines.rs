@@ -4,7 +4,9 @@ use perdura::EngineKind;
 
 /// Why an engine that promises nothing after a power cut is refused for crash tests.
 pub(crate) fn nothing_to_test(name: &str) -> String {
-    format!("the engine '{name}' promises nothing for a power cut: there is nothing to test")
+    format!(
+        "the engine '{name}' promises nothing for a power cut: there is nothing to test (--unsafe shows how it fails)"
+    )
 }
 
 /// The help of an option for crash-consistent engines.

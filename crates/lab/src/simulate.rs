@@ -9,7 +9,9 @@ use perdura::{AnyHeap, Counters, EngineKind, Format};
 use perdura_crashtest::Losses;
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::list::{self, MechanismError};
-use perdura_machine::{Design, Keep, Machine, MachineConfig, Options, Ps, Schedule, Statistics};
+use perdura_machine::{
+    Design, Keep, Machine, MachineConfig, Options, Plain, Ps, Schedule, Statistics,
+};
 use perdura_memory::{AnyMemory, Unflushed};
 use perdura_workloads::random::Random;
 use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
@@ -48,6 +50,34 @@ impl MechanismChoice {
     }
 }
 
+/// `--transactions`: one of the machine's mechanisms for transactions, by name; none by default.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransactionsChoice(&'static list::Kind);
+
+impl FromStr for TransactionsChoice {
+    type Err = MechanismError;
+
+    fn from_str(name: &str) -> Result<Self, MechanismError> {
+        list::find_speculating(name).map(TransactionsChoice)
+    }
+}
+
+impl TransactionsChoice {
+    /// The names that there are.
+    pub(crate) fn names() -> String {
+        list::SPECULATING.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    pub(crate) fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {
+        list::speculating(self.0.name, machine, None)
+            .map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
 /// Sets the replacement policy of all of the machine's caches, if one is given.
 pub(crate) fn set_policy(machine: &mut MachineConfig, policy: Option<Policy>) {
     if let Some(policy) = policy {
@@ -67,6 +97,8 @@ pub(crate) struct Plan {
     pub(crate) settle: u64,
     pub(crate) seed: u64,
     pub(crate) mechanism: MechanismChoice,
+    /// The mechanism for transactions, if the machine has one.
+    pub(crate) transactions: Option<TransactionsChoice>,
     pub(crate) epoch_us: u64,
     /// Transactions of each core that may wait for their durability.
     pub(crate) window: usize,
@@ -156,6 +188,12 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
         schedule: Schedule::Clock,
         keep: if plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
         mechanism: plan.mechanism.design(&plan.machine)?,
+        transactions: match plan.transactions {
+            Some(choice) => choice.design(&plan.machine)?,
+            None => Box::new(Plain),
+        },
+        // Nothing is cut: their speed is measured.
+        accepts_unsafe: true,
         epoch: (!plain).then(|| Ps::from_ns(plan.epoch_us as f64 * 1000.0)),
         ..Options::default()
     })

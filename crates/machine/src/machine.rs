@@ -31,6 +31,9 @@ pub struct Options {
     pub mechanism: Box<dyn Design>,
     /// A mechanism in hardware for transactions: for speculations ([`Memory::speculate`]).
     pub transactions: Box<dyn Design>,
+    /// Whether engines that are not crash-sync-safe on this machine are started all the same
+    /// ([`Memory::accepts_unsafe`]).
+    pub accepts_unsafe: bool,
     /// Ends the mechanisms' epochs after this time.
     pub epoch: Option<Ps>,
     /// [Watched](Machine::run_watched) programs are also shown arrivals in the persistence domain, before the event
@@ -69,6 +72,7 @@ impl Default for Options {
             keep: Keep::Durable,
             mechanism: Box::new(Plain),
             transactions: Box::new(Plain),
+            accepts_unsafe: false,
             epoch: None,
             at_arrivals: false,
             before_fences: false,
@@ -104,6 +108,7 @@ pub struct Machine {
     pub(crate) len: AtomicU64,
     pub(crate) last_level_cache: u64,
     pub(crate) speculation: Speculation,
+    pub(crate) accepts_unsafe: bool,
     cores: usize,
 }
 
@@ -180,6 +185,7 @@ impl Machine {
             len,
             last_level_cache,
             speculation,
+            accepts_unsafe: options.accepts_unsafe,
             cores,
         }
     }

@@ -253,6 +253,10 @@ unsafe impl Memory for Machine {
         self.speculation
     }
 
+    fn accepts_unsafe(&self) -> bool {
+        self.accepts_unsafe
+    }
+
     fn speculate(&self) -> Result<(), HardwareAbort> {
         self.step(|state| state.transaction(Hardware::speculate))
     }

@@ -29,6 +29,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "stt-ram",
     "tiny",
     "tiny-dram",
+    "tiny-htm",
 ];
 
 /// Files larger than this are refused.

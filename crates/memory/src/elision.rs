@@ -13,10 +13,13 @@
 
 use crate::Memory;
 use crate::own::OwnWords;
+use crate::planted::{self, Bug};
 use crate::transactions::{HardwareAbort, HardwareTicket};
 
 /// The code with which a speculation is given up that has found the lock taken.
 pub const TAKEN: u8 = 0xFF;
+/// The code with which a speculation is given up whose transaction is rolled back.
+pub const CANCELLED: u8 = 0xFE;
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;
@@ -74,6 +77,8 @@ pub struct ElisionCounts {
     pub others: u64,
     /// Speculations given up because the lock was taken.
     pub taken: u64,
+    /// Speculations of transactions that were rolled back.
+    pub cancelled: u64,
 }
 
 /// A thread's use of the lock.
@@ -100,6 +105,17 @@ impl Elision {
     /// How this thread's transactions have run.
     pub fn counts(&self) -> &ElisionCounts {
         &self.counts
+    }
+
+    /// The transaction at hand has ended under the lock, which it has released, without a commit.
+    pub fn end(&mut self) {
+        self.losses = Attempts::NONE;
+    }
+
+    /// The same, with a commit.
+    pub fn count_locked(&mut self) {
+        self.counts.locked += 1;
+        self.end();
     }
 
     fn may_try(&self) -> bool {
@@ -136,7 +152,8 @@ impl ElidedLock {
                 thread.note(why);
                 continue;
             }
-            let is_free = self.word.load(memory, 0) == FREE;
+            let overlooks = planted::has(Bug::LockUnread) || planted::has(Bug::LockReadLate);
+            let is_free = overlooks || self.word.load(memory, 0) == FREE;
             match memory.lost() {
                 None if is_free => return Way::Hardware,
                 None => {
@@ -149,16 +166,65 @@ impl ElidedLock {
                 }
             }
         }
+        self.take(memory)
+    }
+
+    /// Enters under the lock at once. Waits while it is taken.
+    pub fn take<M: Memory + ?Sized>(&self, memory: &M) -> Way {
         while self.word.compare_exchange(memory, 0, FREE, HELD).is_err() {
             self.wait(memory);
         }
         Way::Lock
     }
 
+    /// Runs `body` under the lock, which is released even if `body` panics.
+    pub fn holding<M: Memory + ?Sized, R>(&self, memory: &M, body: impl FnOnce() -> R) -> R {
+        self.take(memory);
+        let _held = self.held(memory);
+        body()
+    }
+
+    /// Releases the lock, which the caller has entered under, when the returned value is dropped.
+    pub fn held<'a, M: Memory + ?Sized>(&'a self, memory: &'a M) -> Held<'a, M> {
+        Held { lock: self, memory }
+    }
+
+    /// Asks, after an access of a speculation, whether it is lost. Then it is over, and the loss is counted: the
+    /// transaction is to [enter](Self::enter) again.
+    #[inline]
+    pub fn is_lost<M: Memory + ?Sized>(memory: &M, thread: &mut Elision) -> bool {
+        let Some(why) = memory.lost() else { return false };
+        memory.stop_speculating(TAKEN);
+        thread.note(why);
+        true
+    }
+
+    /// Ends a speculation whose transaction needs what no hardware can undo: it is to [enter](Self::enter) again, which
+    /// it does under the lock, unless other losses than conflicts and interrupts may be tried again.
+    pub fn give_up<M: Memory + ?Sized>(memory: &M, thread: &mut Elision, code: u8) {
+        let why = memory.lost().unwrap_or(HardwareAbort::Explicit(code));
+        memory.stop_speculating(code);
+        thread.note(why);
+    }
+
+    /// Ends the transaction without a commit: its speculation is given up, or the lock released. Under the lock, the
+    /// caller has undone its stores.
+    pub fn cancel<M: Memory + ?Sized>(&self, memory: &M, thread: &mut Elision, way: Way) {
+        match way {
+            Way::Hardware => {
+                memory.stop_speculating(CANCELLED);
+                thread.counts.cancelled += 1;
+            }
+            Way::Lock => self.word.store(memory, 0, FREE),
+        }
+        thread.end();
+    }
+
     /// Leaves: a speculation commits, or the lock is released. The transaction is over.
     ///
     /// # Errors
     /// Why the speculation is lost: the transaction is to [enter](Self::enter) again.
+    #[track_caller]
     pub fn leave<M: Memory + ?Sized>(
         &self,
         memory: &M,
@@ -166,7 +232,13 @@ impl ElidedLock {
         way: Way,
     ) -> Result<HardwareTicket, HardwareAbort> {
         let ticket = match way {
-            Way::Hardware => memory.end_speculation().inspect_err(|why| thread.note(*why))?,
+            Way::Hardware => {
+                if planted::has(Bug::LockReadLate) && self.word.load(memory, 0) != FREE {
+                    Self::give_up(memory, thread, TAKEN);
+                    return Err(HardwareAbort::Explicit(TAKEN));
+                }
+                memory.end_speculation().inspect_err(|why| thread.note(*why))?
+            }
             Way::Lock => {
                 self.word.store(memory, 0, FREE);
                 HardwareTicket::DURABLE
@@ -187,6 +259,18 @@ impl ElidedLock {
             memory.pause(turn);
             turn += 1;
         }
+    }
+}
+
+/// The lock, held by a thread until this is dropped.
+pub struct Held<'a, M: Memory + ?Sized> {
+    lock: &'a ElidedLock,
+    memory: &'a M,
+}
+
+impl<M: Memory + ?Sized> Drop for Held<'_, M> {
+    fn drop(&mut self) {
+        self.lock.word.store(self.memory, 0, FREE);
     }
 }
 

@@ -76,6 +76,11 @@ macro_rules! forward {
         }
 
         #[inline(always)]
+        fn accepts_unsafe(&self) -> bool {
+            self.$inner.accepts_unsafe()
+        }
+
+        #[inline(always)]
         fn speculate(&self) -> Result<(), $crate::HardwareAbort> {
             self.$inner.speculate()
         }

@@ -239,6 +239,13 @@ pub unsafe trait Memory: Send + Sync {
         Speculation::Absent
     }
 
+    /// Whether its owner accepts engines that are not crash-sync-safe on it: for crash tests, which are to show why they
+    /// are not, and for figures of their speed.
+    #[inline(always)]
+    fn accepts_unsafe(&self) -> bool {
+        false
+    }
+
     /// Begins a speculation ([`transactions`](crate::transactions)), which ends with
     /// [`end_speculation`](Self::end_speculation) or [`stop_speculating`](Self::stop_speculating), on the same core.
     /// Until then the program asks [`lost`](Self::lost) after each access.

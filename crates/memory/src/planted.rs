@@ -16,6 +16,10 @@ pub enum Bug {
     OneReaderOverlooked,
     /// Two writers may enter at the same time: the flag is loaded and then stored.
     TwoWriters,
+    /// A speculation does not read the lock that it elides.
+    LockUnread,
+    /// A speculation reads the lock that it elides before it commits, not when it begins.
+    LockReadLate,
 }
 
 /// Makes a module's `has`, `with` and `everywhere` for its `Bug`, under its crate's feature `planted`.

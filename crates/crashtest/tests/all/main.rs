@@ -4,6 +4,7 @@
 
 mod crowded;
 mod deaths;
+mod elided;
 mod engines;
 mod hardware;
 mod mechanisms;

@@ -14,8 +14,8 @@ use crate::planted::{self, Bug};
 use crate::sync::{self, Synchronisation};
 use crate::tuning::Tuning;
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
+use perdura_memory::Memory;
 use perdura_memory::lock::Lock;
-use perdura_memory::{Domain, Memory};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +32,8 @@ where
     const SKIPS: bool = C::Groups::SKIPS;
     type Session = Buffered<M, C, S>;
 
-    fn refusal(domain: Domain) -> Option<&'static str> {
-        sync::refusal::<S>(C::FENCES, domain)
+    fn refusal(memory: &M) -> Option<&'static str> {
+        sync::refusal::<S>(C::FENCES, memory.domain(), memory.speculation())
     }
 
     fn format(memory: &M, area: Range<u64>) {
@@ -83,9 +83,7 @@ where
     }
 
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
-        if let Some(why) = Self::refusal(memory.domain()) {
-            return Err(Error::NotSafe { engine: Self::NAME, domain: memory.domain(), why });
-        }
+        Self::check_safe(&memory)?;
         let geometry = Geometry::read(&*memory, area, Self::NAME)?;
         let checkpoint = geometry.checkpoint(&*memory)?;
         let (open, own) = C::Groups::new(&*memory, &geometry, checkpoint.salt);

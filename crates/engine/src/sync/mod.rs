@@ -8,17 +8,18 @@
 //!
 //! [`Stm`] is no lock: transactions run concurrently, and one that has met another's changes runs again.
 //!
-//! Hardware transactional memory would go here as well (`htm.rs`): it runs a session's body in a transaction of the
-//! processor, with a lock to fall back on, and cannot write back or fence inside it, which [`Synchronisation::FENCES`]
-//! declares.
+//! [`Htm`] is hardware's: a session's body runs in a transaction of the processor, with a lock to fall back on, and
+//! cannot write back inside it, which [`Synchronisation::FENCES`] declares.
 
 mod fair;
+mod htm;
 pub(crate) mod in_place;
 mod safety;
 mod spin;
 pub(crate) mod stm;
 
 pub use fair::Fair;
+pub use htm::Htm;
 pub use safety::{Synchronisation, refusal};
 pub use spin::Spin;
 pub use stm::Stm;

@@ -17,8 +17,8 @@ impl Engine<Reference> for UnfencedEngine {
     const NAME: &'static str = "unsafe";
     type Session = <RedoEngine<Reference> as Engine<Reference>>::Session;
 
-    fn refusal(domain: Domain) -> Option<&'static str> {
-        domain.needs_write_back().then_some("it cannot fence")
+    fn refusal(memory: &Reference) -> Option<&'static str> {
+        memory.domain().needs_write_back().then_some("it cannot fence")
     }
     fn format(_memory: &Reference, _area: Range<u64>) {
         unreachable!()

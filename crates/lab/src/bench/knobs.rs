@@ -109,6 +109,7 @@ impl Knobs {
             kept_segments: None,
             batches: None,
             wait_for_readers_ns: None,
+            fallback_percent: None,
             skip: self.skip,
             share: self.share,
         }

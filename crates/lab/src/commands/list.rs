@@ -5,7 +5,7 @@ use crate::output;
 use perdura::EngineKind;
 use perdura_crashtest::subjects::{STRUCTURES, SUBJECTS};
 use perdura_machine::cache::Policy;
-use perdura_machine::mechanism::list::KINDS;
+use perdura_machine::mechanism::list::{KINDS, SPECULATING};
 use perdura_machine::presets;
 use perdura_workloads::list::{Row, WORKLOADS};
 use serde_json::{Map, Value, json};
@@ -21,6 +21,8 @@ enum List {
     Policies,
     /// Mechanisms in hardware, of simulated machines
     Mechanisms,
+    /// Mechanisms for transactions in hardware, of simulated machines
+    Transactions,
     /// Simulated machines
     Machines,
     /// Engines
@@ -67,6 +69,7 @@ impl List {
             List::Structures => STRUCTURES.iter().map(|own| row(own.name, own.line)).collect(),
             List::Policies => Policy::NAMED.iter().map(|own| row(own.name, own.line)).collect(),
             List::Mechanisms => KINDS.iter().map(|own| row(own.name, own.title)).collect(),
+            List::Transactions => SPECULATING.iter().map(|own| row(own.name, own.title)).collect(),
             List::Engines => {
                 EngineKind::ALL.iter().map(|own| row(own.name(), own.line())).collect()
             }

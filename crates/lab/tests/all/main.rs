@@ -20,4 +20,5 @@ mod sim;
 mod stores;
 mod stress;
 mod through_server;
+mod transactions;
 mod valgrind;

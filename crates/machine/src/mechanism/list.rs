@@ -198,6 +198,14 @@ pub fn find(name: &str) -> Result<&'static Kind, MechanismError> {
     find_in(KINDS, name)
 }
 
+/// The kind with this name, for transactions.
+///
+/// # Errors
+/// There is none.
+pub fn find_speculating(name: &str) -> Result<&'static Kind, MechanismError> {
+    find_in(SPECULATING, name)
+}
+
 fn find_in(kinds: &'static [Kind], name: &str) -> Result<&'static Kind, MechanismError> {
     kinds.iter().find(|kind| kind.name == name).ok_or_else(|| MechanismError::Unknown {
         name: name.to_owned(),

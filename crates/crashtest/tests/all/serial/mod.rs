@@ -7,9 +7,9 @@
 mod history;
 
 use history::{Done, check};
-use perdura::{AnyHeap, EngineKind, Error, Format, Mode, Purpose, Tuning, Tx};
+use perdura::{AnyHeap, Counters, EngineKind, Error, Format, Mode, Purpose, Tuning, Tx};
 use perdura_engine::planted::{self, Bug};
-use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
+use perdura_machine::{Design, Machine, MachineConfig, Options, Plain, Schedule, presets};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{AnyMemory, Memory, Ram};
 use perdura_testing::seeds;
@@ -68,7 +68,7 @@ fn read_pair(tx: &mut dyn Tx, at: u64, pair: u64) -> Result<u64, Error> {
 
 /// One thread's transactions.
 fn thread(
-    heap: &dyn AnyHeap,
+    (engine, heap): (EngineKind, &dyn AnyHeap),
     (at, number, seed): (u64, u64, u64),
     now: &dyn Fn() -> u64,
 ) -> Vec<Done> {
@@ -113,7 +113,9 @@ fn thread(
                 Ok(())
             })
             .expect("it is run until it commits");
-        (done.span.1, done.ticket) = (now(), ticket.0);
+        // Hardware numbers no commits.
+        let in_hardware = engine.name().starts_with("htm-").then(|| session.serial()).flatten();
+        (done.span.1, done.ticket) = (now(), in_hardware.unwrap_or(ticket.0));
         all.push(done);
     }
     all
@@ -128,7 +130,7 @@ fn natively(engine: EngineKind, threads: u64, seed: u64) -> Result<(), String> {
     let histories: Vec<Vec<Done>> = std::thread::scope(|scope| {
         let one = |number| {
             let (heap, now) = (&*heap, &now);
-            scope.spawn(move || thread(heap, (at, number, seed), now))
+            scope.spawn(move || thread((engine, heap), (at, number, seed), now))
         };
         let all: Vec<_> = (0..threads).map(one).collect();
         all.into_iter().map(|thread| thread.join().expect("no panic")).collect()
@@ -142,34 +144,71 @@ fn tiny() -> MachineConfig {
 
 /// On a machine whose cores take turns according to the seed.
 fn simulated(engine: EngineKind, cores: usize, every: u64, seed: u64) -> Result<(), String> {
-    let mut config = tiny();
-    config.cores.count = cores;
-    let schedule = Schedule::Seeded { every: every as u32 };
-    let options =
-        Options { cores: Some(cores), limit: BYTES, seed, schedule, ..Options::default() };
-    let machine = Arc::new(Machine::from_words(config, vec![0; 8], options));
-    let made = RefCell::new(None);
-    machine.run(vec![Box::new(|| *made.borrow_mut() = Some(heap(engine, machine.clone())))]);
-    let (heap, at) = made.into_inner().expect("a heap");
-    machine.run(vec![Box::new(|| heap.tune(&tuning(seed)))]);
-    let histories = RefCell::new(Vec::new());
-    let clock = AtomicU64::new(1);
-    let now = || clock.fetch_add(1, Ordering::SeqCst);
-    let programs = (0..cores as u64).map(|number| {
-        let (heap, histories, now) = (&*heap, &histories, &now);
-        Box::new(move || {
-            let done = thread(heap, (at, number, seed), now);
-            histories.borrow_mut().extend(done);
-        }) as Box<dyn FnOnce() + '_>
-    });
-    let ran = catch_unwind(AssertUnwindSafe(|| machine.run(programs.collect())));
-    if ran.is_err() {
-        return Err(format!(
-            "{engine}, seed {seed}, {cores} cores: a body has seen half of a transaction"
-        ));
+    let plain = SimulatedRun { config: tiny(), transactions: Box::new(Plain), fallback: None };
+    plain.run(engine, cores, every, seed).map(drop)
+}
+
+/// What is simulated.
+pub(crate) struct SimulatedRun {
+    pub(crate) config: MachineConfig,
+    /// The machine's mechanism for transactions.
+    pub(crate) transactions: Box<dyn Design>,
+    /// See [`Tuning::fallback_percent`].
+    pub(crate) fallback: Option<u64>,
+}
+
+impl SimulatedRun {
+    /// Runs on a machine whose cores take turns according to the seed. Returns what the engine has counted.
+    pub(crate) fn run(
+        self,
+        engine: EngineKind,
+        cores: usize,
+        every: u64,
+        seed: u64,
+    ) -> Result<Counters, String> {
+        let SimulatedRun { mut config, transactions, fallback } = self;
+        config.cores.count = cores;
+        let schedule = Schedule::Seeded { every: every as u32 };
+        let options = Options {
+            cores: Some(cores),
+            limit: BYTES,
+            seed,
+            schedule,
+            transactions,
+            accepts_unsafe: true,
+            ..Options::default()
+        };
+        let machine = Arc::new(Machine::from_words(config, vec![0; 8], options));
+        let made = RefCell::new(None);
+        machine.run(vec![Box::new(|| *made.borrow_mut() = Some(heap(engine, machine.clone())))]);
+        let (heap, at) = made.into_inner().expect("a heap");
+        let tuning = Tuning { fallback_percent: fallback, ..tuning(seed) };
+        machine.run(vec![Box::new(|| heap.tune(&tuning))]);
+        let histories = RefCell::new(Vec::new());
+        let clock = AtomicU64::new(1);
+        let now = || clock.fetch_add(1, Ordering::SeqCst);
+        let programs = (0..cores as u64).map(|number| {
+            let (heap, histories, now) = (&*heap, &histories, &now);
+            Box::new(move || {
+                let done = thread((engine, heap), (at, number, seed), now);
+                histories.borrow_mut().extend(done);
+            }) as Box<dyn FnOnce() + '_>
+        });
+        let ran = catch_unwind(AssertUnwindSafe(|| machine.run(programs.collect())));
+        if ran.is_err() {
+            return Err(format!(
+                "{engine}, seed {seed}, {cores} cores: a body has seen half of a transaction"
+            ));
+        }
+        let all = histories.into_inner();
+        check(&all).map_err(|what| format!("{engine}, seed {seed}, {cores} cores: {what}"))?;
+        let counted = heap.counters();
+        let figures = machine.statistics().mechanism_figures;
+        if let Some((_, begun)) = figures.iter().find(|(name, _)| *name == "speculations") {
+            assert_eq!(*begun, counted.speculations(), "{counted:?}");
+        }
+        Ok(counted)
     }
-    let all = histories.into_inner();
-    check(&all).map_err(|what| format!("{engine}, seed {seed}, {cores} cores: {what}"))
 }
 
 /// The engines that are consistent after a crash, and the one that only synchronises by software.

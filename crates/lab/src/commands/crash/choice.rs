@@ -166,18 +166,29 @@ impl Cases {
         let name = |name: &&'static str| *name;
         let undefined =
             |name: &&String| name.parse().is_ok_and(|kind: EngineKind| !kind.is_crash_consistent());
-        if let Some(name) = arguments.engine.iter().find(undefined) {
+        if let Some(name) = arguments.engine.iter().find(undefined).filter(|_| !arguments.r#unsafe)
+        {
             return Err(Failure::new(nothing_to_test(name)));
         }
-        let engines = several(&arguments.engine, "engine", &ENGINES, name)?;
+        let engines = match arguments.r#unsafe {
+            true => {
+                several(&arguments.engine, "engine", &EngineKind::ALL.map(EngineKind::name), name)?
+            }
+            false => several(&arguments.engine, "engine", &ENGINES, name)?,
+        };
         let structures = chosen_structures(&arguments.workload)?;
         let policies = policies(&arguments.policy)?;
         let mut runners = Vec::new();
         // Engines in turn, then structures: so that all of them come early.
         for structure in structures {
             for engine in &engines {
-                let runner = runner::find(engine, structure);
-                runners.push(runner.ok_or_else(|| Failure::new("there is no such engine"))?);
+                let runner = match arguments.r#unsafe {
+                    true => runner::find_any(engine, structure),
+                    false => runner::find(engine, structure),
+                };
+                runners.push(runner.ok_or_else(|| {
+                    Failure::new(format!("{structure} aborts transactions, and {engine} cannot"))
+                })?);
             }
         }
         let (every, mut round) = (arguments.cores(&[1, 3]), Vec::new());
@@ -250,6 +261,7 @@ impl Arguments {
             answers: self.answers,
             points: self.points.0,
             keep: (!keep.is_empty()).then_some(keep),
+            transactions: self.transactions.map(|own| own.name().to_owned()),
             ..Case::new(machine, self.seed)
         }
     }

@@ -5,9 +5,11 @@ mod explore;
 mod mechanisms;
 mod mutants;
 mod show;
+mod table3;
 
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
+use crate::simulate::TransactionsChoice;
 pub(super) use choice::several;
 use choice::{Cases, PointsChoice};
 pub(super) use explore::quietly;
@@ -26,6 +28,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     mechanism: Vec<String>,
 
+    #[arg(long, help = format!(
+        "A mechanism of the machine for transactions in hardware, by which the engines htm-* run theirs: {}; the default \
+         machine is tiny-htm then", TransactionsChoice::names()
+    ), value_name = "NAME", conflicts_with = "mechanism")]
+    transactions: Option<TransactionsChoice>,
+
     /// Leaves out what this mutant of the mechanism leaves out
     #[arg(long, value_name = "NAME", requires = "mechanism")]
     mutant: Option<String>,
@@ -40,12 +48,21 @@ pub(crate) struct Arguments {
     )]
     epoch_us: Vec<u64>,
 
+    /// Tests each cell of Table III of Persistence and Synchronization, on --images images (default: 2,000), with one and
+    /// with four cores: unsafe pairs must be caught
+    #[arg(long, conflicts_with_all = ["mechanism", "transactions", "mutants"])]
+    table3: bool,
+
+    /// Tests engines that promise nothing for a power cut, too: their pools are opened all the same, and the test must fail
+    #[arg(long, conflicts_with = "mechanism")]
+    r#unsafe: bool,
+
     #[arg(long, help = choice::structures(), value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     workload: Vec<String>,
 
     /// The simulated machine: a preset's name, or a TOML file. With small caches, lines leave
-    /// them all the time. For mechanisms several, which take turns, with commas; default: tiny, for
-    /// mechanisms tiny,tiny-dram
+    /// them all the time. For mechanisms several, which take turns, with commas; default: tiny, with --transactions
+    /// tiny-htm, for mechanisms tiny,tiny-dram
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     machine: Vec<String>,
 
@@ -157,12 +174,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if let Some(bug) = &arguments.planted {
         perdura_engine::planted::plant(bug).map_err(Failure::new)?;
     }
+    let threads = arguments.threads()?;
+    if arguments.table3 {
+        return table3::run(arguments, threads);
+    }
     let mechanisms = !arguments.mechanism.is_empty();
     let cases = if mechanisms { arguments.mechanism_cases()? } else { arguments.cases()? };
-    let threads = arguments
-        .threads
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    within("--threads", threads as u64, MOST_THREADS)?;
     if arguments.mutants && mechanisms {
         return mechanisms::mutants(arguments, &cases, threads);
     }
@@ -188,6 +205,13 @@ fn within(option: &str, number: u64, most: u64) -> Outcome {
 }
 
 impl Arguments {
+    fn threads(&self) -> Outcome<usize> {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.unwrap_or_else(all);
+        within("--threads", threads as u64, MOST_THREADS)?;
+        Ok(threads)
+    }
+
     fn budget(&self) -> Budget {
         let on_engines = self.mechanism.is_empty();
         let usual = if on_engines { Budget::default() } else { hardware::budget() };
@@ -203,7 +227,8 @@ impl Arguments {
 
     /// Every combination of the options.
     fn cases(&self) -> Outcome<Cases> {
-        let mut machines = self.machines(&["tiny"])?;
+        let usual = if self.transactions.is_some() { "tiny-htm" } else { "tiny" };
+        let mut machines = self.machines(&[usual])?;
         let (Some(machine), true) = (machines.pop(), machines.is_empty()) else {
             return Err(Failure::new("several machines are for --mechanism: choose one"));
         };
@@ -245,7 +270,7 @@ impl Arguments {
         within("--each", self.each.unwrap_or(1), MOST)?;
         within("--seeds", self.seeds, MOST)?;
         match self.points.0 {
-            Points::All => {}
+            Points::All | Points::Last => {}
             Points::One(event) => within("--points", event, u64::MAX)?,
             Points::At(_) if self.mechanism.is_empty() => {
                 return Err(Failure::new("--points EVENT.ARRIVAL is for --mechanism"));

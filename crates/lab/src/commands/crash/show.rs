@@ -118,6 +118,9 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
             show_count(all.lost),
         ))?;
     }
+    if let Some(paths) = paths(&all) {
+        output::print(paths)?;
+    }
     output::print(format!(
         "{} call sites, {} of them cut at; {:.1} s, {} images a minute; machine {}, seeds {} to {}",
         all.coverage.len(),
@@ -129,6 +132,29 @@ pub(super) fn report(arguments: &Arguments, cases: &Cases, explored: &Explored) 
         explored.last_seed,
     ))?;
     output::print(verdict(cases, explored, all.images))
+}
+
+/// On which path transactions have committed, and why those in hardware were lost, if any were in hardware.
+fn paths(report: &Report) -> Option<String> {
+    let own = &report.counters;
+    let share = own.hardware_commits * 100 / (own.hardware_commits + own.hardware_fallbacks).max(1);
+    let numbers = [
+        own.hardware_commits,
+        own.hardware_fallbacks,
+        own.hardware_conflicts,
+        own.hardware_capacity,
+        own.hardware_interrupts,
+        own.hardware_others,
+        own.hardware_locked,
+        own.hardware_cancelled,
+    ];
+    let [a, b, c, d, e, f, g, h] = numbers.map(show_count);
+    (own.speculations() > 0).then(|| {
+        format!(
+            "committed by hardware: {a} ({share} %), on the fallback path: {b}; lost in hardware: {c} by conflict, {d} by \
+             capacity, {e} by interrupt, {f} by other causes, {g} since the lock was taken, {h} rolled back"
+        )
+    })
 }
 
 /// The summary, and how to go on.
@@ -217,6 +243,7 @@ fn counts(report: &Report) -> Value {
         "distinct_cuts": report.distinct.len(),
         "cuts_with_every_combination_covered": report.exhausted,
         "combinations_allowed_by_the_model": report.possible,
+        "engine_counters": report.counters,
         "runs": report.lives,
         "events": report.events,
     })

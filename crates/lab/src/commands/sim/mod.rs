@@ -10,7 +10,7 @@ use crate::bench::window::Window;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::quantity;
-use crate::simulate::{self, MechanismChoice, Plan, Run};
+use crate::simulate::{self, MechanismChoice, Plan, Run, TransactionsChoice};
 use crate::workload::Choice;
 use perdura::EngineKind;
 use perdura_machine::cache::Policy;
@@ -72,6 +72,11 @@ pub(crate) struct Arguments {
     /// A mechanism in hardware, beside the engine; `perdura-lab list mechanisms` tells what there is
     #[arg(long, value_name = "NAME", default_value = "plain")]
     mechanism: MechanismChoice,
+
+    #[arg(long, help = format!(
+        "A mechanism for transactions in hardware, by which the engines htm-* run theirs: {}", TransactionsChoice::names()
+    ), value_name = "NAME", conflicts_with = "trace")]
+    transactions: Option<TransactionsChoice>,
 
     /// Length of the mechanism's epochs, microseconds
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
@@ -228,6 +233,7 @@ impl Arguments {
             settle: 0,
             seed: self.seed,
             mechanism: self.mechanism,
+            transactions: self.transactions,
             epoch_us: self.epoch_us,
             window: self.window.transactions(),
             knobs: self.knobs,

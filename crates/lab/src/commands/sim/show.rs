@@ -5,7 +5,7 @@ use crate::csv;
 use crate::failure::Outcome;
 use crate::output;
 use crate::quantity::{plural, show_count, show_ns};
-use crate::simulate::Run;
+use crate::simulate::{Run, TransactionsChoice};
 use crate::workload::values_as_json;
 use perdura::EngineKind;
 use perdura_crashtest::Losses;
@@ -98,6 +98,9 @@ pub(super) fn report(
     if arguments.cuts > 0 {
         output::print(losses(runs))?;
     }
+    if arguments.transactions.is_some() {
+        output::print(paths(runs))?;
+    }
     if !baseline.counts.is_empty() {
         output::print(counts(runs))?;
     }
@@ -126,13 +129,15 @@ fn verdict(runs: &[(EngineKind, Run)], (first, baseline): &(EngineKind, Run)) ->
 
 /// The run's parameters.
 pub(super) fn heading(arguments: &Arguments, values: &Values, machine: &MachineConfig) -> String {
+    let hardware =
+        arguments.transactions.map(|own| format!("hardware transactions {}", own.name()));
     format!(
         "{}, {values}, on {} ({}), {}{}: {} after {}; seed {}",
         arguments.workload.row.name,
         machine.name,
         machine.title,
         plural(arguments.cores as u64, "core"),
-        [arguments.window.remark(), arguments.knobs.remark()]
+        [arguments.window.remark(), arguments.knobs.remark(), hardware]
             .into_iter()
             .flatten()
             .map(|remark| format!(", {remark}"))
@@ -164,6 +169,40 @@ fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
         "detected",
         "not corrected",
         "cuts refused",
+    ];
+    output::table(header, rows)
+}
+
+/// On which path transactions have committed, and why those in hardware were lost: a line for each engine that speculates.
+fn paths(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
+    let speculating = runs.iter().filter(|(_, run)| run.counters.speculations() > 0);
+    let rows = speculating.map(|(engine, run)| {
+        let own = &run.counters;
+        let share = own.hardware_commits as f64 / own.speculations() as f64 * 100.0;
+        let ended = [own.hardware_commits, own.hardware_fallbacks].map(show_count);
+        let lost = [
+            own.hardware_conflicts,
+            own.hardware_capacity,
+            own.hardware_interrupts,
+            own.hardware_others,
+            own.hardware_locked,
+            own.hardware_cancelled,
+        ];
+        let ([by_hardware, by_fallback], [a, b, c, d, e, f]) = (ended, lost.map(show_count));
+        let share = format!("{share:.1} %");
+        [engine.to_string(), by_hardware, by_fallback, share, a, b, c, d, e, f]
+    });
+    let header = [
+        "engine",
+        "by hardware",
+        "by fallback",
+        "success rate",
+        "lost: conflict",
+        "capacity",
+        "interrupt",
+        "other",
+        "lock taken",
+        "rolled back",
     ];
     output::table(header, rows)
 }
@@ -214,6 +253,7 @@ pub(super) fn as_json(
         "parameters": values_as_json(values),
         "machine": machine,
         "cores": arguments.cores,
+        "transactions": arguments.transactions.map(TransactionsChoice::name),
         "window": arguments.window,
         "tuning": arguments.knobs,
         "warm_up": arguments.warm_up(),

@@ -1,0 +1,164 @@
+//! Engines on hardware transactions: histories of concurrent transactions on both paths, and power cuts.
+
+use crate::serial::SimulatedRun;
+use perdura::{Counters, EngineKind};
+use perdura_crashtest::runner::find;
+use perdura_crashtest::{Budget, Case, Points, Report, Watcher};
+use perdura_engine::planted::{self, Bug};
+use perdura_machine::cache::Policy;
+use perdura_machine::mechanism::{Htm, HtmConfig};
+use perdura_machine::presets;
+use perdura_memory::Domain;
+use perdura_testing::{seeds, times};
+
+/// Histories on a machine with hardware transactions, interrupts of a core this many nanoseconds apart on average, and
+/// this many forced fallbacks in 100. Returns what the engine has counted.
+fn history(
+    engine: EngineKind,
+    seed: u64,
+    interrupt_ns: f64,
+    fallback: Option<u64>,
+) -> Result<Counters, String> {
+    let mut config = presets::load("tiny-htm").expect("a preset");
+    // What programs see does not depend on the domain; their stores' events do.
+    config.domain = if seed / 2 % 2 == 0 { Domain::Persistent } else { Domain::Transient };
+    let htm = HtmConfig { interrupt_ns, ..HtmConfig::default() };
+    let transactions = Box::new(Htm::new(htm, None).expect("figures that make sense"));
+    let run = SimulatedRun { config, transactions, fallback };
+    run.run(engine, 2 + seed as usize % 3, 1 + seed % 7, seed)
+}
+
+const ENGINES: [EngineKind; 3] =
+    [EngineKind::HtmVolatile, EngineKind::HtmUndo, EngineKind::HtmRedo];
+
+/// Mean times between interrupts, ns, of which none, about 1 % and about 20 % of the speculations are lost.
+const INTERRUPTS: [(f64, std::ops::RangeInclusive<u64>); 3] =
+    [(0.0, 0..=0), (9_000.0, 4..=25), (400.0, 120..=300)];
+
+#[test]
+fn histories_on_both_paths_are_serializable() {
+    for engine in ENGINES {
+        for (interrupt_ns, lost) in INTERRUPTS {
+            let mut all = Counters::default();
+            for seed in seeds(0, 20) {
+                let fallback = [Some(20), Some(50)][seed as usize % 2];
+                let counted = history(engine, seed, interrupt_ns, fallback);
+                all += counted.unwrap_or_else(|what| panic!("{what}"));
+            }
+            let Counters { hardware_commits, hardware_fallbacks, hardware_interrupts, .. } = all;
+            let begun = all.speculations();
+            let share = 1000 * hardware_interrupts / begun;
+            println!("{engine} {interrupt_ns}: {share} of 1000 {all:?}");
+            assert!(lost.contains(&share), "{engine}: {share} of 1,000 were lost by interrupts");
+            let least = (hardware_commits + hardware_fallbacks) / 5;
+            assert!(hardware_commits.min(hardware_fallbacks) >= least, "{engine}: {all:?}");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_is_not_read_or_read_late_is_found() {
+    for engine in ENGINES {
+        for bug in [Bug::LockUnread, Bug::LockReadLate] {
+            let found = (0..200 * times(1))
+                .find(|seed| planted::with(bug, || history(engine, *seed, 0.0, Some(30))).is_err());
+            println!("{engine}: {bug:?} found by seed {found:?}");
+            assert!(found.is_some(), "{engine}: {bug:?} was not found");
+        }
+    }
+}
+
+/// A case on a machine with hardware transactions.
+fn case(domain: Domain, cores: usize, seed: u64) -> Case {
+    let machine = presets::load("tiny-htm").expect("a preset");
+    Case {
+        domain,
+        cores,
+        policy: Policy::NAMED[seed as usize % Policy::NAMED.len()].policy,
+        points: Points::Random(30),
+        transactions: Some("htm".to_owned()),
+        ..Case::new(machine, seed)
+    }
+}
+
+const LOGGED: [&str; 2] = ["htm-undo", "htm-redo"];
+
+/// Where caches are persistent, what the hardware has committed is durable, and the fallback path logs.
+#[test]
+fn nothing_is_lost_where_caches_are_persistent() {
+    for engine in LOGGED {
+        for cores in [1, 4] {
+            let mut all = Report::default();
+            for seed in seeds(0, 4) {
+                for subject in ["sps", "hash-map", "churn"] {
+                    let runner = find(engine, subject).expect("a runner");
+                    let case = case(Domain::Persistent, cores, seed);
+                    let explored = runner.explore(&case, Budget::default(), &Watcher::default());
+                    all.add(&explored.unwrap_or_else(|failure| panic!("{failure}")));
+                }
+            }
+            let Counters { hardware_commits, hardware_fallbacks, .. } = all.counters;
+            println!("{engine} {cores}: {all} {:?}", all.counters);
+            let least = (hardware_commits + hardware_fallbacks) / 5;
+            assert!(hardware_commits.min(hardware_fallbacks) >= least, "{:?}", all.counters);
+        }
+    }
+}
+
+/// Where they are transient, a store of the hardware's commits is lost.
+#[test]
+fn the_hardwares_commits_are_lost_where_caches_are_transient() {
+    for engine in LOGGED {
+        for cores in [1, 4] {
+            let runner = find(engine, "sps").expect("a runner");
+            // Its own images only: what is missing is named there.
+            let budget = Budget { again_every: 0, deaths_every: 0, ..Budget::default() };
+            let found = (0..20).find_map(|seed| {
+                let case = case(Domain::Transient, cores, seed);
+                runner.explore(&case, budget, &Watcher::default()).err()
+            });
+            let failure = found.unwrap_or_else(|| panic!("{engine} was not caught"));
+            println!("{engine} {cores}: {failure}");
+            let is_hardwares = |store: &String| store.contains("elided/hardware.rs");
+            assert!(failure.missing.iter().any(is_hardwares), "{failure}");
+        }
+    }
+}
+
+/// There too, the fallback path alone is safe: with nothing in hardware, no image is wrong.
+#[test]
+fn the_fallback_path_alone_is_safe() {
+    let answers = "3/4,fallback=100".parse().ok();
+    for engine in LOGGED {
+        let mut all = Report::default();
+        for (seed, subject) in seeds(0, 3).flat_map(|seed| [(seed, "sps"), (seed, "hash-map")]) {
+            let runner = find(engine, subject).expect("a runner");
+            let case = Case { answers, ..case(Domain::Transient, 1 + seed as usize % 3, seed) };
+            let explored = runner.explore(&case, Budget::default(), &Watcher::default());
+            all.add(&explored.unwrap_or_else(|failure| panic!("{failure}")));
+        }
+        println!("{engine}: {all}");
+        assert!(all.images > 300 && all.counters.speculations() == 0, "{all} {:?}", all.counters);
+    }
+}
+
+/// A clean close writes back what no log has; without that write-back, or its fence, it does not.
+#[test]
+fn closing_makes_the_hardwares_commits_durable() {
+    let budget = Budget { again_every: 0, deaths_every: 0, ..Budget::default() };
+    for engine in LOGGED {
+        let runner = find(engine, "sps").expect("a runner");
+        let case = Case { points: Points::Last, ..case(Domain::Transient, 2, 3) };
+        let explore = |case: &Case| runner.explore(case, budget, &Watcher::default());
+        let report = explore(&case).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(report.counters.hardware_commits > 5 && report.images > 0, "{report}");
+        let sites = report.sites.all().into_iter();
+        let own = sites.filter(|(site, _)| site.file.contains("elided/engine.rs"));
+        let mut left_out = 0;
+        for (site, (event, _)) in own {
+            assert!(explore(&Case { omit: Some(event), ..case.clone() }).is_err(), "{site}");
+            left_out += 1;
+        }
+        assert_eq!(left_out, 2, "a write-back and a fence");
+    }
+}
