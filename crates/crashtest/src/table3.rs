@@ -22,9 +22,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// A tick.
-    Safe,
+    Yes,
     /// A cross.
-    Unsafe,
+    No,
     /// "approx."
     Approximate,
     /// "N/A".
@@ -35,8 +35,8 @@ impl Word {
     /// As the paper writes it.
     pub const fn text(self) -> &'static str {
         match self {
-            Word::Safe => "yes",
-            Word::Unsafe => "no",
+            Word::Yes => "yes",
+            Word::No => "no",
             Word::Approximate => "approx.",
             Word::NotApplicable => "N/A",
         }
@@ -117,30 +117,33 @@ const fn in_hardware(
     Row { transactions: Some(mechanism), ..row(name, engine, paper) }
 }
 
-use Word::{Approximate as A, NotApplicable as N, Safe as S, Unsafe as U};
+const Y: Word = Word::Yes;
+const N: Word = Word::No;
+const A: Word = Word::Approximate;
+const NA: Word = Word::NotApplicable;
 
 /// The rows, those of two logs twice.
 pub const ROWS: [Row; 10] = [
     Row {
         one_thread: Some("`plain` has a lock, and is not this row with several threads"),
-        ..row("seq", "plain", [U, U, U, U, U])
+        ..row("seq", "plain", [N; 5])
     },
-    in_hardware("HTM+seq (+spinlock)", "htm-volatile", "htm", [U, U, S, U, U]),
-    row("undo (+spinlock)", "undo-each", [S; 5]),
-    row("redo (+spinlock)", "s-wal", [S; 5]),
-    in_hardware("HTM+undo (+spinlock)", "htm-undo", "htm", [A, S, S, A, S]),
-    in_hardware("HTM+redo (+spinlock)", "htm-redo", "htm", [A, S, S, A, S]),
-    in_hardware("ccHTM+undo (+spinlock)", "htm-undo", "cc-htm", [S, N, S, S, N]),
-    in_hardware("ccHTM+redo (+spinlock)", "htm-redo", "cc-htm", [S, N, S, S, N]),
+    in_hardware("HTM+seq (+spinlock)", "htm-volatile", "htm", [N, N, Y, N, N]),
+    row("undo (+spinlock)", "undo-each", [Y; 5]),
+    row("redo (+spinlock)", "s-wal", [Y; 5]),
+    in_hardware("HTM+undo (+spinlock)", "htm-undo", "htm", [A, Y, Y, A, Y]),
+    in_hardware("HTM+redo (+spinlock)", "htm-redo", "htm", [A, Y, Y, A, Y]),
+    in_hardware("ccHTM+undo (+spinlock)", "htm-undo", "cc-htm", [Y, NA, Y, Y, NA]),
+    in_hardware("ccHTM+redo (+spinlock)", "htm-redo", "cc-htm", [Y, NA, Y, Y, NA]),
     Row {
         differs: Some((
             Column::OneThread(Domain::Persistent),
             "its write set is in ordinary memory: a cut while its words are stored in place leaves some of them. The \
              paper's tick needs a write set and a commit mark in the pool, as `ccstm` has them",
         )),
-        ..row("STM", "stm", [U, S, S, U, S])
+        ..row("STM", "stm", [N, Y, Y, N, Y])
     },
-    row("ccSTM", "ccstm", [S, N, S, S, N]),
+    row("ccSTM", "ccstm", [Y, NA, Y, Y, NA]),
 ];
 
 /// Cores of the columns of several threads.
@@ -198,7 +201,7 @@ impl Row {
     pub fn agrees(&self, column: Column, cell: &Cell) -> Option<bool> {
         let expected = match (self.paper(column), self.difference(column)) {
             (Word::NotApplicable, _) => return None,
-            (word, difference) => (word == Word::Safe) == difference.is_none(),
+            (word, difference) => (word == Word::Yes) == difference.is_none(),
         };
         match cell.finding {
             Finding::Safe => Some(expected),
@@ -208,7 +211,7 @@ impl Row {
     }
 
     fn expects_failure(&self, column: Column) -> bool {
-        matches!(self.paper(column), Word::Unsafe | Word::Approximate)
+        matches!(self.paper(column), Word::No | Word::Approximate)
             || self.difference(column).is_some()
     }
 

@@ -21,7 +21,8 @@ fn history(
 ) -> Result<Counters, String> {
     let mut config = presets::load("tiny-htm").expect("a preset");
     // What programs see does not depend on the domain; their stores' events do.
-    config.domain = if seed / 2 % 2 == 0 { Domain::Persistent } else { Domain::Transient };
+    config.domain =
+        if (seed / 2).is_multiple_of(2) { Domain::Persistent } else { Domain::Transient };
     let htm = HtmConfig { interrupt_ns, ..HtmConfig::default() };
     let transactions = Box::new(Htm::new(htm, None).expect("figures that make sense"));
     let run = SimulatedRun { config, transactions, fallback };

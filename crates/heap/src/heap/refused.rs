@@ -3,7 +3,7 @@
 use super::{Format, Heap, Opening};
 use crate::error::OpenError;
 use perdura_engine::{Engine, Error, Recovery, RedoEngine, Result, Sums, Ticket};
-use perdura_memory::{Domain, Reference};
+use perdura_memory::{Domain, Memory, Reference};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -17,8 +17,8 @@ use crate::family::Family;
 use explore::{Bench, Story};
 use omit::{Omitting, Site, Sites};
 use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, RedoEngine, SWalEngine, UndoEachEngine,
-    UndoEngine, Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, HtmRedoEngine, HtmUndoEngine, RedoEngine,
+    SWalEngine, UndoEachEngine, UndoEngine, Volatile,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{AnyMemory, Reference};
@@ -37,6 +37,8 @@ const REDO: Family = Family::of::<RedoEngine<AnyMemory>>();
 const UNDO: Family = Family::of::<UndoEngine<AnyMemory>>();
 const S_WAL: Family = Family::of::<SWalEngine<AnyMemory>>();
 const UNDO_EACH: Family = Family::of::<UndoEachEngine<AnyMemory>>();
+const HTM_UNDO: Family = Family::of::<HtmUndoEngine<AnyMemory>>();
+const HTM_REDO: Family = Family::of::<HtmRedoEngine<AnyMemory>>();
 const ARCHAPT_UNDO: Family = Family::of::<ArchaptUndoEngine<AnyMemory>>();
 const ARCHAPT_REDO: Family = Family::of::<ArchaptRedoEngine<AnyMemory>>();
 const VOLATILE: Family = Family::of::<Volatile<AnyMemory>>();
@@ -121,6 +123,13 @@ fn s_wal_survives_every_cut() {
 #[test]
 fn undo_each_survives_every_cut() {
     survives(UNDO_EACH);
+}
+
+/// Without hardware: on the fallback path. With it: the crash tester's `elided.rs`.
+#[test]
+fn htm_undo_and_htm_redo_survive_every_cut() {
+    survives(HTM_UNDO);
+    survives(HTM_REDO);
 }
 
 #[test]

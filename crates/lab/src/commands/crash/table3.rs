@@ -69,7 +69,7 @@ fn word(cell: &Cell) -> String {
 
 fn show(arguments: &Arguments, tested: &[Tested]) -> Outcome {
     if arguments.json {
-        let cells: Vec<Value> = tested.iter().map(|own| as_json(own)).collect();
+        let cells: Vec<Value> = tested.iter().map(as_json).collect();
         return output::print_json(&json!({ "seed": arguments.seed, "cells": cells }));
     }
     let rows = tested.iter().map(|(row, column, cell)| {
