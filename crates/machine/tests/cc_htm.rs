@@ -1,4 +1,4 @@
-//! Transactional memory with a log for each core: what a commit costs, who waits for it, and that transactions are
+//! Transactional memory with a log for each core: what a commit costs, which accesses wait for it, and that transactions are
 //! durable as a whole on transient caches, wherever the power is cut.
 
 #![allow(missing_docs)]
@@ -184,7 +184,7 @@ type Act = fn(&Machine, &OwnWords);
 /// Core 0 commits; core 1 acts after a while, before, in and after the commit. An act before the tail is written makes
 /// core 0 lose; one behind it takes place when the lines are released, not before, and finds what is committed.
 #[test]
-fn whoever_asks_waits_between_the_tail_and_the_release() {
+fn requests_wait_between_the_tail_and_the_release() {
     let acts: [(&str, Act); 5] = [
         ("a load of what was stored", |m, _| assert!(m.load(0) <= 1)),
         ("a store to it", |m, _| m.store(8, 1)),
@@ -429,7 +429,7 @@ fn on_both_paths(
 }
 
 /// Wherever the power is cut, each transaction is there as a whole or not at all, none is lost that a program knows to be
-/// over, and never do both recoveries have something to do: whoever takes the lock waits until the tail is reset.
+/// over, and never do both recoveries have something to do: a core that takes the lock waits until the tail is reset.
 #[test]
 fn the_fallback_path_recovers_behind_the_log() {
     let (mut hardware, mut locked) = (0, 0);
