@@ -1,4 +1,4 @@
-//! Transactional memory with a log for each core: what a commit costs, who waits for it, and that transactions are
+//! Transactional memory with a log for each core: what a commit costs, which accesses wait for it, and that transactions are
 //! durable as a whole on transient caches, wherever the power is cut.
 
 #![allow(missing_docs)]
@@ -10,7 +10,8 @@ use common::cuts::{LINES, Run, Tally, cuts, run_of};
 use common::{timed, tiny};
 use perdura_machine::config::DurableAt;
 use perdura_machine::mechanism::{CcHtm, CcHtmConfig, Mutant, list};
-use perdura_machine::{Design, Keep, Machine, MachineConfig, Options, Schedule};
+use perdura_machine::{AfterCut, Design, Keep, Machine, MachineConfig, Options, Schedule};
+use perdura_memory::elision::{ElidedLock, Elision, Way};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, HardwareAbort, LINE, Memory, OwnWords, Speculation};
 use std::ops::ControlFlow;
@@ -183,7 +184,7 @@ type Act = fn(&Machine, &OwnWords);
 /// Core 0 commits; core 1 acts after a while, before, in and after the commit. An act before the tail is written makes
 /// core 0 lose; one behind it takes place when the lines are released, not before, and finds what is committed.
 #[test]
-fn whoever_asks_waits_between_the_tail_and_the_release() {
+fn requests_wait_between_the_tail_and_the_release() {
     let acts: [(&str, Act); 5] = [
         ("a load of what was stored", |m, _| assert!(m.load(0) <= 1)),
         ("a store to it", |m, _| m.store(8, 1)),
@@ -324,6 +325,124 @@ fn the_lock_must_be_read_first() {
     for seed in 0..200 {
         let outcome = bank(seed, design(interrupted.clone(), None), LockRead::First);
         assert_eq!(outcome.wrong, 0, "seed {seed}: {outcome:?}");
+    }
+}
+
+const CELLS: u64 = 12;
+/// The fallback path's undo log: whether it counts, a cell, and the cell's old contents.
+const UNDO: u64 = 40 * LINE;
+
+fn persist(m: &Machine, at: u64) {
+    m.write_back(at, 8);
+    m.fence();
+}
+
+/// A cell is two words on two lines, which are always equal; `undo` if that may be undone.
+fn add_one(m: &Machine, cell: u64, undo: bool) {
+    let (first, second) = (cell * LINE, (CELLS + cell) * LINE);
+    let old = m.load(first);
+    if undo {
+        m.store(UNDO + 8, cell);
+        m.store(UNDO + 16, old);
+        persist(m, UNDO);
+        m.store(UNDO, 1);
+        persist(m, UNDO);
+    }
+    m.store(first, old + 1);
+    m.store(second, old + 1);
+    if undo {
+        m.write_back(first, 8);
+        persist(m, second);
+        m.store(UNDO, 0);
+        persist(m, UNDO);
+    }
+}
+
+/// The program's recovery, after the mechanism's.
+fn undo(words: &mut [u64]) {
+    let log = UNDO as usize / 8;
+    let (cell, old) = (words[log + 1] as usize * 8, words[log + 2]);
+    if words[log] == 1 {
+        (words[cell], words[CELLS as usize * 8 + cell]) = (old, old);
+    }
+}
+
+/// Runs transactions of three cores in hardware, and with an undo log under the lock that these read first. Returns how
+/// many of each there were, or what a power cut has left that it must not: half of a transaction, too few or too many,
+/// or both logs.
+fn on_both_paths(
+    seed: u64,
+    left_out: Option<&Mutant>,
+    recover: fn(&mut [u64]),
+) -> Result<(u64, u64), String> {
+    const CORES: u64 = 3;
+    const ROUNDS: u64 = 25;
+    let options = Options {
+        cores: Some(CORES as usize),
+        schedule: [Schedule::Clock, Schedule::Seeded { every: 4 }][seed as usize % 2],
+        seed,
+        at_arrivals: true,
+        transactions: design(small(), left_out),
+        ..Options::default()
+    };
+    let machine = Machine::new(tiny(Domain::Transient), &[0; BYTES], options);
+    let (m, lock) = (&machine, &ElidedLock::new(&machine));
+    let (done, elided) = (&AtomicU64::new(0), &AtomicU64::new(0));
+    let program = |core: u64| {
+        Box::new(move || {
+            let mut random = SplitMix64::new(seed * 8 + core);
+            let mut thread = Elision::default();
+            for _ in 0..ROUNDS {
+                let cell = random.below(CELLS);
+                loop {
+                    let way = lock.enter(m, &mut thread);
+                    add_one(m, cell, way == Way::Lock);
+                    if lock.leave(m, &mut thread, way).is_ok() {
+                        break;
+                    }
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            elided.fetch_add(thread.counts().hardware, Ordering::Relaxed);
+        }) as Program<'_>
+    };
+    let broken = m.run_watched((0..CORES).map(program).collect(), |machine, event| {
+        for recoveries in [vec![], vec![event.number % 5]] {
+            let AfterCut { words: mut left, stores, .. } = machine.cut(&recoveries);
+            let both = left[UNDO as usize / 8] == 1 && recoveries.is_empty() && stores > 0;
+            recover(&mut left);
+            let (first, second) = left.split_at((CELLS * 8) as usize);
+            let torn = (0..CELLS as usize * 8).any(|word| first[word] != second[word]);
+            let (total, over) = (first.iter().sum::<u64>(), done.load(Ordering::Relaxed));
+            if torn || both || !(over..=over + CORES).contains(&total) {
+                let what = format!("{event:?}: torn {torn}, both {both}, {total} of {over}");
+                return ControlFlow::Break(what);
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    if let ControlFlow::Break(what) = broken {
+        return Err(what);
+    }
+    let by_hardware = elided.load(Ordering::Relaxed);
+    Ok((by_hardware, CORES * ROUNDS - by_hardware))
+}
+
+/// Wherever the power is cut, each transaction is there as a whole or not at all, none is lost that a program knows to be
+/// over, and never do both recoveries have something to do: a core that takes the lock waits until the tail is reset.
+#[test]
+fn the_fallback_path_recovers_behind_the_log() {
+    let (mut hardware, mut locked) = (0, 0);
+    for seed in 0..40 {
+        let ways = on_both_paths(seed, None, undo);
+        let (by_hardware, by_lock) = ways.unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        (hardware, locked) = (hardware + by_hardware, locked + by_lock);
+    }
+    assert!(hardware > locked / 4 && locked > hardware / 4, "{hardware}, {locked}");
+    assert!((0..40).any(|seed| on_both_paths(seed, None, |_| ()).is_err()), "no undo");
+    for name in ["reset", "line", "entry"] {
+        let mutant = kind().mutants.iter().find(|mutant| mutant.name == name).expect("a mutant");
+        assert!((0..200).any(|seed| on_both_paths(seed, Some(mutant), undo).is_err()), "{name}");
     }
 }
 

@@ -4,7 +4,8 @@
 //! back (`held`), undoes them in the same moment, in the pool and in the program's own words, and lets nothing of a lost
 //! speculation happen until the program has learned of it. What always holds: no durable image, model or promise has a
 //! word of a speculation before its commit; the commit is one step, and one event; a line that was stored to is dirty
-//! in the caches once its stores are released; a core's speculation is lost in both places, or in none.
+//! in the caches once its stores are released, or has been written back where speculations are durable; a core's
+//! speculation is lost in both places, or in none.
 
 use super::{Hardware, Moments};
 use crate::by_number::ByNumber;
@@ -83,14 +84,14 @@ impl Hardware {
         self.data.held_lines(core).iter().map(|held| held.line).collect()
     }
 
-    /// Writes back, as the running core's write-back, a line that its speculation has stored to, in its commit. The core's next
-    /// [`commit_fence`](Self::commit_fence) waits for it.
+    /// Writes a line back that the running core's speculation has stored to, in its commit, as the core's own write-back
+    /// does. Its next [`commit_fence`](Self::commit_fence) waits for the line.
     pub fn write_back_held(&mut self, line: u64) {
         self.write_back(line);
     }
 
-    /// A fence of the running core while it commits. Nothing lands by it: other cores whose clocks are behind may be
-    /// cut at earlier times, until the core's program goes on.
+    /// A fence of the running core while it commits. Lines do not land by it, but when the core's program goes on: until
+    /// then a power cut may come at the earlier times of other cores.
     pub fn commit_fence(&mut self) {
         let least = self.cycles(self.config.cores.fence_cycles);
         self.cores[self.core].fence(least);

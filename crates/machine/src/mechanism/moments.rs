@@ -84,7 +84,7 @@ pub enum How {
 pub enum Effect {
     /// It takes place.
     Happens,
-    /// Nothing is stored: the core's transaction is lost, and its commit will fail.
+    /// Nothing is stored: the core's transaction is lost, and its commit will fail. A prefetch is dropped.
     Lost,
 }
 

@@ -1,4 +1,5 @@
-//! When lines of committing transactions are released: whoever would make such a transaction lose waits until then.
+//! When lines of committing transactions are released. A core whose access would make such a transaction lose waits
+//! until then.
 
 use crate::Ps;
 use crate::by_number::ByNumber;

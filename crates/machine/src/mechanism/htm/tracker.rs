@@ -151,7 +151,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// [`Mechanism::accessed`](crate::Mechanism::accessed): those whose sets this hits lose.
+    /// [`Mechanism::accessed`](crate::Mechanism::accessed): cores whose sets the access conflicts with lose.
     pub(in crate::mechanism) fn accessed(
         &mut self,
         hardware: &mut Hardware,
