@@ -62,6 +62,12 @@ impl FromStr for TransactionsChoice {
     }
 }
 
+impl PartialEq for TransactionsChoice {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
 impl TransactionsChoice {
     /// The names that there are.
     pub(crate) fn names() -> String {

@@ -125,7 +125,8 @@ pub(crate) struct Run {
     /// Engines, and protocols.
     #[serde(default)]
     pub(crate) engines: Vec<String>,
-    /// Pairs of an engine and a mechanism, by their names among the engines.
+    /// Pairs of an engine and a mechanism, by their names among the engines. One that has an engine's own name is that
+    /// engine. They are simulated only.
     #[serde(default)]
     pub(crate) protocols: BTreeMap<String, ProtocolSpec>,
     /// Microworkloads with parameters other than the defaults, by the experiment's names for them.
@@ -220,8 +221,11 @@ impl fmt::Display for Scalar {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProtocolSpec {
     pub(crate) engine: String,
-    /// A mechanism of the simulated machine.
+    /// A mechanism of the simulated machine, for persistence.
+    #[serde(default = "no_mechanism")]
     pub(crate) mechanism: String,
+    /// Its mechanism for transactions, if it has one.
+    pub(crate) transactions: Option<String>,
     /// Length of its epochs, if it has some, microseconds.
     #[serde(default = "millisecond")]
     pub(crate) epoch_us: u64,
@@ -347,6 +351,10 @@ fn closed_loop() -> Window {
 
 fn millisecond() -> u64 {
     1000
+}
+
+fn no_mechanism() -> String {
+    "plain".to_owned()
 }
 
 fn undivided() -> u64 {

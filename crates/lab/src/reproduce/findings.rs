@@ -188,6 +188,14 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         MostWorn => worn(own).map(|each| each * 1000.0),
         Lifetime => ratio(ENDURANCE / own.per_second / 3600.0, worn(own)?),
         Fences => own.fence_share.map(|share| share * 100.0),
+        HardwareSuccess => {
+            let (commits, begun) = (own.counters.hardware_commits, own.counters.speculations());
+            ratio(commits as f64 * 100.0, begun as f64)
+        }
+        CapacityLosses => {
+            let lost = own.counters.speculations() - own.counters.hardware_commits;
+            ratio(own.counters.hardware_capacity as f64 * 100.0, lost as f64)
+        }
         InPlace => of_mechanism(own, "lines_in_place"),
         EvictedBlocks => of_mechanism(own, "evicted_blocks"),
         DisplacedVersions => of_mechanism(own, "displaced_versions"),

@@ -44,7 +44,11 @@ fn jobs<'a>(plan: &'a Plan, calibrations: &'a [Calibration]) -> Outcome<Vec<Job<
                     };
                     calibrations.iter().find(fits).map(|own| (own.figure.as_str(), own.value))
                 };
-                let variants = variants(plan, workload);
+                let mut variants = variants(plan, workload);
+                // Natively there is no such hardware.
+                variants.retain(|(engine, _)| {
+                    simulated || engine.is_none_or(|protocol| !protocol.is_simulated())
+                });
                 let places = part.threads.iter();
                 let places =
                     places.flat_map(|&threads| plan.settings.iter().map(move |own| (threads, own)));

@@ -3,7 +3,7 @@
 
 use super::experiment::{Experiment, Run};
 use crate::failure::{Failure, Outcome};
-use crate::simulate::MechanismChoice;
+use crate::simulate::{MechanismChoice, TransactionsChoice};
 use perdura::EngineKind;
 
 /// An engine as an experiment runs it.
@@ -13,13 +13,15 @@ pub(crate) struct Protocol {
     pub(crate) name: String,
     pub(crate) engine: EngineKind,
     pub(crate) mechanism: MechanismChoice,
+    /// The machine's mechanism for transactions.
+    pub(crate) transactions: Option<TransactionsChoice>,
     pub(crate) epoch_us: u64,
 }
 
 impl From<EngineKind> for Protocol {
     fn from(engine: EngineKind) -> Self {
-        let mechanism = MechanismChoice::PLAIN;
-        Protocol { name: engine.name().to_owned(), engine, mechanism, epoch_us: 1 }
+        let (mechanism, transactions) = (MechanismChoice::PLAIN, None);
+        Protocol { name: engine.name().to_owned(), engine, mechanism, transactions, epoch_us: 1 }
     }
 }
 
@@ -33,8 +35,17 @@ impl Protocol {
                 .map_err(|error| error.to_string());
         };
         let engine = spec.engine.parse().map_err(|error| format!("'{name}': {error}"))?;
-        let mechanism = spec.mechanism.parse().map_err(|error| format!("'{name}': {error}"))?;
-        Ok(Protocol { name: name.to_owned(), engine, mechanism, epoch_us: spec.epoch_us })
+        let wrong = |error| format!("'{name}': {error}");
+        let mechanism = spec.mechanism.parse().map_err(wrong)?;
+        let transactions = spec.transactions.as_deref().map(str::parse).transpose();
+        let transactions = transactions.map_err(wrong)?;
+        let (name, epoch_us) = (name.to_owned(), spec.epoch_us);
+        Ok(Protocol { name, engine, mechanism, transactions, epoch_us })
+    }
+
+    /// Whether its hardware is simulated only.
+    pub(super) fn is_simulated(&self) -> bool {
+        !self.mechanism.is_plain() || self.transactions.is_some()
     }
 
     /// As [`named`](Self::named), for a run of the experiment.

@@ -100,6 +100,10 @@ pub(crate) enum Quantity {
     Lifetime,
     /// The share of the cores' time in which they wait in fences, of a simulated machine.
     Fences,
+    /// The share of the transactions begun in hardware that it has committed,
+    HardwareSuccess,
+    /// and the share of those lost by their capacity, of all that were lost.
+    CapacityLosses,
     /// Of a mechanism for transactions, for each transaction: lines written in place (with windows of one transaction:
     /// the lines that it makes dirty),
     InPlace,
@@ -126,7 +130,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 64] = [
+const ALL: [(Quantity, &str, &str, Kind); 66] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -188,6 +192,8 @@ const ALL: [(Quantity, &str, &str, Kind); 64] = [
     (MostWorn, "most-worn", "/1000 tx", Kind::Traffic),
     (Lifetime, "lifetime", "hours", Kind::Traffic),
     (Fences, "in-fences", "%", Kind::Share),
+    (HardwareSuccess, "hardware-success", "%", Kind::Share),
+    (CapacityLosses, "capacity-losses", "% of losses", Kind::Share),
     (InPlace, "in-place", "/tx", Kind::Share),
     (EvictedBlocks, "evicted-blocks", "/tx", Kind::Share),
     (DisplacedVersions, "displaced-versions", "/tx", Kind::Share),

@@ -226,7 +226,7 @@ impl On<'_> {
             settle: job.warm_up() / 2,
             seed: job.seed(plan),
             mechanism: self.engine.mechanism,
-            transactions: None,
+            transactions: self.engine.transactions,
             epoch_us: self.engine.epoch_us,
             window: job.setting.window.transactions(),
             knobs: job.setting.tuning,

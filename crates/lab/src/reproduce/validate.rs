@@ -88,16 +88,16 @@ impl Experiment {
 
     /// Protocols and sizes have names of the experiment's own, and mechanisms are simulated.
     fn validate_protocols(&self) -> Result<(), String> {
-        let Run { native, served, protocols, workloads, sizes, mean_over, .. } = &self.run;
-        if !protocols.is_empty() && (*native || served.is_some()) {
+        let Run { simulated, protocols, workloads, sizes, mean_over, .. } = &self.run;
+        if !protocols.is_empty() && simulated.is_none() {
             return Err(
-                "mechanisms are the simulated machine's: leave out protocols, or native runs"
+                "mechanisms are the simulated machine's: leave out protocols, or add [run.simulated]"
                     .to_owned(),
             );
         }
         for (name, spec) in protocols {
-            if name.parse::<EngineKind>().is_ok() {
-                return Err(format!("the protocol '{name}' has an engine's name"));
+            if *name != spec.engine && name.parse::<EngineKind>().is_ok() {
+                return Err(format!("the protocol '{name}' has another engine's name"));
             }
             if spec.epoch_us == 0 {
                 return Err(format!("the protocol '{name}' needs epochs of 1 microsecond or more"));

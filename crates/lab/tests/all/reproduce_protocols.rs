@@ -191,3 +191,23 @@ fn traffic_is_counted_at_the_device() {
     let samples = report["samples"].as_array().expect("samples");
     assert!(samples.iter().all(|sample| sample["stored_bytes"].as_u64() > Some(0)));
 }
+
+/// Hardware transactions, in the experiment that names them: not natively; with the share of them that succeed.
+#[test]
+fn protocols_with_hardware_transactions() {
+    let more = ["--workload", "kmeans-high", "--engine", "plain,htm-undo,htm-redo"];
+    let report = report("sync-fig2", &more);
+    let samples = report["samples"].as_array().expect("samples");
+    let natively: Vec<_> = samples.iter().filter(|own| own["place"] == "native").collect();
+    assert!(!natively.is_empty() && natively.iter().all(|own| own["engine"] == "plain"));
+    for engine in ["htm-undo", "htm-redo"] {
+        let own: Vec<_> = samples.iter().filter(|own| own["engine"] == engine).collect();
+        assert!(!own.is_empty(), "{engine}");
+        for sample in own {
+            let counted = |name| sample["counters"][name].as_u64().expect("a count");
+            assert!(counted("hardware_commits") > counted("hardware_fallbacks"), "{sample}");
+        }
+    }
+    let success = medians(&report, "hardware-success");
+    assert!(!success.is_empty() && success.iter().all(|(_, share)| (1.0..=100.0).contains(share)));
+}

@@ -225,9 +225,8 @@ fn protocols_sizes_and_figures_are_read() {
 #[test]
 fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
     for (old, new, hint) in [
-        ("protocols = { strict", "protocols = { redo", "has an engine's name"),
+        ("protocols = { strict", "protocols = { redo", "has another engine's name"),
         ("\"in-order\" }", "\"in-order\", epoch_us = 0 }", "1 microsecond"),
-        ("seed = 1", "seed = 1\nnative = true\nrepetitions = 1\noperations = 1", "native runs"),
         ("few = {", "many = {", "'many' in sizes"),
         ("mean_over = [\"hash\"]", "mean_over = [\"sps\"]", "'sps' in sizes or mean_over"),
         ("workload = \"sps\"", "workload = \"tpcc\"", "the experiment's size"),
