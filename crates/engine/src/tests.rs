@@ -47,7 +47,7 @@ pairs! {
 
 /// A pair that is not crash-sync-safe on a domain is refused there, with a reason, and nowhere else.
 #[test]
-fn what_is_not_crash_sync_safe_is_refused() {
+fn unsafe_pairs() {
     type Pair = Logged<Reference, Redo, CannotFence>;
     type Locked = Logged<Reference, Redo, Fair>;
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process] {
