@@ -22,7 +22,7 @@ type Places = [Option<usize>; CONNECTIONS];
 /// Checks the image at `path`, of a crash point at `position` of the trace.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The first problem.
 pub fn verify(path: &Path, history: &History, position: u64) -> Result<(), String> {
     guarded(|| open_privately(path, history, position))
 }
@@ -31,13 +31,13 @@ pub fn verify(path: &Path, history: &History, position: u64) -> Result<(), Strin
 /// again. The file is changed.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The first problem.
 pub fn use_and_verify(path: &Path, history: &History, position: u64) -> Result<(), String> {
     guarded(|| match use_pool(path) {
         Err(OpenError::NotAPool { .. }) if !history.is_made(position) => Ok(()),
         Err(error) => Err(format!("cannot be opened and used: {error}")),
         Ok(()) => open_privately(path, history, position)
-            .map_err(|what| format!("after being opened, used and closed: {what}")),
+            .map_err(|problem| format!("after being opened, used and closed: {problem}")),
     })
 }
 
@@ -64,13 +64,13 @@ fn open_privately(path: &Path, history: &History, position: u64) -> Result<(), S
         return Err(format!("damaged: {problem}"));
     }
     let mut session = heap.session().map_err(|error| error.to_string())?;
-    let mut found = Ok(());
-    let read = session.read(|tx| {
-        found = contents(tx, history, position)?;
+    let mut verdict = Ok(());
+    let outcome = session.read(|tx| {
+        verdict = contents(tx, history, position)?;
         Ok(())
     });
-    read.map_err(|error| format!("cannot be read: {error}"))?;
-    found
+    outcome.map_err(|error| format!("cannot be read: {error}"))?;
+    verdict
 }
 
 fn use_pool(path: &Path) -> Result<(), OpenError> {
@@ -105,15 +105,15 @@ fn contents(
         };
         let last = text(keyspace.field(tx, place_key(connection).as_bytes(), b"last")?);
         match last_of(history, connection, position, last.as_deref()) {
-            Ok(found) => *place = found,
-            Err(what) => return Ok(Err(what)),
+            Ok(last) => *place = last,
+            Err(problem) => return Ok(Err(problem)),
         }
-        let done = place.map_or_else(Vec::new, |place| history.done(connection, place));
-        sum += done.last().map_or(0, |step| step.number);
-        if let Err(what) = keys(tx, keyspace, connection, &done)? {
+        let steps = place.map_or_else(Vec::new, |place| history.done(connection, place));
+        sum += steps.last().map_or(0, |step| step.number);
+        if let Err(problem) = keys(tx, keyspace, connection, &steps)? {
             let last = last.unwrap_or_else(|| "none".to_owned());
             return Ok(Err(format!(
-                "connection {connection}, after its transaction {last}: {what}"
+                "connection {connection}, after its transaction {last}: {problem}"
             )));
         }
     }
@@ -158,49 +158,49 @@ fn lost(connection: usize, acknowledged: &str, found: &str) -> String {
     )
 }
 
-/// Compares the keys of one connection with the result of the transactions `done`.
+/// Compares the keys of one connection with the result of the transactions `steps`.
 fn keys(
     tx: &mut dyn Tx,
     keyspace: Keyspace,
     connection: usize,
-    done: &[Step],
+    steps: &[Step],
 ) -> Result<Result<(), String>, Error> {
     let newest = |count: u64, index: u64| {
-        done.iter().rev().find(|step| step.number % count == index).copied()
+        steps.iter().rev().find(|step| step.number % count == index).copied()
     };
     let mut differing = None;
-    let mut compare = |key: String, found: Option<String>, wanted: Option<String>| {
-        if found != wanted && differing.is_none() {
-            differing = Some(format!("{key} is {}, not {}", short(&found), short(&wanted)));
+    let mut compare = |key: String, actual: Option<String>, expected: Option<String>| {
+        if actual != expected && differing.is_none() {
+            differing = Some(format!("{key} is {}, not {}", short(&actual), short(&expected)));
         }
     };
     let at = place_key(connection);
     for index in 0..SLOTS {
         let field = slot_field(index);
-        let found = text(keyspace.field(tx, at.as_bytes(), field.as_bytes())?);
-        compare(format!("{at} {field}"), found, newest(SLOTS, index).map(Step::stamp));
+        let actual = text(keyspace.field(tx, at.as_bytes(), field.as_bytes())?);
+        compare(format!("{at} {field}"), actual, newest(SLOTS, index).map(Step::stamp));
     }
     let value = value_key(connection);
-    let found = text(keyspace.field(tx, value.as_bytes(), b"text")?);
-    compare(value, found, done.last().map(|step| step.text()));
+    let actual = text(keyspace.field(tx, value.as_bytes(), b"text")?);
+    compare(value, actual, steps.last().map(|step| step.text()));
     for index in 0..RING {
         let ring = ring_key(connection, index);
-        let found = text(keyspace.field(tx, ring.as_bytes(), b"text")?);
-        let wanted = newest(RING, index).filter(|step| !step.deletes()).map(Step::text);
-        compare(ring, found, wanted);
+        let actual = text(keyspace.field(tx, ring.as_bytes(), b"text")?);
+        let expected = newest(RING, index).filter(|step| !step.deletes()).map(Step::text);
+        compare(ring, actual, expected);
     }
     let order = order_key(connection);
-    let mut found = BTreeMap::new();
+    let mut members = BTreeMap::new();
     keyspace.range(tx, order.as_bytes(), f64::NEG_INFINITY, &mut |score, member| {
-        found.insert(String::from_utf8_lossy(member).into_owned(), score);
+        members.insert(String::from_utf8_lossy(member).into_owned(), score);
         true
     })?;
     let numbers = (0..MEMBERS).filter_map(|index| {
         newest(MEMBERS, index).map(|step| (member_name(index), step.number as f64))
     });
-    let wanted: BTreeMap<String, f64> = numbers.collect();
-    if found != wanted {
-        compare(order, Some(format!("{found:?}")), Some(format!("{wanted:?}")));
+    let expected: BTreeMap<String, f64> = numbers.collect();
+    if members != expected {
+        compare(order, Some(format!("{members:?}")), Some(format!("{expected:?}")));
     }
     Ok(differing.map_or(Ok(()), Err))
 }

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_first_is_looked_at_and_what_is_stored_to() {
+    fn checks_pages_at_first_use() {
         let ram = Ram::new(40 * PAGE);
         let (mut writes, mut changes) = (WriteSet::new(&ram), Vec::new());
         ram.store(9 * PAGE, 1);

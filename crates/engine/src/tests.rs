@@ -29,7 +29,7 @@ pairs! {
 
 /// A log and hardware transactions, which are in no log, are refused where caches are transient; nothing else is.
 #[test]
-fn what_is_not_crash_sync_safe_is_refused() {
+fn unsafe_pairs() {
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process] {
         for hardware in [Speculation::Absent, Speculation::Isolated] {
             let unsafe_here = hardware == Speculation::Isolated

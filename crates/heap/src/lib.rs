@@ -50,6 +50,7 @@ pub mod roots;
 mod savepoint;
 pub mod source;
 pub mod superblock;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 pub mod tx;

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_step_is_named() {
+    fn unknown_steps() {
         for line in [
             "Q 1 2",
             "S",

@@ -322,7 +322,7 @@ fn waiting_for_what_is_not_seen_ends() {
 
 /// A core may load a line, and then wait for something else, from another core that waits too.
 #[test]
-fn what_a_core_has_looked_at_need_not_be_what_it_waits_for() {
+fn looks_elsewhere_while_waiting() {
     let machine = machine(config(4, 4), 2);
     let (first, second) = (Cell::new(false), Cell::new(false));
     machine.run(vec![

@@ -262,7 +262,7 @@ fn with_interrupts() -> HtmConfig {
 
 /// With aborts of every cause, no money is lost, and no body that has not been told of a loss sees half a transfer.
 #[test]
-fn what_commits_is_serialisable_and_bodies_see_one_state() {
+fn bodies_see_one_state() {
     let mut all = BTreeMap::new();
     for seed in 0..300 {
         let outcome = run_bank(seed, with_interrupts(), None);

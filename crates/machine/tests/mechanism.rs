@@ -497,7 +497,7 @@ fn mechanisms_are_refused_where_they_cannot_work() {
 /// A run that is only timed keeps no durable image: it takes as long, and programs see the same, what aborted
 /// transactions have stored undone.
 #[test]
-fn what_is_kept_changes_no_time() {
+fn data_costs_no_time() {
     let program = |machine: &Machine, seed: u64| {
         let mut random = SplitMix64::new(seed);
         for step in 1..400 {

@@ -132,7 +132,7 @@ fn machines_leave_only_what_the_model_allows() {
 }
 
 #[test]
-fn what_is_kept_changes_no_time() {
+fn data_costs_no_time() {
     for (name, config) in variants() {
         let statistics = [Keep::Visible, Keep::Durable, Keep::Model].map(|keep| {
             let options = Options { keep, cores: Some(3), ..Options::default() };

@@ -462,7 +462,7 @@ fn a_lost_line_leaves_the_nearest_cache_and_loses_nothing() {
 
 /// What hardware cannot undo ends a speculation, and does not take place.
 #[test]
-fn what_cannot_be_undone_is_not_done() {
+fn refuses_irreversible_steps() {
     let machine = machine(Domain::Transient);
     type Act = fn(&Machine);
     let acts: [(&str, Act); 4] = [

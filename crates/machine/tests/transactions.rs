@@ -282,7 +282,7 @@ fn pairs_take_room_in_the_log() {
 
 /// A transaction that does not fit into the log is aborted, and another one runs afterwards.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn too_large() {
     for kind in names() {
         let options = Options { mechanism: design(kind.name), ..Options::default() };
         let machine = Machine::new(tiny(Domain::Transient), &[3; 256 << 10], options);
@@ -302,7 +302,7 @@ fn what_does_not_fit_is_refused() {
 /// The block is found in a cycle, 1 ns; its metadata is held back until 55 ns before the block is durable, at 66, and
 /// is durable 10 ns later, as it must be accepted first: 76. Then, one after the other, commit record, line, log head.
 #[test]
-fn what_a_commit_takes_by_hand() {
+fn commit_time() {
     let mut config = timed(0);
     config.memory.controller.durable_at = DurableAt::Media;
     let took = |name: &str, transactions: u64, sets: &[(&str, &str)]| {

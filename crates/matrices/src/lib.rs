@@ -16,22 +16,39 @@
 //!
 //! Reading order: [`keyed`](perdura_memory::keyed) in the crate `memory` (the sums, and their
 //! instructions), [`matrix`] and [`layout`] (shapes and places), [`mod@correct`] with `lane`, `search` and
-//! `trees` (which blocks are lost), `header` and [`page`] (the protocol), [`cost`] (a benchmark).
+//! `trees` (which blocks are lost), `header` and [`page`] (the protocol), [`cost`] and `bench`
+//! (a benchmark).
 //! docs/archapt-checksums.md has the reasons and the figures.
+
+//!
+//! Without the feature `matrices` there are only the types of [`cost`]: `perdura-lab` is built so, unless asked otherwise.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "matrices")]
+mod bench;
+#[cfg(feature = "matrices")]
 pub mod correct;
 pub mod cost;
+#[cfg(feature = "matrices")]
 mod header;
+#[cfg(feature = "matrices")]
 mod lane;
+#[cfg(feature = "matrices")]
 pub mod layout;
+#[cfg(feature = "matrices")]
 pub mod matrix;
+#[cfg(feature = "matrices")]
 pub mod page;
+#[cfg(feature = "matrices")]
 mod search;
+#[cfg(feature = "matrices")]
 mod trees;
 
+#[cfg(feature = "matrices")]
 pub use correct::{Correction, Known, Outcome, correct};
+#[cfg(feature = "matrices")]
 pub use layout::Layout;
+#[cfg(feature = "matrices")]
 pub use matrix::{Coverage, Matrix, Shape, Sums};
 pub use perdura_memory::keyed::{Block, LANES, Summer};

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_the_callers_line() {
+    fn omits_at_call_site() {
         let mut found: Vec<_> =
             (0..line!()).map(without).filter(|found| *found != [7, 8, 8]).collect();
         found.dedup();

@@ -97,7 +97,7 @@ mod tests {
     use crate::Reference;
 
     #[test]
-    fn what_is_stored_is_seen_and_nothing_is_asked_for() {
+    fn visible_without_requests() {
         let inner = Arc::new(Reference::new(4096, Domain::Transient));
         let memory = Unflushed::new(inner.clone());
         memory.stream(64, &[7; 8]);

@@ -406,7 +406,7 @@ fn wait_for(memory: &Reference, at: u64) {
 /// Stores that a dead process wrote without a fence are visible to the next process, and may not be durable: a store
 /// that depends on them may be durable without them.
 #[test]
-fn what_a_dead_process_left_is_visible_and_not_durable() {
+fn dead_process() {
     for (domain, synced) in [(Domain::Transient, false), (Domain::Media, false)] {
         let program = |memory: &Reference| {
             memory.store(X, 1);
@@ -443,7 +443,7 @@ fn a_sync_covers_what_a_dead_process_wrote_unless_one_has_failed() {
 
 /// Lines that the next process writes back again, and fences, are durable before what follows.
 #[test]
-fn what_is_written_again_is_durable() {
+fn rewrite_after_death() {
     for (domain, synced) in
         [(Domain::Transient, false), (Domain::Media, false), (Domain::Media, true)]
     {

@@ -30,7 +30,7 @@ fn explains(error: &MapError, path: &Path) {
 }
 
 #[test]
-fn what_cannot_be_opened_is_explained() {
+fn open_errors() {
     let directory = block();
     let at = |name: &str| directory.path().join(name);
     let open = |name: &str| {
@@ -55,7 +55,7 @@ fn what_cannot_be_opened_is_explained() {
 }
 
 #[test]
-fn what_cannot_be_created_is_explained() {
+fn create_errors() {
     let directory = block();
     let at = |name: &str| directory.path().join(name);
     let create = |name: &str, len| {

@@ -55,7 +55,7 @@ fn the_file_changes_by_write_back_and_fence_only() {
 }
 
 #[test]
-fn what_was_not_fenced_is_gone_after_reopening() {
+fn unfenced_is_lost() {
     let directory = block();
     let path = directory.path().join("pool");
     let memory = media(&path, 2 * PAGE);

@@ -104,7 +104,7 @@ fn holes_are_filled_where_that_is_needed() {
 
 /// A trace of writes and syncs does not record holes: while one is kept, there are none.
 #[test]
-fn what_is_recorded_keeps_its_space() {
+fn recorded_files_keep_space() {
     let folder = block();
     let recorder =
         Recorder::append_to(folder.path().join("trace"), Faults::default()).expect("a trace");

@@ -43,6 +43,7 @@ mod signals;
 mod slow_log;
 mod stats;
 mod store;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 pub mod transfer;

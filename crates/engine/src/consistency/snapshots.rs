@@ -283,7 +283,7 @@ mod tests {
 
     /// Transactions that end just after they were moved, and do not know: nothing is left of them.
     #[test]
-    fn what_has_ended_unnoticed_is_forgotten() {
+    fn forgets_ended_snapshots() {
         let rig = Rig::new();
         for _ in 0..10 {
             let mut seat = rig.reader();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dead_is_free() {
+    fn dead_segments_are_free() {
         let segments = Segments::new(&GEOMETRY);
         let take = |used: u64, highest: u64| {
             let taken = segments.take_for(4096).expect("a free one");

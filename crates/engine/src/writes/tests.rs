@@ -163,7 +163,7 @@ proptest! {
 
 /// A transaction continues when its predecessors' words have left: what it wrote stays, and can be undone.
 #[test]
-fn what_was_before_leaves_and_the_rest_stays() {
+fn forgets_sealed_words() {
     for lines in [3, 2 * few::ROOM as u64] {
         let (memory, mut set) = (&*RAM, WriteSet::new(&*RAM));
         (0..lines).for_each(|line| set.put(memory, line * LINE, 1));

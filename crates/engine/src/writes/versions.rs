@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_two_snapshots_goes() {
+    fn drops_versions_between_snapshots() {
         let ram = Ram::new(4096);
         let versions = Versions::new(&ram);
         let write = |mask| LineWrite { line: 64, mask, words: [9; 8] };

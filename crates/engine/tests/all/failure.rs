@@ -377,6 +377,6 @@ fn tells_nothing_after_a_failure<E: Engine<AnyMemory>>() {
 }
 
 #[test]
-fn what_a_failed_commit_stored_is_not_said_to_be_durable() {
+fn failed_commit_is_not_durable() {
     on_each_engine!(crash_consistent tells_nothing_after_a_failure::<AnyMemory>());
 }

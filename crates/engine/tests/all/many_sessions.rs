@@ -94,7 +94,7 @@ fn outlive_power<E: Engine<Reference>>(domain: Domain, kept: Option<u64>, seed: 
 }
 
 #[test]
-fn what_was_acknowledged_outlives_power() {
+fn power_cut() {
     for seed in 0..3 {
         for kept in [None, Some(0), Some(1)] {
             for domain in [Domain::Transient, Domain::Persistent, Domain::Media] {

@@ -29,7 +29,7 @@ fn put(session: &mut impl Session, at: u64, value: u64) -> Result<Ticket> {
 }
 
 #[test]
-fn what_is_written_is_in_place_at_once() {
+fn stores_in_place() {
     let (memory, engine) = started();
     let mut session = engine.session().unwrap();
     session.begin(Mode::Write);
@@ -76,7 +76,7 @@ fn transactions_are_isolated() {
 
 /// A transaction that ends without a commit and has stored nothing has done no harm.
 #[test]
-fn what_has_stored_nothing_may_be_rolled_back() {
+fn empty_rollback() {
     let (_, engine) = started();
     let mut session = engine.session().unwrap();
     put(&mut session, DATA, 1).unwrap();

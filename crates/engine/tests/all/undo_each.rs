@@ -97,7 +97,7 @@ fn stores_are_those_of_a_processor() {
 
 /// Entries of a long transaction lie behind those of the next, short one: they are not taken back with it.
 #[test]
-fn what_a_longer_transaction_left_does_not_count() {
+fn stale_entries() {
     let run = |events: u64| {
         let memory = memory(Domain::Transient);
         UndoEach::format(&*memory, LOG);

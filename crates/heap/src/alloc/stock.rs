@@ -78,7 +78,7 @@ pub(super) struct StockContents {
 }
 
 impl Stock {
-    fn held(&self) -> MutexGuard<'_, StockContents> {
+    fn lock(&self) -> MutexGuard<'_, StockContents> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,41 +91,41 @@ impl Stock {
         due: &mut Vec<Retired>,
     ) {
         let batch = BATCH[usize::from(large)];
-        let mut held = self.held();
+        let mut contents = self.lock();
         for retired in retired {
-            held.limbo_bytes += retired.freed.bytes();
-            held.limbo.push(retired);
+            contents.limbo_bytes += retired.freed.bytes();
+            contents.limbo.push(retired);
         }
-        if held.limbo.len() >= batch || held.limbo_bytes >= BATCH_BYTES {
-            held.limbo_bytes = 0;
-            std::mem::swap(&mut held.limbo, due);
+        if contents.limbo.len() >= batch || contents.limbo_bytes >= BATCH_BYTES {
+            contents.limbo_bytes = 0;
+            std::mem::swap(&mut contents.limbo, due);
         }
     }
 
     /// Adds used-up pages of the session, whose transaction has ended. Returns in `pages` those to disown now: all of
     /// them, or none.
     pub fn leave(&self, large: bool, pages: &mut Vec<u64>) {
-        let mut held = self.held();
-        held.used_up.append(pages);
-        if held.used_up.len() >= USED_UP || !large {
-            std::mem::swap(&mut held.used_up, pages);
+        let mut contents = self.lock();
+        contents.used_up.append(pages);
+        if contents.used_up.len() >= USED_UP || !large {
+            std::mem::swap(&mut contents.used_up, pages);
         }
     }
 
     /// Takes the pages that have been used up.
     pub fn take_used_up(&self) -> Vec<u64> {
-        std::mem::take(&mut self.held().used_up)
+        std::mem::take(&mut self.lock().used_up)
     }
 
     /// Takes a page.
     pub fn take_page(&self) -> Option<u64> {
-        self.held().pages.next()
+        self.lock().pages.next()
     }
 
     /// Adds free pages to a stock that has none.
     pub fn put_pages(&self, pages: Range<u64>) {
-        debug_assert!(self.held().pages.is_empty());
-        self.held().pages = pages;
+        debug_assert!(self.lock().pages.is_empty());
+        self.lock().pages = pages;
     }
 }
 
@@ -148,34 +148,34 @@ impl Stocks {
     /// Removes a stock. Returns its contents.
     pub(super) fn remove(&self, stock: &Arc<Stock>) -> StockContents {
         self.all().retain(|other| !Arc::ptr_eq(other, stock));
-        std::mem::take(&mut *stock.held())
+        std::mem::take(&mut *stock.lock())
     }
 
     /// Free pages, and bytes in limbo.
     pub(super) fn sums(&self) -> (u64, u64) {
         let all = self.all();
         all.iter().fold((0, 0), |(pages, bytes), stock| {
-            let held = stock.held();
-            (pages + held.pages.end - held.pages.start, bytes + held.limbo_bytes)
+            let contents = stock.lock();
+            (pages + contents.pages.end - contents.pages.start, bytes + contents.limbo_bytes)
         })
     }
 
     pub(super) fn take_limbo(&self) -> Vec<Retired> {
-        let mut taken = Vec::new();
+        let mut limbo = Vec::new();
         for stock in &*self.all() {
-            let mut held = stock.held();
-            held.limbo_bytes = 0;
-            taken.append(&mut held.limbo);
+            let mut contents = stock.lock();
+            contents.limbo_bytes = 0;
+            limbo.append(&mut contents.limbo);
         }
-        taken
+        limbo
     }
 
     pub(super) fn take_pages(&self) -> (Vec<Range<u64>>, Vec<u64>) {
         let (mut free, mut used_up) = (Vec::new(), Vec::new());
         for stock in &*self.all() {
-            let mut held = stock.held();
-            free.push(std::mem::take(&mut held.pages));
-            used_up.append(&mut held.used_up);
+            let mut contents = stock.lock();
+            free.push(std::mem::take(&mut contents.pages));
+            used_up.append(&mut contents.used_up);
         }
         (free, used_up)
     }

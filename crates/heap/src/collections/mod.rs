@@ -38,6 +38,7 @@ pub mod codec;
 pub mod compact;
 pub mod form;
 pub mod hash_map;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod model;
 pub mod named;

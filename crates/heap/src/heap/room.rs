@@ -101,15 +101,15 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             return true;
         }
         self.makes_room = true;
-        let wanted = lacking.div_ceil(PAGE).saturating_mul(u64::from(tries) + 1);
-        let made = make(self, &shared.space, &*shared.memory, wanted);
+        let pages = lacking.div_ceil(PAGE).saturating_mul(u64::from(tries) + 1);
+        let has_more = make(self, &shared.space, &*shared.memory, pages);
         self.makes_room = false;
-        made
+        has_more
     }
 }
 
 /// Makes room for an object of this many pages. Returns whether there is more room than before.
-fn make(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, wanted: u64) -> bool {
+fn make(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, pages: u64) -> bool {
     let (before, _) = space.free_pages(memory);
     mover.give_up_pages();
     let worth = (space.layout().pages_in(memory.len()) / WORTH).max(1);
@@ -117,10 +117,10 @@ fn make(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, wanted: u64) 
         Emptying(space).run(mover);
     }
     let mut windows = 0;
-    while wanted > 1 && space.free_pages(memory).1 < wanted {
-        if windows == WINDOWS || !start_window(mover, space, memory, wanted) {
+    while pages > 1 && space.free_pages(memory).1 < pages {
+        if windows == WINDOWS || !start_window(mover, space, memory, pages) {
             // Smaller objects may have room; this one has none.
-            space.has_no_window(memory, wanted);
+            space.has_no_window(memory, pages);
             return false;
         }
         Emptying(space).run(mover);
@@ -132,11 +132,11 @@ fn make(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, wanted: u64) 
 /// Whether there are collections, which have parts that can be moved, or lead to others.
 fn has_collections(mover: &mut dyn Mover) -> bool {
     let mut any = false;
-    let found = mover.look(&mut |tx| {
+    let outcome = mover.look(&mut |tx| {
         any = !collections(tx)?.is_empty();
         Ok(())
     });
-    found.is_ok() && any
+    outcome.is_ok() && any
 }
 
 /// The roots that are collections.
@@ -147,22 +147,22 @@ fn collections(tx: &mut dyn Tx) -> Result<Vec<Root>> {
 
 /// Whether all roots are collections.
 fn are_known(mover: &mut dyn Mover) -> bool {
-    let mut known = false;
-    let found = mover.look(&mut |tx| {
-        known = roots::all(tx)?.iter().all(|named| COLLECTIONS.contains(&named.root.kind));
+    let mut all = false;
+    let outcome = mover.look(&mut |tx| {
+        all = roots::all(tx)?.iter().all(|named| COLLECTIONS.contains(&named.root.kind));
         Ok(())
     });
-    found.is_ok() && known
+    outcome.is_ok() && all
 }
 
 /// The maps that only stored offsets lead to.
 fn nested(mover: &mut dyn Mover) -> Vec<Root> {
     let mut nested = Vec::new();
-    let found = mover.look(&mut |tx| {
+    let outcome = mover.look(&mut |tx| {
         nested = nested::find(tx)?;
         Ok(())
     });
-    if found.is_ok() { nested } else { Vec::new() }
+    if outcome.is_ok() { nested } else { Vec::new() }
 }
 
 /// Begins to empty adjacent pages, if that is possible.
@@ -172,7 +172,7 @@ fn start_window(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, pages
     }
     let (mut stay, nested) = (BTreeSet::new(), nested(mover));
     let page = |at: u64| at.saturating_sub(space.layout().pages) / PAGE;
-    let found = mover.look(&mut |tx| {
+    let outcome = mover.look(&mut |tx| {
         stay.clear();
         for named in roots::all(tx)? {
             stay.insert(page(named.entry));
@@ -191,7 +191,7 @@ fn start_window(mover: &mut dyn Mover, space: &Space, memory: &dyn Memory, pages
         }
         Ok(())
     });
-    found.is_ok() && space.empty_window(memory, pages, &stay)
+    outcome.is_ok() && space.empty_window(memory, pages, &stay)
 }
 
 /// Ends the emptying that has begun, also if something panics.

@@ -12,12 +12,16 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The experiment: a name (`--list` shows them), or a TOML file
-    #[arg(value_name = "NAME", required_unless_present = "list")]
+    #[arg(value_name = "NAME", required_unless_present_any = ["list", "draw"])]
     name: Option<String>,
 
     /// Lists the experiments
     #[arg(long)]
     list: bool,
+
+    /// Draws the picture of a report, NAME.json, anew, without running anything
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    draw: Option<PathBuf>,
 
     /// Small and short: shows that it works; the figures mean nothing
     #[arg(long)]
@@ -82,6 +86,10 @@ pub(crate) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     if arguments.list {
         return show::list(&catalogue::all()?);
+    }
+    if let Some(report) = &arguments.draw {
+        let picture = reproduce::draw(report, &arguments.out)?;
+        return print(format!("written: {}", picture.display()));
     }
     let name = arguments.name.as_deref().unwrap_or_default();
     let experiment = catalogue::load(name)?;

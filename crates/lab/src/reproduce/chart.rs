@@ -1,4 +1,5 @@
-//! The contents of a plot: panels of grouped bars or of curves, made from figures and comparisons.
+//! The data of a picture: panels of grouped bars or of curves, made from figures and comparisons. A report holds it, so
+//! that a picture can be drawn again.
 //!
 //! Lengths of operations differ far more between workloads than between engines, so times and rates are shown relative
 //! to the base engine's.
@@ -10,12 +11,24 @@ use super::plan::{Place, Plan};
 use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
 use crate::bench::spread::Spread;
+use serde::{Deserialize, Serialize};
 
 /// Suffix of an engine's name in the series with the paper's figures.
 pub(crate) const PAPERS: &str = ", the paper's";
 
+/// Panels below each other, with text above and below them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Picture {
+    pub(crate) title: Vec<String>,
+    pub(crate) panels: Vec<Panel>,
+    pub(crate) caption: Vec<String>,
+}
+
+/// Values on a picture from a file are less than this.
+const LARGEST: f64 = 1e15;
+
 /// Grouped bars on common axes, or curves.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Panel {
     pub(crate) title: String,
     /// The axis of the values, with its unit.
@@ -32,10 +45,11 @@ pub(crate) struct Panel {
 }
 
 /// One bar.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Bar {
     pub(crate) group: usize,
     pub(crate) series: usize,
+    #[serde(flatten)]
     pub(crate) spread: Spread,
     /// The label at its end.
     pub(crate) label: Option<String>,
@@ -47,6 +61,24 @@ impl Panel {
         let &[first, .., last] = self.steps.as_slice() else { return group as f64 + 0.5 };
         let share = (self.steps[group] / first).ln() / (last / first).ln();
         0.5 + share * (self.groups.len() - 1) as f64
+    }
+
+    /// The end of a bar, or its point on a curve.
+    pub(crate) fn point(&self, bar: &Bar) -> (f64, f64) {
+        (self.middle(bar.group), bar.spread.median)
+    }
+
+    /// Whether it can be drawn: one from a file may refer to groups that it lacks.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_sound = |Bar { group, series, spread, .. }: &Bar| {
+            let Spread { median, least, most } = *spread;
+            let are_small = [median, least, most].iter().all(|value| value.abs() < LARGEST);
+            *group < self.groups.len() && *series < self.series.len() && are_small
+        };
+        let are_steps = self.steps.iter().all(|step| (1.0 / LARGEST..LARGEST).contains(step))
+            && self.steps.is_sorted_by(|one, other| one < other);
+        let is_axis = self.steps.is_empty() || self.steps.len() == self.groups.len() && are_steps;
+        is_axis && self.bars.iter().all(is_sound)
     }
 
     fn put(&mut self, group: &str, series: &str, spread: Spread, label: Option<String>) {
@@ -97,79 +129,61 @@ pub(crate) fn panels(plan: &Plan, figures: &[Figure], comparisons: &[Comparison]
     panels
 }
 
+/// A panel by engines for each quantity, or one by categories for several.
 fn measured(plan: &Plan, figures: &[&Figure], threads: bool, place: &str) -> Vec<Panel> {
     let base = plan.show_base();
-    let by_engine = |title: &str, y: String, quantity, relative: bool| {
-        let title = format!("{title} ({place})");
-        let relative_to = relative.then_some(plan);
-        engines(figures, quantity, Panel { title, y, ..Panel::default() }, threads, relative_to)
-    };
-    let shares = |title: &str, y: &str, quantities: &[Quantity]| {
-        let panel =
-            Panel { title: format!("{title} ({place})"), y: y.to_owned(), ..Panel::default() };
-        categories(figures, quantities, panel)
-    };
-    match plan.kind {
-        Kind::Throughput => {
-            let y = format!("operations/s, % of {base}");
-            vec![by_engine("Throughput", y, PerSecond, true)]
-        }
-        Kind::Latency => {
-            let y = format!("99th percentile, % of {base}");
-            vec![by_engine("Latency", y, P99, true)]
-        }
-        Kind::Breakdown => {
-            let added = format!("time added to {base}, %");
-            let share = "persistence operations, % of what is added".to_owned();
-            vec![
-                by_engine("What logging adds", added, Added, false),
-                by_engine("How much of it is persistence", share, PersistenceShare, false),
-            ]
-        }
-        Kind::Flushes => {
-            let lines = || "lines per transaction".to_owned();
-            vec![
-                by_engine("Write-backs asked for", lines(), Flushes, false),
-                by_engine("Lines that reached memory", lines(), MemoryWrites, false),
-            ]
-        }
-        Kind::Dirtiness => {
-            let eighths: Vec<Quantity> = (1..=8).map(Eighths).collect();
-            let average = "average, % of the line's bytes".to_owned();
-            vec![
-                by_engine("Dirtiness of data lines written back", average, Dirtiness, false),
-                shares("Its distribution, dirty eighths of a line", "lines, %", &eighths),
-            ]
-        }
-        Kind::Crash => {
-            let lines = "lines, all power cuts".to_owned();
-            vec![by_engine("Inconsistent lines", lines, Inconsistent, false)]
-        }
-        Kind::Share => {
-            let y = format!("share of the throughput of {base}");
-            vec![by_engine("Throughput", y, Share, false)]
-        }
-        Kind::Traffic => {
-            let bytes = "bytes written by bytes stored".to_owned();
-            vec![
-                by_engine("Written to memory", bytes, Traffic, false),
-                by_engine(
-                    "Lines written to memory",
-                    "lines per transaction".to_owned(),
-                    LinesWritten,
-                    false,
-                ),
-            ]
-        }
+    let relative_to = matches!(plan.kind, Kind::Throughput | Kind::Latency).then_some(plan);
+    let rows: Vec<(&str, &str, Vec<Quantity>)> = match plan.kind {
+        Kind::Throughput => vec![("Throughput", "operations/s, % of BASE", vec![PerSecond])],
+        Kind::Latency => vec![("Latency", "99th percentile, % of BASE", vec![P99])],
+        Kind::Breakdown => vec![
+            ("What logging adds", "time added to BASE, %", vec![Added]),
+            (
+                "How much of it is persistence",
+                "persistence operations, % of what is added",
+                vec![PersistenceShare],
+            ),
+        ],
+        Kind::Flushes => vec![
+            ("Write-backs asked for", "lines per transaction", vec![Flushes]),
+            ("Lines that reached memory", "lines per transaction", vec![MemoryWrites]),
+        ],
+        Kind::Dirtiness => vec![
+            (
+                "Dirtiness of data lines written back",
+                "average, % of the line's bytes",
+                vec![Dirtiness],
+            ),
+            (
+                "Its distribution, dirty eighths of a line",
+                "lines, %",
+                (1..=8).map(Eighths).collect(),
+            ),
+        ],
+        Kind::Crash => vec![("Inconsistent lines", "lines, all power cuts", vec![Inconsistent])],
+        Kind::Share => vec![("Throughput", "share of the throughput of BASE", vec![Share])],
+        Kind::Traffic => vec![
+            ("Written to memory", "bytes written by bytes stored", vec![Traffic]),
+            ("Lines written to memory", "lines per transaction", vec![LinesWritten]),
+        ],
         Kind::Reuse => {
-            let uses = [Unused, UsedOnce, UsedTwice, UsedMore];
-            vec![shares("Operations on each object", "objects, %", &uses)]
+            let uses = vec![Unused, UsedOnce, UsedTwice, UsedMore];
+            vec![("Operations on each object", "objects, %", uses)]
         }
         Kind::Checksums => {
             let times = [Step::Flush, Step::Create, Step::Packed, Step::Update].map(ObjectTime);
-            vec![shares("An object", "ns", &times)]
+            vec![("An object", "ns", times.into())]
         }
-    }
+    };
+    let panels = rows.into_iter().map(|(title, y, quantities)| {
+        let (title, y) = (format!("{title} ({place})"), y.replace("BASE", &base));
+        let panel = Panel { title, y, ..Panel::default() };
+        match quantities.as_slice() {
+            [quantity] => engines(figures, *quantity, panel, threads, relative_to),
+            several => categories(figures, several, panel),
+        }
+    });
+    panels.collect()
 }
 
 /// Curves over the settings. For each quantity: of the mean a curve for each engine, with the paper's values; then for

@@ -7,14 +7,12 @@
 //! Reading order: [`experiment`] and [`validate`] (the file), [`kind`] and [`quantity`] (the measured figures),
 //! [`protocol`] and [`work`] (the compared engines, and their workloads), [`parts`] and [`plan`] (which parts are run),
 //! [`calibrate`] (figures found beforehand), [`runs`], [`grid`] and [`served`] (the runs), [`findings`] (figures),
-//! [`compare`] (ours and the paper's), [`chart`], [`canvas`], [`curve`] and [`plot`] (the picture), [`show`] (the text).
+//! [`compare`] (ours and the paper's), [`chart`] (the picture's data), [`plot`] (the picture), [`show`] (the text).
 
 mod calibrate;
-mod canvas;
 pub(crate) mod catalogue;
 mod chart;
 mod compare;
-mod curve;
 pub(crate) mod experiment;
 mod findings;
 mod grid;
@@ -36,12 +34,13 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
 use calibrate::Calibration;
+use chart::{Panel, Picture};
 use compare::Comparison;
 use experiment::{Experiment, ServerBaseline};
 use findings::{ComparedEngines, Figure};
 use plan::{Place, Plan};
 use runs::{Cell, Sample};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use served::BaselineOutcome;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +63,7 @@ pub(crate) struct Report {
     pub(crate) server_baseline: Option<BaselineOutcome>,
     /// Every run.
     pub(crate) samples: Vec<Sample>,
+    pub(crate) picture: Picture,
 }
 
 /// Runs `plan`.
@@ -82,7 +82,7 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
     let comparisons = compare::compare(&experiment, &plan, &figures);
     let machine = Machine::here();
     let site = stage.site.describe();
-    Ok(Report {
+    let mut report = Report {
         experiment,
         machine,
         site,
@@ -93,7 +93,20 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
         comparisons,
         server_baseline,
         samples,
-    })
+        picture: Picture::default(),
+    };
+    report.picture = picture(&report);
+    Ok(report)
+}
+
+fn picture(report: &Report) -> Picture {
+    let paper = &report.experiment.paper;
+    let figures: Vec<Figure> = report.figures.iter().chain(&report.means).cloned().collect();
+    Picture {
+        title: vec![format!("{}, {}", paper.title, paper.figure), paper.what.clone()],
+        panels: chart::panels(&report.plan, &figures, &report.comparisons),
+        caption: show::circumstances(report),
+    }
 }
 
 /// The engines that a cell's engine is compared with.
@@ -109,18 +122,35 @@ fn compared_engines<'p>(plan: &'p Plan, cell: &Cell) -> ComparedEngines<'p> {
 
 /// Writes the report as JSON and as a picture into `folder`, which is created if needed.
 pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<[PathBuf; 2]> {
-    std::fs::create_dir_all(folder).map_err(|error| Failure::at(folder, error))?;
     let json = serde_json::to_string_pretty(report);
     let json = json.map_err(|error| Failure::new(error.to_string()))?;
-    let paper = &report.experiment.paper;
-    let title = [format!("{}, {}", paper.title, paper.figure), paper.what.clone()];
-    let figures: Vec<Figure> = report.figures.iter().chain(&report.means).cloned().collect();
-    let panels = chart::panels(&report.plan, &figures, &report.comparisons);
-    let picture = plot::svg(&title, &panels, &show::circumstances(report))?;
-    let write = |ending: &str, text: String| -> Outcome<PathBuf> {
-        let path = folder.join(format!("{}.{ending}", report.experiment.name));
-        std::fs::write(&path, text + "\n").map_err(|error| Failure::at(&path, error))?;
-        Ok(path)
-    };
-    Ok([write("json", json)?, write("svg", picture)?])
+    let picture = plot::svg(&report.picture)?;
+    let path = |ending| folder.join(format!("{}.{ending}", report.experiment.name));
+    Ok([write_file(path("json"), json)?, write_file(path("svg"), picture)?])
+}
+
+/// Draws the picture of a report that [`write`] wrote as JSON into `folder`, under the report's name.
+pub(crate) fn draw(report: &Path, folder: &Path) -> Outcome<PathBuf> {
+    #[derive(Deserialize)]
+    struct Stored {
+        picture: Picture,
+    }
+    let text = std::fs::read(report).map_err(|error| Failure::at(report, error))?;
+    let stored = serde_json::from_slice::<Stored>(&text);
+    let Stored { picture } = stored.map_err(|error| Failure::at(report, error))?;
+    if picture.panels.len() > 1_000 || !picture.panels.iter().all(Panel::is_sound) {
+        return Err(Failure::at(
+            report,
+            "its picture has values without a place; repeat the experiment",
+        ));
+    }
+    let name = report.with_extension("svg");
+    write_file(folder.join(name.file_name().unwrap_or_default()), plot::svg(&picture)?)
+}
+
+fn write_file(path: PathBuf, text: String) -> Outcome<PathBuf> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(|error| Failure::at(folder, error))?;
+    std::fs::write(&path, text + "\n").map_err(|error| Failure::at(&path, error))?;
+    Ok(path)
 }

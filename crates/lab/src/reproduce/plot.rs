@@ -1,53 +1,74 @@
 //! The picture of an experiment, as an SVG: its title, its panels below each other, each with bars or curves, and a
 //! caption. Lengths are in pixels. Making it needs no fonts, only viewing it does.
 
-use super::canvas::{Area, Chart, Drawn, FONT, WIDE, colour, write};
-use super::chart::{Bar, Panel};
-use super::curve;
+use super::chart::{Bar, PAPERS, Panel, Picture};
 use crate::failure::{Failure, Outcome};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::element::{DashedPathElement, DynElement, IntoDynElement};
 use plotters::prelude::*;
-use plotters::style::text_anchor::HPos;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Width of the picture.
 const WIDTH: u32 = 1100;
 /// Height of a panel.
 const PANEL: u32 = 400;
-/// Room in a panel above the bars, for its title and legend.
-const TOP: u32 = 70;
-/// Room left of the bars, for the axis of the values; `MARGIN` of it is empty.
-const LEFT: u32 = 80;
 const MARGIN: u32 = 16;
-const RIGHT: u32 = 24;
-/// Room below the bars, for the names of the groups and of their axis.
-const BELOW: u32 = 84;
-/// Room for a series' sample in the legend, before its name.
-const KEY: i32 = 32;
-/// As `WIDE`, for sentences, which have more narrow letters than names.
-const WIDE_IN_PROSE: f64 = 0.48;
-/// Font sizes of the title, and of the text below the panels.
+/// Room left of the bars, for the axis of the values.
+const LEFT: u32 = 64;
+const INNER: f64 = (WIDTH - LEFT - 2 * MARGIN) as f64;
+/// Room for a series' sample in the legend, and around its name.
+const SAMPLE: f64 = 70.0;
+/// Font sizes of the title, of names and of the text below the panels.
 const TITLE: u32 = 17;
+const NAMES: u32 = 13;
 const CAPTION: u32 = 11;
+/// Approximate width of a character as a share of its font's size; sentences have more narrow letters than names.
+const WIDE: f64 = 0.56;
+const WIDE_IN_PROSE: f64 = 0.48;
+
+/// Colours that colour-blind readers can distinguish (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(204, 121, 167),
+    RGBColor(150, 140, 20),
+    RGBColor(90, 70, 160),
+];
+const PAPER: RGBColor = RGBColor(110, 110, 110);
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// The part of a panel within its axes, in groups and values.
+type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// The whole picture, as the text of an SVG file.
-pub(crate) fn svg(title: &[String], panels: &[Panel], caption: &[String]) -> Outcome<String> {
+pub(crate) fn svg(Picture { title, panels, caption }: &Picture) -> Outcome<String> {
     let mut text = String::new();
     let (title, caption) = (wrapped(title, TITLE), wrapped(caption, CAPTION));
-    let above = height(&title, TITLE);
-    let all = PANEL * panels.len().max(1) as u32;
+    let height = |lines: &[String], size| MARGIN + lines.len() as u32 * (size + 5);
+    let (above, middle) = (height(&title, TITLE), PANEL * panels.len().max(1) as u32);
     let drawn = (|| {
-        let size = (WIDTH, above + all + height(&caption, CAPTION));
+        let size = (WIDTH, above + middle + height(&caption, CAPTION));
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE)?;
-        let (top, below) = root.split_vertically(above);
+        let (top, rest) = root.split_vertically(above);
+        let (middle, bottom) = rest.split_vertically(middle);
         write_lines(&top, &title, TITLE)?;
-        let (middle, bottom) = below.split_vertically(all);
         write_lines(&bottom, &caption, CAPTION)?;
         let areas = middle.split_evenly((panels.len().max(1), 1));
         areas.iter().zip(panels).try_for_each(|(area, panel)| draw_panel(area, panel))?;
         root.present()
     })();
-    drawn.map_err(|error| Failure::new(format!("the plot cannot be drawn: {error}")))?;
+    drawn.map_err(|error| Failure::new(format!("the picture cannot be drawn: {error}")))?;
     Ok(text)
+}
+
+fn style(size: u32, side: HPos, edge: VPos) -> TextStyle<'static> {
+    TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(side, edge))
 }
 
 /// Breaks text of a font's size into lines not wider than the picture.
@@ -56,49 +77,82 @@ fn wrapped(text: &[String], size: u32) -> Vec<String> {
     text.iter().flat_map(|line| lines(line, fits)).collect()
 }
 
-/// Height of the lines that `write_lines` writes, with the margin above and below them.
-fn height(lines: &[String], size: u32) -> u32 {
-    MARGIN + lines.len() as u32 * (size + 5)
+/// Breaks `name` between words into lines of at most `fits` characters, where words allow.
+fn lines(name: &str, fits: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in name.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= fits => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn write_lines(area: &Area<'_>, lines: &[String], size: u32) -> Drawn {
+    let style = style(size, HPos::Left, VPos::Top);
     (0..).zip(lines).try_for_each(|(row, line)| {
         let at = (MARGIN as i32, (MARGIN / 2) as i32 + row * (size as i32 + 5));
-        write(area, line, at, size, HPos::Left)
+        area.draw_text(line, &style, at)
     })
 }
 
 fn draw_panel(area: &Area<'_>, panel: &Panel) -> Drawn {
-    write(area, &panel.title, (LEFT as i32, 8), 16, HPos::Left)?;
-    draw_legend(area, panel)?;
     let (low, high) = range(panel);
+    let groups = panel.groups.len().max(1) as f64;
+    let (size, names) = group_names(panel);
+    let rows = names.iter().map(Vec::len).max().unwrap_or(0) as u32;
     let mut chart = ChartBuilder::on(area)
-        .margin_top(TOP)
-        .margin_left(MARGIN)
-        .margin_right(RIGHT)
-        .x_label_area_size(BELOW)
-        .y_label_area_size(LEFT - MARGIN)
-        .build_cartesian_2d(0.0..panel.groups.len().max(1) as f64, low..high)?;
+        .caption(&panel.title, ("sans-serif", 16))
+        .margin(MARGIN)
+        .x_label_area_size(rows * (size + 2) + 26)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(0.0..INNER / pixels(panel), low..high)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .disable_x_axis()
-        .y_desc(panel.y.as_str())
+        .x_labels(0)
+        .x_desc(&panel.x)
+        .y_desc(&panel.y)
         .y_labels(8)
         .y_label_formatter(&|value| axis_label(*value))
-        .label_style((FONT, 13))
-        .axis_desc_style((FONT, 14))
+        .label_style(("sans-serif", NAMES))
+        .axis_desc_style(("sans-serif", 14))
         .bold_line_style(RGBColor(215, 215, 215))
         .light_line_style(TRANSPARENT)
         .draw()?;
-    if panel.steps.is_empty() {
-        panel.bars.iter().try_for_each(|bar| draw_bar(area, &mut chart, panel, bar))?;
-    } else {
-        curve::draw(area, &mut chart, panel)?;
+    let draw_series = if panel.steps.is_empty() { draw_bars } else { draw_curve };
+    (0..panel.series.len()).try_for_each(|series| draw_series(&mut chart, panel, series))?;
+    if !panel.steps.is_empty() {
+        label_points(&mut chart, panel)?;
     }
-    let zero = [(0.0, 0.0), (panel.groups.len() as f64, 0.0)];
-    chart.draw_series([PathElement::new(zero, BLACK)])?;
-    write_groups(area, &chart, panel, low)
+    chart.draw_series((low < 0.0).then(|| PathElement::new([(0.0, 0.0), (groups, 0.0)], BLACK)))?;
+    for (group, name) in names.into_iter().enumerate() {
+        chart.draw_series((0..).zip(name).map(|(row, text)| {
+            let at = (0, 6 + row * (size as i32 + 2));
+            let text = Text::new(text, at, style(size, HPos::Center, VPos::Top));
+            EmptyElement::at((panel.middle(group), low)) + text
+        }))?;
+    }
+    let mut legend = chart.configure_series_labels();
+    legend.position(SeriesLabelPosition::UpperRight).label_font(("sans-serif", NAMES));
+    legend.background_style(WHITE).draw()
+}
+
+/// The width of a group. The legend is right of all groups.
+fn pixels(panel: &Panel) -> f64 {
+    let longest = panel.series.iter().map(String::len).max().unwrap_or(0).min(40) as f64;
+    let legend = SAMPLE + longest * f64::from(NAMES) * WIDE;
+    (INNER - legend) / panel.groups.len().max(1) as f64
+}
+
+/// The groups' names, broken into lines that fit, and the size of their letters, smaller if there are many.
+fn group_names(panel: &Panel) -> (u32, Vec<Vec<String>>) {
+    let words = panel.groups.iter().flat_map(|name| name.split(' '));
+    let longest = words.map(str::len).max().unwrap_or(1).max(1) as f64;
+    let size = (pixels(panel) * 0.94 / (longest * WIDE)).clamp(8.0, NAMES.into());
+    let fits = (pixels(panel) * 0.96 / (size * WIDE)) as usize;
+    (size as u32, panel.groups.iter().map(|name| lines(name, fits)).collect())
 }
 
 /// How far whiskers may extend the axis beyond the longest bar, as a share of that bar: one run that was held up must
@@ -129,78 +183,103 @@ fn axis_label(value: f64) -> String {
     }
 }
 
-/// Draws each series' name after a sample of its bars or of its curve, in a row under the title.
-fn draw_legend(area: &Area<'_>, panel: &Panel) -> Drawn {
-    let mut x = LEFT as i32;
-    for (series, name) in panel.series.iter().enumerate() {
-        if panel.steps.is_empty() {
-            let square = [(x, 38), (x + 12, 50)];
-            area.draw(&Rectangle::new(square, colour(panel, series).filled()))?;
-        } else {
-            curve::draw_sample(area, panel, series, (x, 44))?;
-        }
-        write(area, name, (x + KEY, 36), 14, HPos::Left)?;
-        x += KEY + (name.len() as f64 * 14.0 * WIDE) as i32 + 24;
+/// The colour of a series; the paper's curve has that of ours.
+fn colour(panel: &Panel, series: usize) -> RGBColor {
+    let own = panel.series[series].strip_suffix(PAPERS);
+    let series = panel.series.iter().position(|name| Some(&**name) == own).unwrap_or(series);
+    match (panel.paper, series) {
+        (true, 0) => PAPER,
+        (true, series) => COLOURS[(series - 1) % COLOURS.len()],
+        (false, series) => COLOURS[series % COLOURS.len()],
+    }
+}
+
+/// Draws a series' bars, whiskers from the least to the greatest values, and the labels at their ends.
+fn draw_bars(chart: &mut Chart<'_>, panel: &Panel, series: usize) -> Drawn {
+    let (low, high) = range(panel);
+    let filled = colour(panel, series).filled();
+    let wide = 0.8 / panel.series.len() as f64;
+    let left = |bar: &Bar| bar.group as f64 + 0.1 + series as f64 * wide;
+    let bars = || panel.bars.iter().filter(|bar| bar.series == series);
+    let rectangles = bars().map(|bar| {
+        let ends = [(left(bar), 0.0), (left(bar) + wide * 0.92, bar.spread.median)];
+        Rectangle::new(ends, filled)
+    });
+    let sample = move |(x, y)| Rectangle::new([(x, y - 6), (x + 12, y + 6)], filled);
+    chart.draw_series(rectangles)?.label(&panel.series[series]).legend(sample);
+    let middle = |bar: &Bar| left(bar) + wide * 0.46;
+    chart.draw_series(bars().filter(|bar| bar.spread.most > bar.spread.least).map(|bar| {
+        let end = |value: f64| (middle(bar), value.clamp(low, high));
+        PathElement::new([end(bar.spread.least), end(bar.spread.most)], BLACK)
+    }))?;
+    let pixels = pixels(panel) * wide;
+    let labels = bars().filter_map(|bar| Some((bar, bar.label.clone()?)));
+    chart.draw_series(labels.map(|(bar, label)| {
+        let size = (pixels / (label.len() as f64 * WIDE)).clamp(8.0, NAMES.into()) as u32;
+        let below = bar.spread.median < 0.0;
+        let (edge, away) = if below { (VPos::Top, 4) } else { (VPos::Bottom, -3) };
+        let text = Text::new(label, (0, away), style(size, HPos::Center, edge));
+        EmptyElement::at((middle(bar), bar.spread.median)) + text
+    }))?;
+    Ok(())
+}
+
+/// Half of a point's width.
+const POINT: i32 = 4;
+
+/// Draws a series as a curve: ours solid, the paper's dashed with hollow points.
+fn draw_curve(chart: &mut Chart<'_>, panel: &Panel, series: usize) -> Drawn {
+    let (colour, name) = (colour(panel, series), &panel.series[series]);
+    let paper = name.ends_with(PAPERS);
+    let bars = panel.bars.iter().filter(|bar| bar.series == series);
+    let mut points: Vec<(f64, f64)> = bars.map(|bar| panel.point(bar)).collect();
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let sample = move |(x, y)| curve(vec![(x, y), (x + 24, y)], colour, paper);
+    chart.draw_series([curve(points.clone(), colour, paper)])?.label(name).legend(sample);
+    let fill = if paper { WHITE } else { colour };
+    for style in [fill.filled(), colour.stroke_width(2)] {
+        chart.draw_series(points.iter().map(|at| Circle::new(*at, POINT, style)))?;
     }
     Ok(())
 }
 
-/// Draws a bar, a whisker from its least to its greatest value, and its label at its end.
-fn draw_bar(area: &Area<'_>, chart: &mut Chart<'_, '_>, panel: &Panel, bar: &Bar) -> Drawn {
-    let wide = 0.8 / panel.series.len() as f64;
-    let left = bar.group as f64 + 0.1 + bar.series as f64 * wide;
-    let (right, middle) = (left + wide * 0.92, left + wide * 0.46);
-    let value = bar.spread.median;
-    let style = colour(panel, bar.series).filled();
-    chart.draw_series([Rectangle::new([(left, 0.0), (right, value)], style)])?;
-    if bar.spread.most > bar.spread.least {
-        let (low, high) = range(panel);
-        let end = |value: f64| (middle, value.clamp(low, high));
-        let whisker = [end(bar.spread.least), end(bar.spread.most)];
-        chart.draw_series([PathElement::new(whisker, BLACK)])?;
+fn curve<'e, B: DrawingBackend, C: Clone + 'e>(
+    points: Vec<C>,
+    colour: RGBColor,
+    paper: bool,
+) -> DynElement<'e, B, C> {
+    let style = colour.stroke_width(2);
+    match paper {
+        true => DashedPathElement::new(points, 6, 4, style).into_dyn(),
+        false => PathElement::new(points, style).into_dyn(),
     }
-    let Some(label) = &bar.label else { return Ok(()) };
-    let pixels = f64::from(WIDTH - LEFT - RIGHT) / panel.groups.len() as f64 * wide;
-    let size = (pixels / (label.len() as f64 * WIDE)).clamp(8.0, 13.0);
-    let (base, at) = (area.get_base_pixel(), chart.backend_coord(&(middle, value)));
-    let above = if value < 0.0 { -4 } else { size as i32 + 3 };
-    write(area, label, (at.0 - base.0, at.1 - base.1 - above), size as u32, HPos::Center)
 }
 
-/// Writes the groups' names below the bars, broken into lines that fit, and the axis's name below them.
-fn write_groups(area: &Area<'_>, chart: &Chart<'_, '_>, panel: &Panel, low: f64) -> Drawn {
-    let base = area.get_base_pixel();
-    let pixels = f64::from(WIDTH - LEFT - RIGHT) / panel.groups.len().max(1) as f64;
-    // If there are many groups, long names have smaller letters, so that no line is wider than its group.
-    let word = |name: &String| name.split(' ').map(str::len).max().unwrap_or(1);
-    let longest = panel.groups.iter().map(word).max().unwrap_or(1);
-    let size = (pixels * 0.94 / (longest as f64 * WIDE)).clamp(8.0, 13.0);
-    let fits = (pixels * 0.96 / (size * WIDE)) as usize;
-    let (mut bottom, step) = (0, (size + 2.0) as i32);
-    for (group, name) in panel.groups.iter().enumerate() {
-        let (x, y) = chart.backend_coord(&(panel.middle(group), low));
-        for (line, text) in lines(name, fits).iter().enumerate() {
-            let at = (x - base.0, y - base.1 + 6 + line as i32 * step);
-            write(area, text, at, size as u32, HPos::Center)?;
-            bottom = bottom.max(at.1 + step);
-        }
-    }
-    write(area, &panel.x, (((WIDTH + LEFT - RIGHT) / 2) as i32, bottom + 4), 14, HPos::Center)
-}
+/// Candidate places for a point's label: how far its upper edge is below the point.
+const PLACES: [i32; 4] = [-20, 7, -34, 21];
 
-/// Breaks `name` between words into lines of at most `fits` characters, where words allow.
-fn lines(name: &str, fits: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in name.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= fits => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
+/// Writes the labels near their points, where they cover no other point or label, if there is such a place.
+fn label_points(chart: &mut Chart<'_>, panel: &Panel) -> Drawn {
+    let around = |(x, y): (i32, i32)| [x - POINT, y - POINT, x + POINT, y + POINT];
+    let place = |chart: &Chart<'_>, bar| chart.backend_coord(&panel.point(bar));
+    let mut taken: Vec<[i32; 4]> = panel.bars.iter().map(|bar| around(place(chart, bar))).collect();
+    for (bar, label) in panel.bars.iter().filter_map(|bar| Some((bar, bar.label.clone()?))) {
+        let (x, y) = place(chart, bar);
+        let half = (label.len() as f64 * f64::from(NAMES) * WIDE / 2.0) as i32;
+        let space = |below: &i32| [x - half, y + below, x + half, y + below + NAMES as i32];
+        let is_free = |below: &&i32| {
+            let [left, top, right, bottom] = space(below);
+            let overlaps = |other: &[i32; 4]| {
+                left < other[2] && other[0] < right && top < other[3] && other[1] < bottom
+            };
+            !taken.iter().any(overlaps)
+        };
+        let below = PLACES.iter().find(is_free).unwrap_or(&PLACES[0]);
+        taken.push(space(below));
+        let text = Text::new(label, (0, *below), style(NAMES, HPos::Center, VPos::Top));
+        chart.draw_series([EmptyElement::at(panel.point(bar)) + text])?;
     }
-    lines
+    Ok(())
 }
 
 #[cfg(test)]
@@ -213,9 +292,8 @@ mod tests {
         Bar { group, series, spread, label: Some(format!("{value:+.1} %")) }
     }
 
-    #[test]
-    fn everything_is_named_in_the_picture() {
-        let panel = Panel {
+    fn panel() -> Panel {
+        Panel {
             title: "Above & below".to_owned(),
             y: "percent".to_owned(),
             x: "workload".to_owned(),
@@ -224,21 +302,50 @@ mod tests {
             bars: vec![bar(0, 0, 22.0), bar(0, 1, -7.0), bar(1, 1, 0.0)],
             paper: true,
             steps: vec![],
-        };
-        let title = ["A title".to_owned(), "long ".repeat(60)];
-        let text = svg(&title, &[panel.clone(), panel], &["seed 7".to_owned()]);
-        let text = text.expect("a picture");
-        for part in
-            ["A title", "seed 7", "Above &amp; below", "percent", "second", "ours", "+22.0 %"]
-        {
-            assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(text.trim_end().ends_with("</svg>"));
-        assert!(!text.contains("NaN"));
+    }
+
+    fn curves() -> Panel {
+        let bars = [(0, 0), (2, 0), (1, 0), (0, 1), (2, 1)].map(|(group, series)| {
+            let value = 1.0 + group as f64 + 0.02 * series as f64;
+            Bar { label: Some(format!("{value:.2}")), ..bar(group, series, value) }
+        });
+        Panel {
+            groups: ["1", "2", "32"].map(str::to_owned).to_vec(),
+            steps: vec![1.0, 2.0, 32.0],
+            series: vec!["ours".to_owned(), format!("ours{PAPERS}")],
+            bars: bars.to_vec(),
+            ..Panel::default()
+        }
+    }
+
+    fn drawn(panels: &[Panel]) -> String {
+        svg(&Picture { panels: panels.to_vec(), ..Picture::default() }).expect("a picture")
     }
 
     #[test]
-    fn an_outlier_does_not_set_the_scale() {
+    fn everything_is_named() {
+        let title = vec!["A title".to_owned(), "long ".repeat(60)];
+        let caption = vec!["seed 7".to_owned()];
+        let picture = Picture { title, panels: vec![panel(), panel()], caption };
+        let text = svg(&picture).expect("a picture");
+        for part in [
+            "A title",
+            "seed 7",
+            "Above &amp; below",
+            "percent",
+            "workload",
+            "second",
+            "ours",
+            "+22.0 %",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.trim_end().ends_with("</svg>") && !text.contains("NaN"));
+    }
+
+    #[test]
+    fn outliers_do_not_set_the_scale() {
         let mut panel = Panel { bars: vec![bar(0, 0, 10.0)], ..Panel::default() };
         panel.bars[0].spread.most = 4_000.0;
         let (low, high) = range(&panel);
@@ -246,13 +353,62 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_fault() {
-        assert!(svg(&[], &[], &[]).expect("a picture").contains("<svg"));
+    fn draws_nothing() {
+        assert!(drawn(&[]).contains("<svg") && drawn(&[Panel::default()]).contains("<svg"));
     }
 
     #[test]
-    fn names_are_broken_between_words() {
+    fn lines_end_between_words() {
         assert_eq!(lines("mean gain over undo", 10), ["mean gain", "over undo"]);
         assert_eq!(lines("word", 2), ["word"]);
+    }
+
+    /// Each point is filled and outlined, the paper's white within the colour of ours.
+    #[test]
+    fn curves_have_their_points() {
+        assert_eq!(colour(&curves(), 1), colour(&curves(), 0));
+        let text = drawn(&[curves()]);
+        let circles: Vec<&str> = text.lines().filter(|line| line.contains("<circle")).collect();
+        let white = circles.iter().filter(|line| line.contains("fill=\"#FFFFFF\"")).count();
+        assert_eq!((circles.len(), white), (2 * 5, 2), "{text}");
+    }
+
+    #[test]
+    fn labels_are_apart() {
+        let text = drawn(&[curves()]);
+        let document = roxmltree::Document::parse(&text).expect("well-formed");
+        let height = |label: &str| {
+            let mut nodes = document.descendants().filter(|node| node.has_tag_name("text"));
+            let node = nodes.find(|node| node.text().is_some_and(|text| text.trim() == label));
+            let y = node.and_then(|node| node.attribute("y")).expect("a place");
+            y.parse::<i32>().expect("a number")
+        };
+        assert!((height("1.00") - height("1.02")).abs() >= NAMES as i32, "{text}");
+    }
+
+    /// On the axis, doubling is the same distance everywhere.
+    #[test]
+    fn steps_are_logarithmic() {
+        let [first, second, third] = [0, 1, 2].map(|group| curves().middle(group));
+        assert_eq!((first, third), (0.5, 2.5));
+        assert!((second - first - (third - first) / 5.0).abs() < 1e-9, "{second}");
+    }
+
+    /// Panels that only a file could have are not drawn.
+    #[test]
+    fn unsound_panels() {
+        assert!(panel().is_sound() && curves().is_sound() && Panel::default().is_sound());
+        let steps = |steps: &[f64]| Panel { steps: steps.to_vec(), ..curves() };
+        let bars = |bar: Bar| Panel { bars: vec![bar], ..panel() };
+        for panel in [
+            steps(&[1.0, 2.0]),
+            steps(&[1.0, 1.0, 2.0]),
+            steps(&[0.0, 1.0, 2.0]),
+            bars(bar(2, 0, 1.0)),
+            bars(bar(0, 2, 1.0)),
+            bars(bar(0, 0, f64::MAX)),
+        ] {
+            assert!(!panel.is_sound(), "{panel:?}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::workload::Made;
 use perdura::{AnyHeap, Counters, EngineKind, Format};
 use perdura_crashtest::Losses;
 use perdura_machine::{ConfigError, MachineConfig};
-use perdura_matrices::cost::{self, Bench, Costs, Demand, When};
+use perdura_matrices::cost::{self, Costs, Demand, When};
 use perdura_memory::{AnyMemory, Domain, MapOptions, Mapped, Ram};
 use perdura_workloads::records::Plain;
 use perdura_workloads::reuse::Reuse;
@@ -310,7 +310,7 @@ fn objects(job: &Job<'_>, size: u64, label: &str, plan: &Plan, stage: &Stage) ->
     };
     stage.progress.restart();
     let costs = watch::with_bar(label, objects * when.rounds(), &stage.progress, || {
-        Bench::new(&memory, demand, &begun)?.measure(when)
+        cost::measure(&memory, demand, when, &begun)
     });
     let costs = costs.map_err(|failure| match failure {
         cost::Failure::Stopped => Failure::Interrupted,

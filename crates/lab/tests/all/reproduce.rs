@@ -18,7 +18,9 @@ pub(crate) fn report(name: &str, more: &[&str]) -> Value {
     let written = std::fs::read_to_string(folder.path().join(format!("{name}.json")));
     let written: Value = serde_json::from_str(&written.expect("a file")).expect("JSON");
     assert_eq!(written, report);
-    assert_picture(&folder.path().join(format!("{name}.svg")), &report);
+    let picture = folder.path().join(format!("{name}.svg"));
+    assert_picture(&picture, &report);
+    assert_drawn_again(&picture);
     assert!(report["machine"]["processor"].is_string() && report["machine"]["date"].is_string());
     assert!(report["samples"].as_array().is_some_and(|samples| !samples.is_empty()));
     report
@@ -45,6 +47,16 @@ fn assert_picture(path: &Path, report: &Value) {
     assert_eq!(words.iter().any(is_papers), compared, "{words:?}");
     let seed = format!("seed {}", report["plan"]["seed"]);
     assert!(words.iter().any(|words| words.contains(&seed)), "{words:?}");
+}
+
+/// The report beside a picture is enough to draw it.
+fn assert_drawn_again(picture: &Path) {
+    let again = tempdir().expect("a folder");
+    let report = picture.with_extension("json");
+    succeed(&["reproduce", "--draw", arg(&report), "--out", arg(again.path())]);
+    let name = picture.file_name().expect("a name");
+    let drawn = std::fs::read(again.path().join(name)).expect("a picture");
+    assert!(drawn == std::fs::read(picture).expect("a picture"), "{}", picture.display());
 }
 
 /// Medians of a quantity, by place, workload and engine.

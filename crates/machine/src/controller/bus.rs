@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_early_does_not_wait_for_what_is_late() {
+    fn ready_lines_overtake() {
         let mut bus = Bus::new(Ps(3));
         assert_eq!(bus.reserve(Ps(100), Ps(4), Direction::Read), Ps(100));
         assert_eq!(bus.reserve(Ps(10), Ps(4), Direction::Read), Ps(10));

@@ -352,7 +352,7 @@ fn a_rule_says_what_goes_first() {
 }
 
 #[test]
-fn what_another_core_does_to_a_marked_line_is_reported() {
+fn conflicts_on_marked_lines() {
     let mut caches = two_cores(2, Holds::Inclusive);
     caches.mark(A);
     caches.access(0, A, Access::Store);

@@ -42,7 +42,7 @@ fn a_miss_waits_for_its_line_and_a_hit_for_the_dram() {
 }
 
 #[test]
-fn what_a_cache_evicts_is_not_durable_until_it_leaves() {
+fn evicted_lines_are_volatile() {
     let mut bench = Bench::new(&cached(1, 1));
     let write = bench.write(0, 0, LOOKUP + STATIC_WRITE);
     assert_eq!(write.durable, None);
@@ -65,7 +65,7 @@ fn what_a_cache_evicts_is_not_durable_until_it_leaves() {
 }
 
 #[test]
-fn what_the_program_asks_for_goes_through_and_cleans() {
+fn write_backs_pass_through() {
     for cause in [Cause::WriteBack, Cause::Stream, Cause::Mechanism] {
         let mut bench = Bench::new(&cached(4, 2));
         bench.write(0, 0, LOOKUP + STATIC_WRITE);

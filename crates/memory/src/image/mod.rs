@@ -94,7 +94,7 @@ pub struct Image {
     asked: Vec<BTreeSet<u64>>,
     groups: u64,
     domain: Domain,
-    /// Whether a sync makes durable what the dead process has written to the file.
+    /// Whether a sync makes the dead process's writes to the file durable.
     syncs_left: bool,
 }
 
@@ -152,7 +152,7 @@ impl Image {
         self.pending.get(&line).is_some_and(|pending| pending.left > 0)
     }
 
-    /// What a program sees if all pending stores are visible: the case after a death.
+    /// The contents that a program sees if all pending stores are visible: the case after a death.
     pub fn visible(&self) -> Vec<u64> {
         let mut words = self.durable.clone();
         for pending in self.pending.values() {
@@ -174,7 +174,7 @@ impl Image {
                 let pending = self.pending.entry(line_of(piece.at)).or_default();
                 pending.stores.push(PendingStore { group: self.groups, piece: *piece, site });
             } else {
-                // Coherence: what was streamed to this line before is in the caches by now.
+                // Coherence: earlier streams to this line are in the caches by now.
                 self.settle_all(line_of(piece.at));
                 patch(&mut self.durable, piece);
             }
@@ -209,7 +209,7 @@ impl Image {
         }
     }
 
-    /// What this thread has written back is durable; on a block device, what all threads have.
+    /// This thread's write-backs are durable; on a block device, those of all threads.
     pub fn fence(&mut self, thread: usize) {
         if self.domain == Domain::Media {
             for by in 0..self.asked.len() {
@@ -237,7 +237,7 @@ impl Image {
         &mut self.asked[thread]
     }
 
-    /// Makes durable what a thread has written back of a line.
+    /// Makes a thread's write-backs of a line durable.
     fn settle(&mut self, line: u64, thread: usize) {
         let Some(pending) = self.pending.get_mut(&line) else { return };
         let Some(index) = pending.asked.iter().position(|(by, _)| *by == thread) else { return };
@@ -259,7 +259,7 @@ impl Image {
         }
     }
 
-    /// Makes durable what any thread has written back of a line.
+    /// Makes all threads' write-backs of a line durable.
     fn settle_all(&mut self, line: u64) {
         let threads: Vec<usize> = match self.pending.get(&line) {
             Some(pending) => pending.asked.iter().map(|(by, _)| *by).collect(),
@@ -277,7 +277,7 @@ impl Image {
         pending.stores[..upto].chunk_by(|left, right| left.group == right.group)
     }
 
-    /// What is certainly durable, as words.
+    /// The certainly durable contents, as words.
     pub fn certain(&self) -> &[u64] {
         &self.durable
     }

@@ -1,4 +1,4 @@
-//! What a pool's file lives on, and what survives there: reported truthfully, whatever domain is asked for.
+//! The medium of a pool's file, and the failures that data survives there: reported truthfully, whatever domain is asked for.
 
 use super::flush::Flush;
 use crate::{Domain, Survives};
@@ -11,7 +11,7 @@ use std::path::Path;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
-/// What a pool's file lives on.
+/// The medium of a pool's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backing {
@@ -56,7 +56,7 @@ impl Backing {
         }
     }
 
-    /// What an acknowledged transaction survives here when a pool is used under `domain`.
+    /// The failures that an acknowledged transaction survives here when a pool is used under `domain`.
     pub fn survives(self, domain: Domain) -> Survives {
         match (self, domain) {
             (Backing::Dax { .. }, Domain::Transient | Domain::Media)
@@ -66,7 +66,7 @@ impl Backing {
         }
     }
 
-    /// If `domain` cannot be provided here: why, and what to do.
+    /// If `domain` cannot be provided here: the reason, and a remedy.
     pub(super) fn refuses(self, domain: Domain, flush: Flush) -> Option<&'static str> {
         let lines = matches!(domain, Domain::Transient | Domain::Persistent);
         (lines && flush == Flush::None).then_some(
@@ -75,7 +75,7 @@ impl Backing {
         )
     }
 
-    /// What survives what, in words, when a pool is used under `domain`.
+    /// Which failures acknowledged transactions survive, in words, when a pool is used under `domain`.
     pub fn describe(self, domain: Domain) -> String {
         let survives = self.survives(domain);
         let kept = |level| if survives >= level { "survives" } else { "may be lost" };

@@ -1,4 +1,4 @@
-//! What can go wrong when a pool's file is mapped, and what to do about it.
+//! Failures to map a pool's file, each with a remedy.
 
 use super::Backing;
 use crate::Domain;
@@ -85,9 +85,9 @@ pub enum MapError {
         path: PathBuf,
         /// The domain that was asked for.
         domain: Domain,
-        /// What the file lives on.
+        /// The medium of the file.
         backing: Backing,
-        /// Why, and what to ask for instead.
+        /// The reason, and another domain to ask for.
         reason: &'static str,
     },
     /// Any other failure of the operating system.
@@ -102,7 +102,7 @@ pub enum MapError {
     },
 }
 
-/// The text of `Display`: what `main` prints of an error that it returns, and `unwrap`.
+/// The text of `Display`, which `main` and `unwrap` print of an error.
 impl fmt::Debug for MapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

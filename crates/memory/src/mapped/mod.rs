@@ -92,7 +92,7 @@ pub struct Mapped {
     /// The length, and whether this process may use the pool.
     owner: OwnerPage,
     place: Arc<Place>,
-    /// What has happened to the file, once that is known.
+    /// The damage done to the file by others, once that is known.
     lost: OnceLock<String>,
     limit: u64,
     mode: WriteBackMode,
@@ -107,7 +107,7 @@ pub struct Mapped {
     start: Instant,
 }
 
-/// What write-backs and fences do. Each mode owns the file, and with it the lock.
+/// The effect of write-backs and fences. Each mode owns the file, and with it the lock.
 enum WriteBackMode {
     /// Lines are written back from the caches, and a fence waits for them.
     Lines(Flush, File),
@@ -307,7 +307,7 @@ impl Mapped {
         })
     }
 
-    /// The same memory without its write-backs, streams and fences, to measure what they cost: engines do the same on
+    /// The same memory without its write-backs, streams and fences, to measure their cost: engines do the same on
     /// it, since its domain is the same, but nothing on it is durable. See also [`Unflushed`](crate::Unflushed).
     pub fn unflushed(mut self) -> Self {
         self.mode = WriteBackMode::Unflushed(match self.mode {
@@ -321,7 +321,7 @@ impl Mapped {
         self
     }
 
-    /// What the file lives on.
+    /// The medium of the file.
     pub fn backing(&self) -> Backing {
         self.backing
     }
@@ -331,7 +331,7 @@ impl Mapped {
         self.features
     }
 
-    /// What an acknowledged transaction survives here, in words.
+    /// The failures that an acknowledged transaction survives here, in words.
     pub fn describe(&self) -> String {
         self.backing.describe(self.domain)
     }

@@ -12,6 +12,7 @@ mod debug;
 mod expiry;
 mod failure;
 mod functions;
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod harness;
 mod hash_numbers;
 mod hashes;

@@ -198,7 +198,7 @@ impl Turn {
 
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
     fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
-        let mut done = 0;
+        let mut commands = 0;
         for op in self.ops.drain(..).rev() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
@@ -208,10 +208,10 @@ impl Turn {
             }
             match op.work {
                 Work::Request(request, _) if op.skipped => connection.put_back(request),
-                _ => done += 1,
+                _ => commands += 1,
             }
         }
-        env.stats.commands.add(done);
+        env.stats.commands.add(commands);
         self.bytes = 0;
         self.queue.extend(self.blocked.drain(..));
     }
@@ -242,8 +242,8 @@ impl Turn {
             match committed {
                 Ok(ticket) => {
                     last = last.max(Some(ticket));
-                    let done = group.finish();
-                    ops = &mut ops[done..];
+                    let finished = group.finish();
+                    ops = &mut ops[finished..];
                     (tries, env.last_resort) = (0, false);
                 }
                 Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
@@ -320,7 +320,7 @@ impl Route {
         let (args, client, out) = connection.split_client(request);
         let start = out.len();
         let mut call = ClientCall { server: env.server, stats: env.stats, client, args, out };
-        let done = match self {
+        let outcome = match self {
             Route::Data(_) => return Next::Go,
             Route::Queue(command) => {
                 let bytes_max = env.server.options.max_request;
@@ -336,7 +336,7 @@ impl Route {
             }
             Route::Reject(failure) => Err(refused(&mut call, failure)),
         };
-        done.unwrap_or_else(|failure| {
+        outcome.unwrap_or_else(|failure| {
             call.fail(start, &failure);
             Next::Go
         })
@@ -383,17 +383,17 @@ struct Group<'g> {
 
 impl Group<'_> {
     fn commit<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {
-        let done = if self.ops.iter().any(Op::writes) {
+        let outcome = if self.ops.iter().any(Op::writes) {
             self.env.stats.transactions.add(1);
-            let done = session.write(&mut |tx| self.body(tx));
+            let outcome = session.write(&mut |tx| self.body(tx));
             self.env.stats.conflicts.add(u64::from(self.attempts.saturating_sub(1)));
-            done
+            outcome
         } else {
             self.env.stats.read_transactions.add(1);
             session.read(&mut |tx| self.body(tx))
         };
-        self.env.end(&done);
-        done
+        self.env.end(&outcome);
+        outcome
     }
 
     /// How many operations this attempt does: all of them at first, then half as many as the attempt before. (A
@@ -435,7 +435,7 @@ impl Group<'_> {
         let counted = self.env.tally.mark();
         let db = Database::new(self.env.keyspace, connection.client.db);
         let bytes_max = self.env.server.options.max_reply;
-        let done = match &mut op.work {
+        let outcome = match &mut op.work {
             Work::Request(..)
                 if connection.skips
                     || connection.is_full()
@@ -455,7 +455,7 @@ impl Group<'_> {
                 perform::all(tx, self.env, &connection.client.listing, exec, out)
             }
         };
-        match done {
+        match outcome {
             Ok(()) => Ok(true),
             Err(Error::TooLarge { .. } | Error::Full { .. } | Error::NoSpace { .. })
                 if index > 0 =>

@@ -26,7 +26,7 @@ fn put<S: Session>(session: &mut S, lines: &[u64], value: u64) -> Ticket {
 
 /// A refused transaction stored to more deferred lines than one record of before-images holds; then it is split, as the
 /// error suggests. The images of the first part take as much room as the refused one's first record.
-fn what_is_split_is_kept<E: Engine<Reference>>(first: usize, all: usize, after: u64) {
+fn split_is_whole<E: Engine<Reference>>(first: usize, all: usize, after: u64) {
     let (memory, engine) = tuned::<E>(64, 4096, Skip::Always);
     let mut session = engine.session().unwrap();
     let stored = (0..STORED).map(|number| put(&mut session, &[DATA + number * LINE], number + 1));
@@ -81,13 +81,13 @@ const CASES: [(usize, usize, u64); 4] = [(33, 34, 3), (33, 80, 100), (1, 34, 3),
 #[test]
 fn a_refused_transaction_of_redo_leaves_no_before_images() {
     for (first, all, after) in CASES {
-        what_is_split_is_kept::<SkippingRedoEngine<Reference>>(first, all, after);
+        split_is_whole::<SkippingRedoEngine<Reference>>(first, all, after);
     }
 }
 
 #[test]
 fn a_refused_transaction_of_undo_leaves_no_before_images() {
     for (first, all, after) in CASES {
-        what_is_split_is_kept::<SkippingUndoEngine<Reference>>(first, all, after);
+        split_is_whole::<SkippingUndoEngine<Reference>>(first, all, after);
     }
 }

@@ -28,7 +28,7 @@ fn after_cuts<E: Engine<Reference>>(memory: &Reference, random: &mut SplitMix64)
 }
 
 #[test]
-fn what_is_logged_is_not_logged_again() {
+fn logged_once() {
     type E = SkippingUndoEngine<Reference>;
     let (memory, engine) = started::<E>(4);
     let (mut session, mut random) = (engine.session().unwrap(), SplitMix64::new(9));

@@ -167,7 +167,7 @@ fn lost_lines_are_found<E: Engine<Reference>>(place: Place, lives: u64) -> [u64;
 }
 
 #[test]
-fn what_a_power_cut_loses_is_restored_or_reported() {
+fn power_cut() {
     fn run<E: Engine<Reference>>() {
         let [corrected, refused, whole] = lost_lines_are_found::<E>(apart, 20);
         assert!(corrected > 100 && whole == 80 && refused == 0, "{}: {corrected}", E::NAME);
@@ -179,7 +179,7 @@ fn what_a_power_cut_loses_is_restored_or_reported() {
 }
 
 #[test]
-fn what_cannot_be_restored_is_reported() {
+fn unrestorable() {
     fn run<E: Engine<Reference>>() {
         let (memory, engine) = started::<E>(LINES / 2);
         let mut session = engine.session().unwrap();

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_was_is_there_again_after_an_abort() {
+    fn abort_restores_versions() {
         let mut window = Window::new(0);
         commit(&mut window, &[1]);
         window.begin(0);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_caches_is_logged_once_for_each_time_that_it_was_written() {
+    fn evictions_are_logged_once() {
         let mut window = Window::new(0);
         window.begin(0);
         window.store(1, NONE);
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_written_nothing_has_no_number() {
+    fn readers_have_no_number() {
         let mut window = Window::new(3);
         window.begin(0);
         assert_eq!((window.commit(), window.next(), window.len()), (vec![], 3, 0));
