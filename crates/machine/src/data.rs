@@ -325,12 +325,27 @@ impl Data {
         self.held_stores.settle(core);
     }
 
-    /// A core's held stores are stores like others from now on, all at once: the words of each line in no order.
-    pub(crate) fn release(&mut self, core: usize, lines: &[HeldLine]) {
+    /// Takes the words of a speculating core's last store, unless they have been taken: their offsets, and their values.
+    pub(crate) fn take_fresh(&mut self, core: usize) -> Vec<(u64, u64)> {
+        self.held_stores.take_fresh(core, &self.visible)
+    }
+
+    /// A core's held stores are stores like others from now on, all at once: the words of each line in no order. If they
+    /// are `durable`, their lines have been written back, and waited for by a fence of the core.
+    pub(crate) fn release(&mut self, core: usize, lines: &[HeldLine], durable: bool) {
         self.held_stores.end(core);
         for HeldLine { pieces, site, .. } in lines {
             self.record(core, pieces, site);
         }
+        if durable && let Some(model) = &mut self.model {
+            model.write_back(core, lines.iter().map(|held| held.line * LINE));
+            model.fence(core);
+        }
+    }
+
+    /// Whether what the persistency model allows is kept, which knows no times.
+    pub(crate) fn keeps_model(&self) -> bool {
+        self.model.is_some()
     }
 
     /// A core's held stores are undone.
@@ -516,6 +531,12 @@ impl Data {
         }
         let (home, kept) = (&mut self.home, self.kept);
         self.flights.land_of(core, |line, words| land(home, kept, line, words));
+    }
+
+    /// Lands the lines that are durable by `now`: all that a core's next fence would have waited for.
+    pub(crate) fn land_awaited(&mut self, core: usize, now: Ps) {
+        self.flights.await_none(core);
+        self.land(now);
     }
 
     fn land_line(&mut self, line: u64) {

@@ -144,6 +144,13 @@ impl Flights {
         self.awaited[core] = numbers;
     }
 
+    /// A core's next fence waits for no flight so far.
+    pub(crate) fn await_none(&mut self, core: usize) {
+        if let Some(awaited) = self.awaited.get_mut(core) {
+            awaited.clear();
+        }
+    }
+
     /// Lands a line, if it is on its way.
     pub(crate) fn land_line(&mut self, line: u64, mut put: impl FnMut(u64, &LineWords)) {
         if let Some(&number) = self.newest.get(&line) {

@@ -193,7 +193,7 @@ impl Hardware {
     }
 
     /// Time to issue an access that the core does not wait for.
-    fn issue(&self) -> Ps {
+    pub(crate) fn issue(&self) -> Ps {
         self.cycles(self.config.cores.cycles_per_access) + self.cycle
     }
 

@@ -25,6 +25,8 @@ struct CoreStores {
     places: ByNumber<usize>,
     /// Its words are on their way to be released: they count as committed.
     settling: bool,
+    /// The words of the last store, unless they have been taken.
+    fresh: Vec<u64>,
 }
 
 /// A word that was stored to.
@@ -62,6 +64,7 @@ impl HeldStores {
     #[cold]
     pub(crate) fn store(&mut self, core: usize, visible: &mut [u64], pieces: &[Piece], site: Site) {
         let held = &mut self.cores[core];
+        held.fresh.clear();
         for piece in pieces {
             let word = piece.at() / WORD;
             let place = *held.places.entry(word).or_insert(held.words.len());
@@ -69,8 +72,17 @@ impl HeldStores {
                 held.words.push(HeldWord { word, before: visible[word as usize], site });
             }
             held.words[place].site = site;
+            if held.fresh.last() != Some(&word) {
+                held.fresh.push(word);
+            }
             patch(visible, piece);
         }
+    }
+
+    /// Takes the words of a core's last store, unless they have been taken: their offsets, and their values now.
+    pub(crate) fn take_fresh(&mut self, core: usize, visible: &[u64]) -> Vec<(u64, u64)> {
+        let fresh = self.cores[core].fresh.drain(..);
+        fresh.map(|word| (word * WORD, visible[word as usize])).collect()
     }
 
     /// Replaces the words of `line` that are not committed by those that are.
@@ -126,6 +138,7 @@ impl HeldStores {
         let held = &mut self.cores[core];
         held.words.clear();
         held.places.clear();
+        held.fresh.clear();
         held.settling = false;
     }
 
@@ -154,6 +167,8 @@ mod tests {
         store(&mut held, 72, 1);
         store(&mut held, 8, 2);
         store(&mut held, 72, 3);
+        assert_eq!(held.take_fresh(3, &visible), [(72, 3)], "the last store");
+        assert_eq!(held.take_fresh(3, &visible), []);
         let lines = held.lines(3, &visible);
         assert_eq!(lines.iter().map(|line| line.line).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(lines[1].pieces, [Piece::word(72, 3)]);

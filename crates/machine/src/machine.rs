@@ -3,7 +3,7 @@
 use crate::cache::Access;
 use crate::data::{Data, Keep, line_number};
 use crate::hardware::{Hardware, Mechanisms};
-use crate::mechanism::{Design, Home, Plain};
+use crate::mechanism::{Design, Home, Plain, Promise};
 use crate::schedule::{Schedule, Scheduler};
 use crate::sites::{Event, Sites};
 use crate::spin::Spins;
@@ -121,8 +121,10 @@ impl Machine {
     /// A machine whose memory is `words`, durable: whole lines of them.
     ///
     /// # Panics
-    /// If they are not whole lines; if a mechanism reserves lines on a machine with persistent caches; if [`Options::own`] has more lines than the mechanisms reserve; if the image that a dead
-    /// process has [left](Options::left) is of another length, or the machine does not keep the model.
+    /// If they are not whole lines; if a mechanism reserves lines on a machine with persistent caches; if one makes
+    /// speculations durable and another one [promises](crate::mechanism::Promise) something else, to which its recovery
+    /// would go back; if [`Options::own`] has more lines than the mechanisms reserve; if the image that a dead process
+    /// has [left](Options::left) is of another length, or the machine does not keep the model.
     pub fn from_words(config: MachineConfig, words: Vec<u64>, options: Options) -> Self {
         assert!((words.len() as u64 * WORD).is_multiple_of(LINE), "whole lines");
         let Options { cores, limit, seed, schedule, keep, omit, left, own, .. } = options;
@@ -134,7 +136,7 @@ impl Machine {
         let limit = limit.max(len).next_multiple_of(LINE);
         let lines = limit / LINE;
         let last_level_cache = config.caches.last().map_or(0, |level| level.bytes);
-        let mechanisms = Mechanisms::new([options.transactions, options.mechanism], lines);
+        let mechanisms = Mechanisms::new([options.transactions, options.mechanism], lines, cores);
         let (reserved, promise) = (mechanisms.reserved(), mechanisms.promise());
         assert!(reserved == 0 || domain == Domain::Transient, "a mechanism needs transient caches");
         let [limit_words, reserved_words] = [lines, reserved].map(|lines| lines as usize * 8);
@@ -147,6 +149,8 @@ impl Machine {
         let mut hardware = Hardware::new(config, cores, data, mechanisms, (lines, epoch), seed);
         hardware.switch_on();
         let speculation = hardware.mechanisms.speculation();
+        let alone = promise == Promise::Nothing || speculation != Speculation::Durable;
+        assert!(alone, "speculations that are durable do not go together with this mechanism");
         let state = MachineState {
             hardware,
             scheduler: Scheduler::new(schedule, seed, options.preempts),
@@ -262,6 +266,12 @@ impl Machine {
     pub fn broken_promise(&self, left: &[u64]) -> Option<usize> {
         let state = self.state();
         state.hardware.data.broken_promise(left, state.cut_time())
+    }
+
+    /// The time of a power cut now: that of an arrival that the watcher is shown, or else the running core's clock.
+    /// With a [seeded](Schedule::Seeded) schedule, in which the cores' clocks disagree, the machine may count it as later.
+    pub fn cut_time(&self) -> Ps {
+        self.state().cut_time()
     }
 
     /// Calls `look` with what the persistency model allows to be durable now, and with a function that returns, for a

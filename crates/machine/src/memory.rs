@@ -264,13 +264,22 @@ unsafe impl Memory for Machine {
     #[track_caller]
     fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
         let site = passed_or(Location::caller());
-        self.step(|state| {
+        let durable = self.speculation == Speculation::Durable;
+        if durable {
+            // Other cores go on while its log becomes durable, and may still make it lose.
+            self.step(|state| state.transaction(Hardware::complete_speculation));
+        }
+        let ended = self.step(|state| {
             let (ticket, stored) = state.transaction(Hardware::end_speculation)?;
             if stored {
                 state.event(Kind::Commit, site);
             }
             Ok(ticket)
-        })
+        });
+        if durable && ended.is_ok() {
+            self.state().hardware.land_commit();
+        }
+        ended
     }
 
     fn stop_speculating(&self, code: u8) {

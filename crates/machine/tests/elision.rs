@@ -6,7 +6,7 @@
 mod common;
 
 use common::tiny;
-use perdura_machine::mechanism::{Htm, HtmConfig};
+use perdura_machine::mechanism::{CcHtm, CcHtmConfig, Htm, HtmConfig};
 use perdura_machine::{Design, Keep, Machine, Options, Plain, Schedule};
 use perdura_memory::elision::{Attempts, ElidedLock, Elision, ElisionCounts, Way};
 use perdura_memory::random::SplitMix64;
@@ -115,6 +115,22 @@ fn transactions_of_both_ways_are_serialisable() {
     assert!(hardware > fifth, "{hardware} in hardware, {locked} under the lock");
     assert!(locked * 20 > hardware, "{hardware} in hardware, {locked} under the lock");
     assert!(taken > 0, "a speculation has found the lock taken");
+}
+
+/// Durable ones too.
+#[test]
+fn durable_transactions_of_both_ways_are_serialisable() {
+    let (mut hardware, mut locked) = (0, 0);
+    for seed in 0..200 {
+        let interrupt_ns = [0.0, 20_000.0][seed as usize % 2];
+        let config = CcHtmConfig { interrupt_ns, log_bytes: 4096, ..CcHtmConfig::default() };
+        let design = Box::new(CcHtm::new(config, None).expect("figures that make sense"));
+        let outcome = run(seed, design, Attempts::default(), [0, 20][seed as usize / 2 % 2]);
+        assert_eq!((outcome.torn, outcome.missing), (0, 0), "seed {seed}: {outcome:?}");
+        hardware += sum(&outcome.counts, |counts| counts.hardware);
+        locked += sum(&outcome.counts, |counts| counts.locked);
+    }
+    assert!(hardware > locked && locked * 20 > hardware, "{hardware}, {locked} under the lock");
 }
 
 /// Each cause has its own attempts: a transaction with lack of capacity or an unsupported access takes the lock at once,

@@ -257,7 +257,8 @@ pub unsafe trait Memory: Send + Sync {
         Err(HardwareAbort::Absent)
     }
 
-    /// Commits the speculation: all its stores become visible at one moment. Its durability is the ticket's only where
+    /// Commits the speculation: all its stores become visible at one moment. They are durable when this returns if the
+    /// hardware makes [speculations durable](Speculation::Durable); otherwise their durability is the ticket's only where
     /// hardware makes transactions durable ([`tx_durable`](Self::tx_durable)).
     ///
     /// # Errors

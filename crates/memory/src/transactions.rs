@@ -43,6 +43,8 @@ pub enum HardwareAbort {
     Unsupported,
     /// An interrupt has come.
     Interrupt,
+    /// The hardware's log has no room for its stores.
+    NoLogSpace,
 }
 
 /// What a memory's hardware does for [speculations](crate::Memory::speculate).
@@ -54,6 +56,9 @@ pub enum Speculation {
     /// It isolates them. A power cut after the commit may leave any part of the stores where caches are transient, and
     /// leaves all of them where caches are persistent.
     Isolated,
+    /// It isolates them and makes them durable: once [`end_speculation`](crate::Memory::end_speculation) has returned, a
+    /// power cut leaves all their stores to this memory; before, all or none.
+    Durable,
 }
 
 impl fmt::Display for HardwareAbort {
@@ -78,6 +83,9 @@ impl fmt::Display for HardwareAbort {
                 "the transaction has done what its hardware cannot undo: run it again without speculation"
             }
             HardwareAbort::Interrupt => "an interrupt has ended the transaction: run it again",
+            HardwareAbort::NoLogSpace => {
+                "the hardware's log has no room for what the transaction stores: run it again without speculation"
+            }
             HardwareAbort::Nested => "a transaction in hardware is running on this core already: end that one first",
         })
     }

@@ -1,19 +1,20 @@
 //! Engines on hardware transactions: histories of concurrent transactions on both paths, and power cuts.
 
 use crate::serial::SimulatedRun;
-use perdura::{Counters, Engine, HtmRedoEngine, HtmUndoEngine, HtmVolatileEngine};
+use perdura::{Counters, EngineKind};
 use perdura_crashtest::runner::find;
 use perdura_crashtest::{Budget, Case, Points, Report, Watcher};
 use perdura_engine::planted::{self, Bug};
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::{Htm, HtmConfig};
-use perdura_machine::{Machine, presets};
+use perdura_machine::presets;
 use perdura_memory::Domain;
 use perdura_testing::{seeds, times};
 
 /// Histories on a machine with hardware transactions, interrupts of a core this many nanoseconds apart on average, and
 /// this many forced fallbacks in 100. Returns what the engine has counted.
-fn history<E: Engine<Machine>>(
+fn history(
+    engine: EngineKind,
     seed: u64,
     interrupt_ns: f64,
     fallback: Option<u64>,
@@ -25,8 +26,11 @@ fn history<E: Engine<Machine>>(
     let htm = HtmConfig { interrupt_ns, ..HtmConfig::default() };
     let transactions = Box::new(Htm::new(htm, None).expect("figures that make sense"));
     let run = SimulatedRun { config, transactions, fallback };
-    run.run::<E>(2 + seed as usize % 3, 1 + seed % 7, seed)
+    run.run(engine, 2 + seed as usize % 3, 1 + seed % 7, seed)
 }
+
+const ENGINES: [EngineKind; 3] =
+    [EngineKind::HtmVolatile, EngineKind::HtmUndo, EngineKind::HtmRedo];
 
 /// Mean times between interrupts, ns, of which none, about 1 % and about 20 % of the speculations are lost.
 const INTERRUPTS: [(f64, std::ops::RangeInclusive<u64>); 3] =
@@ -34,42 +38,35 @@ const INTERRUPTS: [(f64, std::ops::RangeInclusive<u64>); 3] =
 
 #[test]
 fn histories_on_both_paths_are_serializable() {
-    fn run<E: Engine<Machine>>() {
+    for engine in ENGINES {
         for (interrupt_ns, lost) in INTERRUPTS {
             let mut all = Counters::default();
             for seed in seeds(0, 20) {
                 let fallback = [Some(20), Some(50)][seed as usize % 2];
-                let counted = history::<E>(seed, interrupt_ns, fallback);
+                let counted = history(engine, seed, interrupt_ns, fallback);
                 all += counted.unwrap_or_else(|what| panic!("{what}"));
             }
             let Counters { hardware_commits, hardware_fallbacks, hardware_interrupts, .. } = all;
             let begun = all.speculations();
             let share = 1000 * hardware_interrupts / begun;
-            let name = E::NAME;
-            println!("{name} {interrupt_ns}: {share} of 1000 {all:?}");
-            assert!(lost.contains(&share), "{name}: {share} of 1,000 were lost by interrupts");
+            println!("{engine} {interrupt_ns}: {share} of 1000 {all:?}");
+            assert!(lost.contains(&share), "{engine}: {share} of 1,000 were lost by interrupts");
             let least = (hardware_commits + hardware_fallbacks) / 5;
-            assert!(hardware_commits.min(hardware_fallbacks) >= least, "{name}: {all:?}");
+            assert!(hardware_commits.min(hardware_fallbacks) >= least, "{engine}: {all:?}");
         }
     }
-    run::<HtmVolatileEngine<Machine>>();
-    run::<HtmUndoEngine<Machine>>();
-    run::<HtmRedoEngine<Machine>>();
 }
 
 #[test]
 fn a_lock_that_is_not_read_or_read_late_is_found() {
-    fn run<E: Engine<Machine>>() {
+    for engine in ENGINES {
         for bug in [Bug::LockUnread, Bug::LockReadLate] {
             let found = (0..200 * times(1))
-                .find(|seed| planted::with(bug, || history::<E>(*seed, 0.0, Some(30))).is_err());
-            println!("{}: {bug:?} found by seed {found:?}", E::NAME);
-            assert!(found.is_some(), "{}: {bug:?} was not found", E::NAME);
+                .find(|seed| planted::with(bug, || history(engine, *seed, 0.0, Some(30))).is_err());
+            println!("{engine}: {bug:?} found by seed {found:?}");
+            assert!(found.is_some(), "{engine}: {bug:?} was not found");
         }
     }
-    run::<HtmVolatileEngine<Machine>>();
-    run::<HtmUndoEngine<Machine>>();
-    run::<HtmRedoEngine<Machine>>();
 }
 
 /// A case on a machine with hardware transactions.

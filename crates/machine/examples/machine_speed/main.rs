@@ -9,7 +9,8 @@
 //! cut would leave, with a line written back and a fence now and then; *model* also keeps all
 //! that the persistency model allows, for the crash tester. Then `--cores N` (16) cores, each on lines of its own and
 //! all waiting for one lock; the mechanisms for transactions on `loc`; and the end of an epoch of `--epoch-mib N` (128)
-//! of dirty lines on `dual-page`.
+//! of dirty lines on `dual-page`. `--mechanism NAME` measures that one's transactions alone,
+//! `--only cores` the cores.
 
 mod cores;
 #[path = "../cache_speed/trace.rs"]
@@ -29,6 +30,7 @@ const LINES: u64 = 1 << 21;
 fn main() -> Result<(), String> {
     let (mut machine, mut accesses, mut seed, mut rounds) = ("pcm".to_owned(), 5_000_000, 1, 3);
     let (mut cores, mut epoch) = (16, 128);
+    let (mut mechanism, mut only) = (None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -39,11 +41,19 @@ fn main() -> Result<(), String> {
             "--seed" => seed = number()?,
             "--rounds" => rounds = number()?.max(1),
             "--cores" => cores = number()?.clamp(1, 64) as usize,
+            "--mechanism" => mechanism = Some(value),
+            "--only" if value == "cores" => only = Some(value),
             "--epoch-mib" => epoch = number()?.min(1 << 10),
             _ => return Err(format!("{name} is not known: see the head of this example's file")),
         }
     }
+    if mechanism.is_some() {
+        return transactions::report(accesses, seed, rounds, mechanism.as_deref());
+    }
     let config = presets::load(&machine).map_err(|error| error.to_string())?;
+    if only.is_some() {
+        return Ok(cores::report(&config, cores, accesses, seed));
+    }
     let trace = trace::trace(accesses as usize, 1, seed);
     println!("{machine}, {accesses} accesses, seed {seed}, one core");
     let kinds = [
@@ -78,7 +88,7 @@ fn main() -> Result<(), String> {
         cores::report(&config, cores, accesses.min(1_000_000), seed);
     }
     println!("loc, transactions of 100 accesses");
-    transactions::report(accesses.min(1_000_000), seed, rounds)?;
+    transactions::report(accesses.min(1_000_000), seed, rounds, None)?;
     cores::epoch(epoch << 14, seed)
 }
 

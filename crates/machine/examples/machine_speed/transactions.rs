@@ -10,9 +10,14 @@ use std::time::Instant;
 const LINES: u64 = 1 << 12;
 const EACH: u64 = 100;
 
-/// The speed of each, and of no mechanism.
-pub(super) fn report(accesses: u64, seed: u64, rounds: u64) -> Result<(), String> {
-    let all = list::KINDS.iter();
+/// The speed of each, and of no mechanism; or of one of them.
+pub(super) fn report(
+    accesses: u64,
+    seed: u64,
+    rounds: u64,
+    only: Option<&str>,
+) -> Result<(), String> {
+    let all = list::KINDS.iter().filter(|kind| only.is_none_or(|name| name == kind.name));
     for kind in all.filter(|kind| kind.name == "plain" || kind.promises() == Promise::Transactions)
     {
         let mut best = f64::INFINITY;

@@ -3,14 +3,13 @@
 //! It is made at the first use. Until then it costs a branch where a line is put into a cache or taken out, and
 //! nothing on a hit. As long as there is no version and no rule, the caches hold the same lines as without it.
 
-use super::set_cache::Line;
+use super::versions::VersionsBySet;
 use crate::by_number::ByNumber;
-use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub(super) struct Extras {
-    /// Which version a way holds, by cache, set and way: one entry for each way with the tag `HELD`.
-    pub(super) versions: BTreeMap<(usize, usize, usize), (Line, Version)>,
+    /// Which version a way holds: one entry for each way with the tag `HELD`.
+    pub(super) versions: VersionsBySet,
     pub(super) displaced: Vec<HeldVersion>,
     /// The lines that are marked.
     pub(super) marked: ByNumber<()>,

@@ -10,6 +10,52 @@
 use super::extras::{HeldVersion, Version};
 use super::hierarchy::{Hierarchy, narrow};
 use super::set_cache::{HELD, Line, WaySlot};
+use crate::by_number::ByNumber;
+
+/// A version, and the way of its set that holds it.
+#[derive(Clone, Copy)]
+pub(super) struct VersionInWay {
+    pub(super) way: usize,
+    pub(super) line: Line,
+    pub(super) version: Version,
+}
+
+/// The versions of all caches. A fill of any set looks here for that set's, so they are found by set at once.
+#[derive(Default)]
+pub(super) struct VersionsBySet(ByNumber<Vec<VersionInWay>>);
+
+impl VersionsBySet {
+    /// The versions in a set of a cache.
+    #[inline]
+    fn of(&self, cache: usize, set: usize) -> &[VersionInWay] {
+        if self.0.is_empty() {
+            return &[];
+        }
+        self.0.get(&key(cache, set)).map_or(&[], Vec::as_slice)
+    }
+
+    fn insert(&mut self, cache: usize, set: usize, held: VersionInWay) {
+        self.0.entry(key(cache, set)).or_default().push(held);
+    }
+
+    /// Takes the version out that a way holds.
+    pub(super) fn remove(&mut self, cache: usize, slot: WaySlot) -> Option<(Line, Version)> {
+        let here = self.0.get_mut(&key(cache, slot.set))?;
+        let at = here.iter().position(|held| held.way == slot.way)?;
+        let VersionInWay { line, version, .. } = here.swap_remove(at);
+        Some((line, version))
+    }
+
+    /// All of them, with the number of their cache, in no order.
+    fn all(&self) -> impl Iterator<Item = (usize, VersionInWay)> {
+        let sets = self.0.iter();
+        sets.flat_map(|(key, here)| here.iter().map(move |&held| ((key >> 32) as usize, held)))
+    }
+}
+
+fn key(cache: usize, set: usize) -> u64 {
+    (cache as u64) << 32 | set as u64
+}
 
 impl Hierarchy {
     /// Puts a version of a line into a level (`core`'s cache of it, if it is private), as the policy puts a new line.
@@ -39,7 +85,8 @@ impl Hierarchy {
         }
         let (slot, tag, dirty) = self.caches[number].insert_among(set, HELD, false, ways);
         let out = self.replaced(core, level, (slot, tag, dirty));
-        self.extras().versions.insert((number, set, slot.way), (line, version));
+        let held = VersionInWay { way: slot.way, line, version };
+        self.extras().versions.insert(number, set, held);
         if let Some(out) = out {
             self.leave(core, level, out);
         }
@@ -54,13 +101,27 @@ impl Hierarchy {
         let (line, number) = (narrow(line), self.cache_number(level, core));
         let Some(slot) = self.slot_of(number, line, version) else { return false };
         self.caches[number].remove(slot);
-        self.extras().versions.remove(&(number, slot.set, slot.way));
+        self.extras().versions.remove(number, slot);
         true
     }
 
-    /// Drops, from all caches, the versions for which `keep` is false, and returns how many. `keep` sees them cache by
-    /// cache.
-    pub fn retain_versions(&mut self, mut keep: impl FnMut(&HeldVersion) -> bool) -> usize {
+    /// Drops a version from every cache that has it.
+    ///
+    /// # Panics
+    /// If the line is not below [`LINES`](Self::LINES).
+    pub fn drop_version_everywhere(&mut self, line: u64, version: Version) {
+        let line = narrow(line);
+        for number in 0..self.caches.len() {
+            if let Some(slot) = self.slot_of(number, line, version) {
+                self.caches[number].remove(slot);
+                self.extras().versions.remove(number, slot);
+            }
+        }
+    }
+
+    /// Drops, from all caches, the versions for which `keep` is false, and returns how many. `keep` sees them in no
+    /// order.
+    pub fn retain_versions(&mut self, keep: impl Fn(&HeldVersion) -> bool) -> usize {
         let gone: Vec<HeldVersion> = self.held().filter(|held| !keep(held)).collect();
         for HeldVersion { line, version, level, core } in &gone {
             self.drop_version(*core, *level, *line, *version);
@@ -84,9 +145,9 @@ impl Hierarchy {
     /// If the line is not below [`LINES`](Self::LINES), or there is no such core or level.
     pub fn versions_of(&self, core: usize, level: usize, line: u64) -> Vec<Version> {
         let (line, number) = (narrow(line), self.cache_number(level, core));
-        let here = self.in_set(number, self.caches[number].set_of(line));
+        let here = self.in_set(number, self.caches[number].set_of(line)).iter();
         let mut versions: Vec<Version> =
-            here.filter_map(|(_, (other, version))| (other == line).then_some(version)).collect();
+            here.filter(|held| held.line == line).map(|held| held.version).collect();
         versions.sort_unstable();
         versions
     }
@@ -110,27 +171,22 @@ impl Hierarchy {
         self.extras.as_mut().map_or_else(Vec::new, |extras| std::mem::take(&mut extras.displaced))
     }
 
-    /// The versions in a set: way, line, version.
-    pub(super) fn in_set(
-        &self,
-        number: usize,
-        set: usize,
-    ) -> impl Iterator<Item = (usize, (Line, Version))> {
-        let extras = self.extras.as_deref().into_iter();
-        let range = (number, set, 0)..(number, set + 1, 0);
-        let held = extras.flat_map(move |extras| extras.versions.range(range.clone()));
-        held.map(|(&(_, _, way), &held)| (way, held))
+    /// The versions in a set.
+    #[inline]
+    pub(super) fn in_set(&self, number: usize, set: usize) -> &[VersionInWay] {
+        self.extras.as_ref().map_or(&[], |extras| extras.versions.of(number, set))
     }
 
     fn slot_of(&self, number: usize, line: Line, version: Version) -> Option<WaySlot> {
         let set = self.caches[number].set_of(line);
-        let found = self.in_set(number, set).find(|&(_, held)| held == (line, version));
-        found.map(|(way, _)| WaySlot { set, way })
+        let here = self.in_set(number, set).iter();
+        let mut its = here.filter(|held| held.line == line && held.version == version);
+        its.next().map(|held| WaySlot { set, way: held.way })
     }
 
     fn held(&self) -> impl Iterator<Item = HeldVersion> {
-        let versions = self.extras.iter().flat_map(|extras| &extras.versions);
-        versions.map(|(&(number, ..), &(line, version))| {
+        let versions = self.extras.iter().flat_map(|extras| extras.versions.all());
+        versions.map(|(number, VersionInWay { line, version, .. })| {
             let level = self.levels.partition_point(|place| place.first <= number) - 1;
             HeldVersion {
                 line: line.into(),

@@ -44,10 +44,10 @@ impl Hierarchy {
             ways |= u64::from(rank == lowest) << way;
         }
         if rule.oldest_version {
-            let here = || self.in_set(number, set);
-            let oldest = here().map(|(_, (_, version))| version).min();
-            let newer = here().filter(|(_, (_, version))| Some(*version) != oldest);
-            ways &= !newer.fold(0, |newer, (way, _)| newer | 1 << way);
+            let here = self.in_set(number, set);
+            let oldest = here.iter().map(|held| held.version).min();
+            let newer = here.iter().filter(|held| Some(held.version) != oldest);
+            ways &= !newer.fold(0, |newer, held| newer | 1 << held.way);
         }
         (if ways == 0 { all } else { ways }, lowest < VictimRule::NEVER)
     }
@@ -82,7 +82,7 @@ impl Hierarchy {
         match tag {
             EMPTY => None,
             HELD => {
-                let held = extras.versions.remove(&(number, slot.set, slot.way));
+                let held = extras.versions.remove(number, slot);
                 let (line, version) = held.expect("the version that a way holds");
                 let line = line.into();
                 extras.displaced.push(HeldVersion { line, version, level, core: owner });

@@ -34,12 +34,14 @@ pub(crate) struct Mechanisms {
 }
 
 impl Mechanisms {
-    /// For a machine with `lines` lines of the program's. [`Hardware::switch_on`] builds the mechanisms later.
-    pub(crate) fn new(designs: [Box<dyn Design>; PLACES], lines: u64) -> Self {
+    /// For a machine with `lines` lines of the program's and these many cores. [`Hardware::switch_on`] builds the
+    /// mechanisms later.
+    pub(crate) fn new(designs: [Box<dyn Design>; PLACES], lines: u64, cores: usize) -> Self {
         let mut first = lines;
         let own = [0, 1].map(|place| {
             let begins = first;
-            first += designs[place].reserves(lines);
+            let design = &designs[place];
+            first += design.reserves(lines) + design.reserves_for_each_core() * cores as u64;
             begins..first
         });
         let built = [(); PLACES].map(|()| Some(Box::new(Plain) as Box<dyn Mechanism>));
@@ -80,10 +82,7 @@ impl Mechanisms {
 
     /// What the mechanism in the place for transactions does for speculations.
     pub(crate) fn speculation(&self) -> Speculation {
-        match &self.built[0] {
-            Some(mechanism) if mechanism.speculates() => Speculation::Isolated,
-            _ => Speculation::Absent,
-        }
+        self.built[0].as_ref().map_or(Speculation::Absent, |mechanism| mechanism.speculation())
     }
 
     /// Their names in results, joined.
@@ -434,7 +433,24 @@ impl Hardware {
         let written = self.controller.write_home(line, now, from);
         self.write_backs.mechanism += 1;
         let durable = written.durable.unwrap_or(written.accepted);
+        self.data.land_if_crowded(now);
         self.data.depart(arrival, line, words, durable, None);
+        durable
+    }
+
+    /// As [`write_home`](Self::write_home), by a non-temporal store of the running core: the line takes one of the core's
+    /// line buffers until it is accepted, the core goes on if one is free, and its next fence waits until the line is
+    /// durable.
+    #[track_caller]
+    pub fn stream_home(&mut self, name: &'static str, line: u64, words: LineWords) -> Ps {
+        let arrival = Arrival { name, site: Location::caller() };
+        let now = self.now();
+        self.controller.count(Cause::Mechanism);
+        let written = self.controller.write_home(line, now, now);
+        self.write_backs.mechanism += 1;
+        let durable = written.durable.unwrap_or(written.accepted);
+        self.data.depart(arrival, line, words, durable, Some(self.core));
+        self.cores[self.core].line_until(written.accepted, durable, &self.config.cores);
         durable
     }
 
@@ -444,6 +460,8 @@ impl Hardware {
     #[track_caller]
     pub fn keep(&mut self, name: &'static str, line: u64, words: LineWords, durable: Ps) {
         let arrival = Arrival { name, site: Location::caller() };
+        let now = self.now();
+        self.data.land_if_crowded(now);
         self.data.depart(arrival, line, words, durable, None);
     }
 

@@ -4,15 +4,17 @@
 //! back (`held`), undoes them in the same moment, in the pool and in the program's own words, and lets nothing of a lost
 //! speculation happen until the program has learned of it. What always holds: no durable image, model or promise has a
 //! word of a speculation before its commit; the commit is one step, and one event; a line that was stored to is dirty
-//! in the caches once its stores are released; a core's speculation is lost in both places, or in none.
+//! in the caches once its stores are released, or has been written back where speculations are durable; a core's
+//! speculation is lost in both places, or in none.
 
 use super::{Hardware, Moments};
 use crate::by_number::ByNumber;
+use crate::held::HeldLine;
 use crate::mechanism::{Accessed, Effect, How};
 use crate::processor::Words;
 use crate::{Cause, Ps};
 use perdura_memory::atomics::{AtomicU64, Ordering};
-use perdura_memory::{HardwareAbort, HardwareTicket};
+use perdura_memory::{HardwareAbort, HardwareTicket, Speculation};
 use std::sync::Arc;
 
 /// The place for transactions, and the one for persistence.
@@ -77,6 +79,30 @@ impl Hardware {
         true
     }
 
+    /// The lines of the pool that a speculating core has stored to, ascending.
+    pub fn held_lines(&self, core: usize) -> Vec<u64> {
+        self.data.held_lines(core).iter().map(|held| held.line).collect()
+    }
+
+    /// Writes a line back that the running core's speculation has stored to, in its commit, as the core's own write-back
+    /// does. Its next [`commit_fence`](Self::commit_fence) waits for the line.
+    pub fn write_back_held(&mut self, line: u64) {
+        self.write_back(line);
+    }
+
+    /// A fence of the running core while it commits. Lines do not land by it, but when the core's program goes on: until
+    /// then a power cut may come at the earlier times of other cores.
+    pub fn commit_fence(&mut self) {
+        let least = self.cycles(self.config.cores.fence_cycles);
+        self.cores[self.core].fence(least);
+    }
+
+    /// Time in which the running core issues a non-temporal store.
+    pub fn charge_issue(&mut self) {
+        let issue = self.issue();
+        self.cores[self.core].clock += issue;
+    }
+
     /// When the stores of a core so far are in its nearest cache.
     pub fn stores_done(&self, core: usize) -> Ps {
         self.cores[core].stored()
@@ -108,6 +134,20 @@ impl Hardware {
             transactions.begins(core);
         }
         Ok(())
+    }
+
+    /// The running core's program wants to commit: the first step of a commit that takes two.
+    pub(crate) fn complete_speculation(&mut self) {
+        let core = self.core;
+        if self.data.holds_stores(core) {
+            self.ask(FIRST, |mechanism, hardware| mechanism.complete(hardware, core));
+        }
+    }
+
+    /// The running core's program goes on after a durable commit: what that has waited for lands.
+    pub(crate) fn land_commit(&mut self) {
+        let now = self.now();
+        self.data.land_awaited(self.core, now);
     }
 
     /// Commits the running core's speculation: the second place is told of its stores, and may refuse; then they are
@@ -150,24 +190,37 @@ impl Hardware {
                 self.ask(SECOND, |mechanism, hardware| mechanism.accessed(hardware, &access));
             }
         }
+        let durable = self.mechanisms.speculation() == Speculation::Durable;
+        if durable {
+            self.make_dirty(&lines);
+        }
         self.data.settle(core);
         let mut last = HardwareTicket::DURABLE;
         for place in [SECOND, FIRST] {
             let ask = self.ask(place, |mechanism, hardware| mechanism.commit(hardware, core));
             last = last.max(ask.unwrap_or(Ok(HardwareTicket::DURABLE))?);
         }
-        self.data.release(core, &lines);
+        self.data.release(core, &lines, durable);
         if let Some(transactions) = self.data.transactions() {
             transactions.commits(core, last);
         }
         self.speculations.cores[core].clear();
-        for held in &lines {
-            // It may have left the caches, or been cleaned there, with its old words.
+        if durable && self.data.keeps_model() {
+            self.land_commit();
+        }
+        if !durable {
+            self.make_dirty(&lines);
+        }
+        Ok((last, !lines.is_empty()))
+    }
+
+    /// Lines that have left the caches, or been cleaned there, with their old words are stored to again.
+    fn make_dirty(&mut self, lines: &[HeldLine]) {
+        for held in lines {
             if !self.hierarchy.is_dirty(held.line) {
                 self.store(Words { line: held.line, mask: 0xFF });
             }
         }
-        Ok((last, !lines.is_empty()))
     }
 
     /// The running core's program gives its speculation up.
@@ -240,13 +293,18 @@ impl Hardware {
         }
     }
 
-    /// A core that speculates is about to take a line to store to it.
+    /// A core that speculates is about to take a line to store to it; if it is the pool's, its words have been stored.
     #[cold]
     pub(super) fn note_held_line(&mut self, line: u64) {
+        let core = self.core;
         let dirty = self.hierarchy.is_dirty(line);
-        let speculation = &mut self.speculations.cores[self.core];
+        let speculation = &mut self.speculations.cores[core];
         if speculation.has.insert(line, ()).is_none() {
             speculation.lines.push((line, dirty));
+        }
+        if self.mechanisms.moments(FIRST).have(Moments::HELD) {
+            let words = self.data.take_fresh(core);
+            self.ask(FIRST, |mechanism, hardware| mechanism.held(hardware, core, &words));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::Ps;
 use crate::cache::{Departure, HeldVersion};
 use crate::controller::Fetch;
 use crate::hardware::Hardware;
-use perdura_memory::{HardwareAbort, HardwareTicket};
+use perdura_memory::{HardwareAbort, HardwareTicket, Speculation};
 use std::ops::Range;
 
 /// A mechanism's design, which exists whether the power is on or not.
@@ -18,6 +18,11 @@ pub trait Design: Send + Sync {
     /// Lines of the home device that it needs for itself, on a machine with `lines` lines of the program's.
     fn reserves(&self, lines: u64) -> u64 {
         let _ = lines;
+        0
+    }
+
+    /// Lines that it needs beside those for each core of the machine.
+    fn reserves_for_each_core(&self) -> u64 {
         0
     }
 
@@ -108,9 +113,20 @@ pub trait Mechanism: Send {
         Err(HardwareAbort::Absent)
     }
 
-    /// Whether it makes speculations.
-    fn speculates(&self) -> bool {
-        false
+    /// What it does for speculations.
+    fn speculation(&self) -> Speculation {
+        Speculation::Absent
+    }
+
+    /// A core that speculates has stored these words of the pool, given by their offsets and as they are now.
+    fn held(&mut self, hardware: &mut Hardware, core: usize, words: &[(u64, u64)]) {
+        let _ = (hardware, core, words);
+    }
+
+    /// A core's program wants to commit its speculation. Other cores go on between this and [`prepare`](Self::prepare),
+    /// at which it may still be lost. Called if [speculations are durable](Speculation::Durable).
+    fn complete(&mut self, hardware: &mut Hardware, core: usize) {
+        let _ = (hardware, core);
     }
 
     /// A core is about to commit its speculation. If the mechanism does not [lose](Hardware::lose) it here, its
@@ -138,8 +154,10 @@ pub trait Mechanism: Send {
         Ok(())
     }
 
-    /// A core commits its transaction or, in the place for transactions, its speculation, which is durable when [`durable`](Self::durable) says so; a mechanism that does
-    /// not make transactions durable reports it at once.
+    /// A core commits its transaction or, in the place for transactions, its speculation, which is durable when
+    /// [`durable`](Self::durable) says so; a mechanism that does not make transactions durable reports it at once. From
+    /// here on lines that leave the caches have the speculation's stores; programs see them as committed when this
+    /// returns.
     ///
     /// # Errors
     /// Why it is aborted instead. Its stores are not visible then.

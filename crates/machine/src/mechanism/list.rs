@@ -1,5 +1,6 @@
 //! The mechanisms by name, for each of the two places. A new one is its own file and one line here.
 
+use super::cc_htm::{self, CcHtm, CcHtmConfig};
 use super::copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 use super::h_wal::{self, HardwareWal};
 use super::htm::{self, Htm, HtmConfig};
@@ -60,12 +61,24 @@ pub enum MechanismError {
 }
 
 /// The mechanisms for transactions: for [`Options::transactions`](crate::Options::transactions).
-pub const SPECULATING: &[Kind] = &[Kind {
-    name: "htm",
-    title: "transactional memory: read and write sets in the caches, requester wins",
-    mutants: htm::MUTANTS,
-    make: |table, mutant| Htm::new(parse::<HtmConfig>(table)?, mutant).map(|it| Box::new(it) as _),
-}];
+pub const SPECULATING: &[Kind] = &[
+    Kind {
+        name: "htm",
+        title: "transactional memory: read and write sets in the caches, requester wins",
+        mutants: htm::MUTANTS,
+        make: |table, mutant| {
+            Htm::new(parse::<HtmConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "cc-htm",
+        title: "the same with a redo log for each core: transactions are durable at their commit",
+        mutants: cc_htm::MUTANTS,
+        make: |table, mutant| {
+            CcHtm::new(parse::<CcHtmConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+];
 
 /// The mechanisms for persistence: for [`Options::mechanism`](crate::Options::mechanism).
 pub const KINDS: &[Kind] = &[

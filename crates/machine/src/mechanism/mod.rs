@@ -12,6 +12,8 @@
 //! | [`evicted`](Mechanism::evicted) | a dirty line leaves the caches | [`Moments::EVICTION`] |
 //! | [`fetched`](Mechanism::fetched), [`dirtied`](Mechanism::dirtied), [`leaves`](Mechanism::leaves) | between the DRAM cache, or the caches where there is none, and the home device | [`Moments::HOME`] |
 //! | [`speculate`](Mechanism::speculate), [`prepare`](Mechanism::prepare), [`is_lost`](Mechanism::is_lost), [`ended`](Mechanism::ended) | a program's speculation, in the place for transactions | always |
+//! | [`held`](Mechanism::held) | it has stored to the pool | [`Moments::HELD`] |
+//! | [`complete`](Mechanism::complete) | before its commit | where speculations are durable |
 //! | [`begin`](Mechanism::begin), [`commit`](Mechanism::commit), [`abort`](Mechanism::abort), [`flush`](Mechanism::flush) | a program's transaction | always |
 //! | [`due`](Mechanism::due) | a scheduled time | always |
 //! | [`end_epoch`](Mechanism::end_epoch), [`epoch_is_home`](Mechanism::epoch_is_home) | the end of an epoch | always |
@@ -27,6 +29,7 @@
 //! [`home`] (recovery), [`list`](mod@list) (all mechanisms by name), then any mechanism. Only `interface` and the files
 //! of the hardware use each other: the hardware calls mechanisms, and they use the hardware.
 
+mod cc_htm;
 mod copy_on_write;
 mod h_wal;
 pub mod home;
@@ -42,6 +45,7 @@ mod promise;
 mod transactions;
 mod undo_log;
 
+pub use cc_htm::{CcHtm, CcHtmConfig};
 pub use copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 pub use h_wal::HardwareWal;
 pub use home::Home;

@@ -6,7 +6,7 @@ use std::ops::BitOr;
 
 /// Moments too frequent to call a mechanism at without need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moments(u8);
+pub struct Moments(u16);
 
 impl Moments {
     /// None of them.
@@ -29,6 +29,8 @@ impl Moments {
     pub const OWN: Moments = Moments(64);
     /// [`Mechanism::accessed`](super::Mechanism::accessed) for prefetches and write-backs.
     pub const REQUEST: Moments = Moments(128);
+    /// [`Mechanism::held`](super::Mechanism::held), in the place for transactions.
+    pub const HELD: Moments = Moments(256);
 
     /// Whether these include some of `others`.
     #[inline(always)]
@@ -82,7 +84,7 @@ pub enum How {
 pub enum Effect {
     /// It takes place.
     Happens,
-    /// Nothing is stored: the core's transaction is lost, and its commit will fail.
+    /// Nothing is stored: the core's transaction is lost, and its commit will fail. A prefetch is dropped.
     Lost,
 }
 

@@ -3,7 +3,7 @@
 
 use perdura_machine::mechanism::{Accessed, Effect, Moments};
 use perdura_machine::{Design, Hardware, Mechanism};
-use perdura_memory::{HardwareAbort, HardwareTicket};
+use perdura_memory::{HardwareAbort, HardwareTicket, Speculation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The design.
@@ -37,8 +37,8 @@ impl Mechanism for Conflicts {
         Effect::Happens
     }
 
-    fn speculates(&self) -> bool {
-        true
+    fn speculation(&self) -> Speculation {
+        Speculation::Isolated
     }
 
     fn speculate(&mut self, hardware: &mut Hardware, core: usize) -> Result<(), HardwareAbort> {

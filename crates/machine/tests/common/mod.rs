@@ -1,9 +1,15 @@
 //! Shared by the tests of the machine.
 
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) mod bank;
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod conflicts;
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) mod cuts;
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod mechanisms;
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) mod whole;
 
 use perdura_machine::MachineConfig;
 use perdura_machine::config::Page;

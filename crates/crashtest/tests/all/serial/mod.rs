@@ -7,14 +7,11 @@
 mod history;
 
 use history::{Done, check};
-use perdura::{
-    Access, Counters, Engine, Error, Format, Heap, Mode, Purpose, Tuning, Tx, on_each_engine,
-};
+use perdura::{AnyHeap, Counters, EngineKind, Error, Format, Mode, Purpose, Tuning, Tx};
 use perdura_engine::planted::{self, Bug};
-use perdura_engine::{ArchaptRedoEngine, CcStmEngine, RedoEngine, StmEngine};
 use perdura_machine::{Design, Machine, MachineConfig, Options, Plain, Schedule, presets};
 use perdura_memory::random::SplitMix64;
-use perdura_memory::{Memory, Ram};
+use perdura_memory::{AnyMemory, Memory, Ram};
 use perdura_testing::seeds;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,8 +34,9 @@ fn format() -> Format {
 }
 
 /// A heap with the words, and their place.
-fn heap<M: Memory + 'static, E: Engine<M>>(memory: Arc<M>) -> (Heap<M, E>, u64) {
-    let heap = Heap::create(memory, format()).expect("a heap");
+fn heap(engine: EngineKind, memory: Arc<dyn Memory>) -> (Box<dyn AnyHeap>, u64) {
+    let memory = Arc::new(AnyMemory::new(memory));
+    let heap = <dyn AnyHeap>::create(engine, memory, format()).expect("a heap");
     let at = heap.session().expect("a session").transaction(|tx| {
         let at = tx.allocate(Purpose::General, PAIRS * 128)?.at();
         (0..PAIRS * 16).try_for_each(|index| tx.write_word(at + index * 8, 0))?;
@@ -69,8 +67,8 @@ fn read_pair(tx: &mut dyn Tx, at: u64, pair: u64) -> Result<u64, Error> {
 }
 
 /// One thread's transactions.
-fn thread<M: Memory + 'static, E: Engine<M>>(
-    heap: &Heap<M, E>,
+fn thread(
+    (engine, heap): (EngineKind, &dyn AnyHeap),
     (at, number, seed): (u64, u64, u64),
     now: &dyn Fn() -> u64,
 ) -> Vec<Done> {
@@ -116,7 +114,7 @@ fn thread<M: Memory + 'static, E: Engine<M>>(
             })
             .expect("it is run until it commits");
         // Hardware numbers no commits.
-        let in_hardware = E::NAME.starts_with("htm-").then(|| session.serial()).flatten();
+        let in_hardware = engine.name().starts_with("htm-").then(|| session.serial()).flatten();
         (done.span.1, done.ticket) = (now(), in_hardware.unwrap_or(ticket.0));
         all.push(done);
     }
@@ -124,20 +122,20 @@ fn thread<M: Memory + 'static, E: Engine<M>>(
 }
 
 /// With real threads.
-fn natively<E: Engine<Ram>>(threads: u64, seed: u64) -> Result<(), String> {
-    let (heap, at) = heap::<_, E>(Arc::new(Ram::new(BYTES)));
+fn natively(engine: EngineKind, threads: u64, seed: u64) -> Result<(), String> {
+    let (heap, at) = heap(engine, Arc::new(Ram::new(BYTES)));
     heap.tune(&tuning(seed));
     let clock = AtomicU64::new(1);
     let now = || clock.fetch_add(1, Ordering::SeqCst);
     let histories: Vec<Vec<Done>> = std::thread::scope(|scope| {
         let one = |number| {
-            let (heap, now) = (&heap, &now);
-            scope.spawn(move || thread(heap, (at, number, seed), now))
+            let (heap, now) = (&*heap, &now);
+            scope.spawn(move || thread((engine, heap), (at, number, seed), now))
         };
         let all: Vec<_> = (0..threads).map(one).collect();
         all.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
-    check(&histories.concat()).map_err(|what| format!("{}, seed {seed}: {what}", E::NAME))
+    check(&histories.concat()).map_err(|what| format!("{engine}, seed {seed}: {what}"))
 }
 
 fn tiny() -> MachineConfig {
@@ -145,9 +143,9 @@ fn tiny() -> MachineConfig {
 }
 
 /// On a machine whose cores take turns according to the seed.
-fn simulated<E: Engine<Machine>>(cores: usize, every: u64, seed: u64) -> Result<(), String> {
+fn simulated(engine: EngineKind, cores: usize, every: u64, seed: u64) -> Result<(), String> {
     let plain = SimulatedRun { config: tiny(), transactions: Box::new(Plain), fallback: None };
-    plain.run::<E>(cores, every, seed).map(drop)
+    plain.run(engine, cores, every, seed).map(drop)
 }
 
 /// What is simulated.
@@ -161,8 +159,9 @@ pub(crate) struct SimulatedRun {
 
 impl SimulatedRun {
     /// Runs on a machine whose cores take turns according to the seed. Returns what the engine has counted.
-    pub(crate) fn run<E: Engine<Machine>>(
+    pub(crate) fn run(
         self,
+        engine: EngineKind,
         cores: usize,
         every: u64,
         seed: u64,
@@ -181,7 +180,7 @@ impl SimulatedRun {
         };
         let machine = Arc::new(Machine::from_words(config, vec![0; 8], options));
         let made = RefCell::new(None);
-        machine.run(vec![Box::new(|| *made.borrow_mut() = Some(heap::<_, E>(machine.clone())))]);
+        machine.run(vec![Box::new(|| *made.borrow_mut() = Some(heap(engine, machine.clone())))]);
         let (heap, at) = made.into_inner().expect("a heap");
         let tuning = Tuning { fallback_percent: fallback, ..tuning(seed) };
         machine.run(vec![Box::new(|| heap.tune(&tuning))]);
@@ -189,21 +188,20 @@ impl SimulatedRun {
         let clock = AtomicU64::new(1);
         let now = || clock.fetch_add(1, Ordering::SeqCst);
         let programs = (0..cores as u64).map(|number| {
-            let (heap, histories, now) = (&heap, &histories, &now);
+            let (heap, histories, now) = (&*heap, &histories, &now);
             Box::new(move || {
-                let done = thread(heap, (at, number, seed), now);
+                let done = thread((engine, heap), (at, number, seed), now);
                 histories.borrow_mut().extend(done);
             }) as Box<dyn FnOnce() + '_>
         });
         let ran = catch_unwind(AssertUnwindSafe(|| machine.run(programs.collect())));
         if ran.is_err() {
-            let name = E::NAME;
             return Err(format!(
-                "{name}, seed {seed}, {cores} cores: a body has seen half of a transaction"
+                "{engine}, seed {seed}, {cores} cores: a body has seen half of a transaction"
             ));
         }
         let all = histories.into_inner();
-        check(&all).map_err(|what| format!("{}, seed {seed}, {cores} cores: {what}", E::NAME))?;
+        check(&all).map_err(|what| format!("{engine}, seed {seed}, {cores} cores: {what}"))?;
         let counted = heap.counters();
         let figures = machine.statistics().mechanism_figures;
         if let Some((_, begun)) = figures.iter().find(|(name, _)| *name == "speculations") {
@@ -213,50 +211,47 @@ impl SimulatedRun {
     }
 }
 
+/// The engines that are consistent after a crash, and the one that only synchronises by software.
+fn engines() -> impl Iterator<Item = EngineKind> {
+    let all = EngineKind::ALL.into_iter();
+    all.filter(|kind| kind.is_crash_consistent() || *kind == EngineKind::Stm)
+}
+
 #[test]
 fn threads_could_have_run_one_after_the_other() {
-    fn run<E: Engine<Ram>>() {
+    for engine in engines() {
         for seed in seeds(0, 20) {
-            natively::<E>(2 + seed % 3, seed).unwrap_or_else(|what| panic!("{what}"));
+            natively(engine, 2 + seed % 3, seed).unwrap_or_else(|what| panic!("{what}"));
         }
     }
-    on_each_engine!(crash_consistent run::<Ram>());
-    run::<StmEngine<Ram>>();
 }
 
 #[test]
 fn cores_could_have_run_one_after_the_other() {
-    fn run<E: Engine<Machine>>() {
+    for engine in engines() {
         for seed in seeds(0, 6) {
             let (cores, every) = (2 + seed as usize % 3, 1 + seed % 7);
-            simulated::<E>(cores, every, seed).unwrap_or_else(|what| panic!("{what}"));
+            simulated(engine, cores, every, seed).unwrap_or_else(|what| panic!("{what}"));
         }
     }
-    on_each_engine!(crash_consistent run::<Machine>());
-    run::<StmEngine<Machine>>();
 }
 
 #[test]
 fn planted_bugs_are_found() {
     // Releasing locks before durability shows only after a power cut.
     for bug in [Bug::UncheckedReads, Bug::MovedUnchecked, Bug::StampBeforeLocks, Bug::NothingKept] {
-        let found = (0..200).find(|seed| {
-            let (cores, every) = (2 + *seed as usize % 3, 1 + seed % 7);
-            let run = || simulated::<CcStmEngine<Machine>>(cores, every, *seed);
-            planted::with(bug, run).is_err()
-        });
-        assert!(found.is_some(), "{bug:?} was not found");
+        finds(EngineKind::CcStm, bug);
     }
-    under_a_lock::<RedoEngine<Machine>>(Bug::NothingKept);
-    under_a_lock::<RedoEngine<Machine>>(Bug::MoveOverlooked);
-    under_a_lock::<ArchaptRedoEngine<Machine>>(Bug::MovedWithoutJoined);
+    // Bugs in moving readers.
+    finds(EngineKind::Redo, Bug::NothingKept);
+    finds(EngineKind::Redo, Bug::MoveOverlooked);
+    finds(EngineKind::ArchaptRedo, Bug::MovedWithoutJoined);
 }
 
-/// A bug in moving readers is found.
-fn under_a_lock<E: Engine<Machine>>(bug: Bug) {
+fn finds(engine: EngineKind, bug: Bug) {
     let found = (0..200).find(|seed| {
-        let run = || simulated::<E>(2 + *seed as usize % 3, 1 + seed % 7, *seed);
+        let run = || simulated(engine, 2 + *seed as usize % 3, 1 + seed % 7, *seed);
         planted::with(bug, run).is_err()
     });
-    assert!(found.is_some(), "{}: {bug:?} was not found", E::NAME);
+    assert!(found.is_some(), "{engine}: {bug:?} was not found");
 }

@@ -52,6 +52,11 @@ impl AccessSets {
         is_new
     }
 
+    /// The lines of a core's sets.
+    pub(super) fn lines(&self, core: usize) -> &[u64] {
+        &self.of[core]
+    }
+
     /// Empties a core's sets. Returns the lines that no core has any more.
     pub(super) fn clear(&mut self, core: usize) -> Vec<u64> {
         let mut unused = std::mem::take(&mut self.of[core]);

@@ -13,7 +13,6 @@ use crate::mechanism::{
     Accessed, Effect, HeldVersion, Home, Leaving, Mechanism, Moments, Verdict, Version, VictimRule,
 };
 use perdura_memory::{HardwareAbort, HardwareTicket};
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Settings of such a mechanism.
@@ -155,7 +154,8 @@ impl Caching {
     fn persist(&mut self, hardware: &mut Hardware) -> Ps {
         let now = hardware.now();
         let (mut from, mut last) = (now, now);
-        let mut settled = BTreeMap::new();
+        // By line, as the blocks.
+        let mut settled: Vec<(u64, KeptContents)> = Vec::new();
         for block in self.tracked.window.unlogged() {
             from += hardware.cycles(self.settings.log.block_cycles);
             let Block { line, writer, words } = block;
@@ -165,7 +165,7 @@ impl Caching {
             if let Some((kept, durable)) = written {
                 self.tracked.window.logged(&block, None);
                 last = last.max(durable);
-                settled.insert(line, kept);
+                settled.push((line, kept));
             } else {
                 self.tracked.append(hardware, &block, from);
             }
@@ -188,7 +188,8 @@ impl Caching {
         self.recorded = below;
         self.tracked.announce(durable);
         hardware.caches().retain_versions(|held| {
-            settled.get(&held.line).is_none_or(|kept| held.version.0 > kept.number)
+            let at = settled.binary_search_by_key(&held.line, |(line, _)| *line);
+            at.is_err() || at.is_ok_and(|at| held.version.0 > settled[at].1.number)
         });
         for (line, kept) in settled {
             self.cache.settle(hardware, line, kept, durable);

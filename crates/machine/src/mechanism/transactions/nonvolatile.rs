@@ -7,10 +7,11 @@
 use super::log::bits;
 use super::window::Number;
 use crate::Ps;
+use crate::by_number::ByNumber;
 use crate::hardware::Hardware;
 use crate::mechanism::Home;
 use perdura_memory::image::LineWords;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Lines of a slot: a block and its tag.
@@ -34,7 +35,7 @@ pub(super) struct Nonvolatile {
     /// Free slots, each with the time from which it is free.
     free: VecDeque<(u64, Ps)>,
     /// The contents of each line as the last committed transaction has left them.
-    kept: BTreeMap<u64, KeptContents>,
+    kept: ByNumber<KeptContents>,
     write: Ps,
     banks: Vec<Ps>,
     pub(super) writes: u64,
@@ -51,7 +52,7 @@ impl Nonvolatile {
         let free = (own.start..own.end).step_by(SLOT as usize);
         Nonvolatile {
             free: free.map(|slot| (slot, Ps::default())).collect(),
-            kept: BTreeMap::new(),
+            kept: ByNumber::default(),
             write,
             banks: vec![Ps::default(); banks],
             writes: 0,

@@ -517,6 +517,5 @@ impl Tracked {
 
 /// Drops a version from any core's cache.
 pub(super) fn drop_version(hardware: &mut Hardware, line: u64, writer: Number) {
-    let wanted = |held: &HeldVersion| (held.line, held.version) != (line, Version(writer));
-    hardware.caches().retain_versions(wanted);
+    hardware.caches().drop_version_everywhere(line, Version(writer));
 }
