@@ -49,6 +49,7 @@ const NEVER: Tuning = Tuning {
     kept_segments: None,
     batches: None,
     wait_for_readers_ns: None,
+    fallback_percent: None,
 };
 
 /// Settings from the narrowest to the widest; none of them may cause a panic or a hang.
@@ -70,6 +71,7 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 kept_segments: None,
                 batches: None,
                 wait_for_readers_ns: Some(0),
+                fallback_percent: None,
             })
         })
     })

@@ -56,6 +56,7 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         kept_segments: None,
         batches: None,
         wait_for_readers_ns: None,
+        fallback_percent: None,
     });
     (memory, engine)
 }
