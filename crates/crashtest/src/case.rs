@@ -167,7 +167,14 @@ impl Case {
             let changed = machine.with(&path, &mean_ns.to_string());
             machine = changed.map_err(|error| error.to_string())?;
         }
-        list::speculating(name, &machine, None).map_err(|error| error.to_string())
+        let design = list::speculating(name, &machine, self.mutant.as_deref());
+        let design = design.map_err(|error| error.to_string())?;
+        if self.domain != Domain::Transient && design.reserves_for_each_core() > 0 {
+            return Err(format!(
+                "the mechanism '{name}' needs transient caches: where they are persistent, 'htm' is durable"
+            ));
+        }
+        Ok(design)
     }
 
     /// Which transactions are waited for, on an engine that makes groups or one that does not.

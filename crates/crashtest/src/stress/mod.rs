@@ -81,7 +81,7 @@ impl Round {
         let mut of_pool = SplitMix64::new(self.pool_seed);
         let size = SIZES[of_pool.below(SIZES.len() as u64) as usize];
         // Concurrent transactions would conflict on the sums of pages.
-        let may_check = engine != EngineKind::CcStm && engine != EngineKind::Stm;
+        let may_check = engine.keeps_checksums();
         let checksums = may_check && of_pool.below(3) == 0;
         let new = Options::new().engine(engine).domain(domain).log(size / 8).size(size);
         Ok(new.checksums(checksums).tuning(self.tuning()))

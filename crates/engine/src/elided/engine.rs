@@ -108,7 +108,8 @@ where
         let memory = &*self.memory;
         hardware.lock.holding(memory, || {
             self.inner.checkpoint()?;
-            if C::IS_LOGGED && memory.domain().needs_write_back() {
+            let unlogged = memory.speculation() == Speculation::Isolated;
+            if C::IS_LOGGED && unlogged && memory.domain().needs_write_back() {
                 // No log has the lines that the hardware's transactions have stored to.
                 memory.write_back(0, memory.len());
                 memory.fence();

@@ -1,6 +1,7 @@
 //! A failing medium: every commit reports the failure, whatever it was about to need. And a slow one: readers do not
 //! wait for it.
 
+use crate::is_concurrent;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Engine, Error, Mode, Session, SkippingRedoEngine,
@@ -291,7 +292,7 @@ fn others_go_on<E: Engine<AnyMemory>>(domain: Domain, events: u64) -> bool {
     WORDS.iter().for_each(|word| session.write_word(*word, 2).unwrap());
     memory.left.store(events, Ordering::Relaxed);
     let ends =
-        std::panic::AssertUnwindSafe(|| match E::CRASH_CONSISTENT || E::Session::CONFLICTS {
+        std::panic::AssertUnwindSafe(|| match E::CRASH_CONSISTENT || is_concurrent::<_, E>() {
             true => session.commit_awaited().is_ok(),
             // Without a panic it commits, or an abort undoes its stores in place.
             false => {

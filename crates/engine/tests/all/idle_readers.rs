@@ -134,8 +134,7 @@ fn an_idle_reader_holds_nobody_up() {
 }
 
 fn idle_with_sums<E: Engine<AnyMemory>>() {
-    // Software transactional memory keeps no such sums.
-    if !E::Session::CONFLICTS {
+    if E::KEEPS_CHECKSUMS {
         others_go_on::<E>(true, 1);
     }
 }
@@ -201,7 +200,7 @@ fn sum(session: &mut impl Session, random: &mut SplitMix64) -> u64 {
 
 fn sums_are_constant<E: Engine<AnyMemory>>() {
     for (seed, wait_for_readers_ns) in [(1, Some(0)), (2, Some(3_000)), (3, None)] {
-        let engine = start::<E>(seed == 2 && !E::Session::CONFLICTS);
+        let engine = start::<E>(seed == 2 && E::KEEPS_CHECKSUMS);
         let share = [None, Some(true)][seed as usize % 2];
         engine.tune(&Tuning { wait_for_readers_ns, share, ..Tuning::default() });
         let mut first = engine.session().unwrap();

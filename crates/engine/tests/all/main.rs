@@ -27,10 +27,16 @@ mod threads;
 mod undo_each;
 mod void;
 
-use perdura_memory::{AnyMemory, Ram};
+use perdura_engine::{Engine, Session};
+use perdura_memory::{AnyMemory, Memory, Ram};
 use std::sync::Arc;
 
 /// Plain memory, as an `AnyMemory`: each engine is compiled for that once, and for `Reference` once.
 fn ram(len: u64) -> AnyMemory {
     AnyMemory::new(Arc::new(Ram::new(len)))
+}
+
+/// Whether writing transactions run concurrently on a memory without hardware transactions.
+fn is_concurrent<M: Memory, E: Engine<M>>() -> bool {
+    E::Session::CONFLICTS && !E::NAME.starts_with("htm-")
 }

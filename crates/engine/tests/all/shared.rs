@@ -1,5 +1,6 @@
 //! Group commit: transactions that are waited for while others wait to enter share a record.
 
+use crate::is_concurrent;
 use perdura_engine::{Access, Counters, Engine, Mode, Session, Ticket, Tuning, on_each_engine};
 use perdura_memory::reference::Cut;
 use perdura_memory::{Domain, LINE, Memory, Reference};
@@ -91,7 +92,7 @@ fn two_that_wait_share_a_record_and_its_fences() {
 #[test]
 fn nothing_is_shared_where_that_is_no_gain() {
     fn run<E: Engine<Reference>>(domain: Domain, share: Option<bool>) {
-        if E::Session::CONFLICTS {
+        if is_concurrent::<_, E>() {
             return; // The two may meet, and one of them must run again.
         }
         let (memory, engine) = started::<E>(domain);
@@ -213,7 +214,7 @@ fn while_another_waits<E: Engine<Reference>, R: Send>(
 #[test]
 fn a_transaction_that_waits_alone_leads() {
     fn run<E: Engine<Reference>>() {
-        if E::Session::CONFLICTS {
+        if is_concurrent::<_, E>() {
             return; // It waits for nothing.
         }
         let (memory, engine) = started::<E>(Domain::Transient);
@@ -235,7 +236,7 @@ fn a_transaction_that_waits_alone_leads() {
 #[test]
 fn a_checkpoint_within_writes_down_what_has_joined() {
     fn run<E: Engine<Reference>>() {
-        if E::Session::CONFLICTS {
+        if is_concurrent::<_, E>() {
             return; // It waits for nothing.
         }
         let (memory, engine) = started::<E>(Domain::Transient);

@@ -121,7 +121,7 @@ fn run(folder: &std::path::Path, engine: EngineKind) {
     let [reading, reads, writes] = [READERS, 0, 0].map(AtomicU64::new);
     let stage = Stage { pool, engine, all_there, idle_are_in, reading, reads, writes };
     // Engines without a log have no snapshots: a reader holds their writers up.
-    let idles = !matches!(engine, EngineKind::Plain | EngineKind::Volatile);
+    let idles = engine.is_crash_consistent() || engine == EngineKind::Stm;
     thread::scope(|scope| {
         let stage = &stage;
         for number in 0..READERS + WRITERS {
