@@ -150,7 +150,7 @@ impl<M: Memory + 'static, C: Fallback<S>, S: 'static> ElidedSession<M, C, S> {
 
     fn commit_in_hardware(&mut self, hardware: &HardwareState) -> Result<Ticket> {
         let memory = &*self.engine.memory;
-        // Nothing comes between this and the hardware's commit.
+        // Nothing comes between this and the hardware's commit, or only commits of others that have no line in common.
         let serial = hardware.serial(self.wrote);
         let left = hardware.lock.leave(memory, &mut self.elision, elision::Way::Hardware);
         let Ok(ticket) = left else { return Err(self.failed()) };

@@ -52,7 +52,8 @@ fn main() -> Result<(), String> {
     }
     let config = presets::load(&machine).map_err(|error| error.to_string())?;
     if only.is_some() {
-        return Ok(cores::report(&config, cores, accesses, seed));
+        cores::report(&config, cores, accesses, seed);
+        return Ok(());
     }
     let trace = trace::trace(accesses as usize, 1, seed);
     println!("{machine}, {accesses} accesses, seed {seed}, one core");
