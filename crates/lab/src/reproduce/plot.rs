@@ -8,6 +8,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::element::{DashedPathElement, DynElement, IntoDynElement};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::ops::Range;
 
 /// Width of the picture.
 const WIDTH: u32 = 1100;
@@ -27,8 +28,8 @@ const CAPTION: u32 = 11;
 const WIDE: f64 = 0.56;
 const WIDE_IN_PROSE: f64 = 0.48;
 
-/// Colours that colour-blind readers can distinguish (Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
+/// Colours that colour-blind readers can distinguish (Okabe and Ito), then darker and lighter ones.
+const COLOURS: [RGBColor; 16] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -37,6 +38,14 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(204, 121, 167),
     RGBColor(150, 140, 20),
     RGBColor(90, 70, 160),
+    RGBColor(20, 20, 20),
+    RGBColor(120, 200, 120),
+    RGBColor(250, 190, 140),
+    RGBColor(120, 60, 0),
+    RGBColor(0, 80, 70),
+    RGBColor(185, 180, 225),
+    RGBColor(240, 228, 66),
+    RGBColor(0, 50, 100),
 ];
 const PAPER: RGBColor = RGBColor(110, 110, 110);
 
@@ -100,8 +109,10 @@ fn write_lines(area: &Area<'_>, lines: &[String], size: u32) -> Drawn {
 fn draw_panel(area: &Area<'_>, panel: &Panel) -> Drawn {
     let (low, high) = range(panel);
     let groups = panel.groups.len().max(1) as f64;
-    let (size, names) = group_names(panel);
+    let (heads, tails) = heads(&panel.groups);
+    let (size, names) = group_names(panel, &tails);
     let rows = names.iter().map(Vec::len).max().unwrap_or(0) as u32;
+    let rows = rows + u32::from(!heads.is_empty());
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 16))
         .margin(MARGIN)
@@ -127,9 +138,16 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Drawn {
         label_points(&mut chart, panel)?;
     }
     chart.draw_series((low < 0.0).then(|| PathElement::new([(0.0, 0.0), (groups, 0.0)], BLACK)))?;
+    let first = i32::from(!heads.is_empty());
+    let line = size as i32 + 2;
+    chart.draw_series(heads.into_iter().map(|(groups, name)| {
+        let middle = (panel.middle(groups.start) + panel.middle(groups.end - 1)) / 2.0;
+        let text = Text::new(name, (0, 6), style(size, HPos::Center, VPos::Top));
+        EmptyElement::at((middle, low)) + text
+    }))?;
     for (group, name) in names.into_iter().enumerate() {
         chart.draw_series((0..).zip(name).map(|(row, text)| {
-            let at = (0, 6 + row * (size as i32 + 2));
+            let at = (0, 6 + (first + row) * line);
             let text = Text::new(text, at, style(size, HPos::Center, VPos::Top));
             EmptyElement::at((panel.middle(group), low)) + text
         }))?;
@@ -146,13 +164,31 @@ fn pixels(panel: &Panel) -> f64 {
     (INNER - legend) / panel.groups.len().max(1) as f64
 }
 
+/// The names that neighbouring groups have in common before their numbers of threads, with the range of these groups; and
+/// each group's name without it.
+fn heads(groups: &[String]) -> (Vec<(Range<usize>, String)>, Vec<String>) {
+    let head = |name: &String| {
+        let (head, threads) = name.rsplit_once(" x")?;
+        threads.parse::<u32>().is_ok().then(|| head.to_owned())
+    };
+    let (mut heads, mut tails, mut start) = (Vec::new(), Vec::new(), 0);
+    for same in groups.chunk_by(|left, right| head(left).is_some() && head(left) == head(right)) {
+        let shared = head(&same[0]).filter(|_| same.len() > 1);
+        let cut = shared.as_ref().map_or(0, |head| head.len() + 1);
+        tails.extend(same.iter().map(|name| name[cut..].to_owned()));
+        heads.extend(shared.map(|head| (start..start + same.len(), head)));
+        start += same.len();
+    }
+    (heads, tails)
+}
+
 /// The groups' names, broken into lines that fit, and the size of their letters, smaller if there are many.
-fn group_names(panel: &Panel) -> (u32, Vec<Vec<String>>) {
-    let words = panel.groups.iter().flat_map(|name| name.split(' '));
+fn group_names(panel: &Panel, names: &[String]) -> (u32, Vec<Vec<String>>) {
+    let words = names.iter().flat_map(|name| name.split(' '));
     let longest = words.map(str::len).max().unwrap_or(1).max(1) as f64;
     let size = (pixels(panel) * 0.94 / (longest * WIDE)).clamp(8.0, NAMES.into());
     let fits = (pixels(panel) * 0.96 / (size * WIDE)) as usize;
-    (size as u32, panel.groups.iter().map(|name| lines(name, fits)).collect())
+    (size as u32, names.iter().map(|name| lines(name, fits)).collect())
 }
 
 /// How far whiskers may extend the axis beyond the longest bar, as a share of that bar: one run that was held up must
@@ -342,6 +378,14 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.trim_end().ends_with("</svg>") && !text.contains("NaN"));
+    }
+
+    #[test]
+    fn common_heads() {
+        let names = ["A x1", "A x2", "B x1", "MEAN"].map(str::to_owned);
+        let (heads, tails) = heads(&names);
+        assert_eq!(heads, [(0..2, "A".to_owned())]);
+        assert_eq!(tails, ["x1", "x2", "B x1", "MEAN"]);
     }
 
     #[test]
