@@ -125,6 +125,7 @@ fn missing_keys_are_refused_but_for_options() {
                     "acknowledged",
                     "waits",
                     "step_cycles",
+                    "interrupt_ns",
                 ];
                 let optional = known.contains(&key.as_str()) || path == ["mechanism"];
                 assert_eq!(parse(&changed).is_ok(), optional, "{name} {path:?} {key}");

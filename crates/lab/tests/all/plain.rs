@@ -1,4 +1,7 @@
 //! No engine is faster than `plain` in the simulated machine: everything that engines do has a cost there.
+//!
+//! In caches of a few sets, as the machines `tiny` have, the place of an engine's own tables decides how often lines push each
+//! other out, and the same accesses can be a quarter faster. There engines may not make fewer accesses.
 
 use crate::common::succeed;
 use perdura_testing::times;
@@ -14,12 +17,15 @@ fn faster(machine: &str, workload: &str, ops: &str, entries: &str) -> Vec<String
     assert_eq!(report["baseline"], "plain");
     let engines = report["engines"].as_array().expect("engines");
     assert_eq!(engines.len(), perdura::EngineKind::ALL.len());
+    let accesses = |engine: &Value| engine["machine"]["accesses"].as_u64().expect("a count");
+    let plain = engines.iter().find(|engine| engine["engine"] == "plain").expect("the baseline");
     let mut faster = Vec::new();
     for engine in engines {
         let relative = engine["relative_to_baseline"].as_f64().expect("a number");
         let what = format!("{machine} {workload} {} {relative:.4}", engine["engine"]);
         println!("{what}");
-        if relative > 1.0 {
+        let by_place = machine.starts_with("tiny");
+        if relative > 1.0 && !by_place || accesses(engine) < accesses(plain) {
             faster.push(what);
         }
     }

@@ -3,7 +3,7 @@
 //! It is made at the first use. Until then it costs a branch where a line is put into a cache or taken out, and
 //! nothing on a hit. As long as there is no version and no rule, the caches hold the same lines as without it.
 
-use super::versions::VersionsBySet;
+use super::version_table::{Version, VersionsBySet};
 use crate::by_number::ByNumber;
 
 #[derive(Default)]
@@ -62,10 +62,6 @@ pub struct Departure {
     /// Why it has left.
     pub why: DepartureReason,
 }
-
-/// Which version of a line: a number chosen by the mechanism. For replacement rules, a smaller number is older.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Version(pub u64);
 
 /// A version in a cache, or one that was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,7 +11,7 @@
 //!
 //! Reading order: `policy` (which line goes), `set_cache` (one cache), `hierarchy` (several),
 //! `coherence` and `directory` (several cores). Only hardware mechanisms use `extras` (state that other machines do not
-//! have): `versions` (further copies of lines), `marks` (lines that are watched) and `victims` (which kind of line goes
+//! have): `versions` (further copies of lines; `version_table`), `marks` (lines that are watched) and `victims` (which kind of line goes
 //! first).
 //!
 //! To add a policy: one file in `cache/policy` that implements `Replace`; a member of [`Policy`]
@@ -26,10 +26,12 @@ mod marks;
 mod policy;
 mod set_cache;
 mod stats;
+mod version_table;
 mod versions;
 mod victims;
 
-pub use extras::{Departure, DepartureReason, HeldVersion, Version, VictimRule};
+pub use extras::{Departure, DepartureReason, HeldVersion, VictimRule};
 pub use hierarchy::{Access, Hierarchy, Outcome};
 pub use policy::{NamedPolicy, Policy, QuadAge, UnknownPolicy};
 pub use stats::{CacheStats, LevelStats};
+pub use version_table::Version;

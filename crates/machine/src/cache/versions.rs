@@ -7,55 +7,10 @@
 //! level's [`VictimRule`](super::VictimRule). Then [`Hierarchy::displaced`] lists it, once, and the mechanism drops
 //! it, puts it into the next level, or writes it to the device.
 
-use super::extras::{HeldVersion, Version};
+use super::extras::HeldVersion;
 use super::hierarchy::{Hierarchy, narrow};
-use super::set_cache::{HELD, Line, WaySlot};
-use crate::by_number::ByNumber;
-
-/// A version, and the way of its set that holds it.
-#[derive(Clone, Copy)]
-pub(super) struct VersionInWay {
-    pub(super) way: usize,
-    pub(super) line: Line,
-    pub(super) version: Version,
-}
-
-/// The versions of all caches. A fill of any set looks here for that set's, so they are found by set at once.
-#[derive(Default)]
-pub(super) struct VersionsBySet(ByNumber<Vec<VersionInWay>>);
-
-impl VersionsBySet {
-    /// The versions in a set of a cache.
-    #[inline]
-    fn of(&self, cache: usize, set: usize) -> &[VersionInWay] {
-        if self.0.is_empty() {
-            return &[];
-        }
-        self.0.get(&key(cache, set)).map_or(&[], Vec::as_slice)
-    }
-
-    fn insert(&mut self, cache: usize, set: usize, held: VersionInWay) {
-        self.0.entry(key(cache, set)).or_default().push(held);
-    }
-
-    /// Takes the version out that a way holds.
-    pub(super) fn remove(&mut self, cache: usize, slot: WaySlot) -> Option<(Line, Version)> {
-        let here = self.0.get_mut(&key(cache, slot.set))?;
-        let at = here.iter().position(|held| held.way == slot.way)?;
-        let VersionInWay { line, version, .. } = here.swap_remove(at);
-        Some((line, version))
-    }
-
-    /// All of them, with the number of their cache, in no order.
-    fn all(&self) -> impl Iterator<Item = (usize, VersionInWay)> {
-        let sets = self.0.iter();
-        sets.flat_map(|(key, here)| here.iter().map(move |&held| ((key >> 32) as usize, held)))
-    }
-}
-
-fn key(cache: usize, set: usize) -> u64 {
-    (cache as u64) << 32 | set as u64
-}
+use super::set_cache::{HELD, WaySlot};
+use super::version_table::{Version, VersionInWay};
 
 impl Hierarchy {
     /// Puts a version of a line into a level (`core`'s cache of it, if it is private), as the policy puts a new line.
