@@ -9,7 +9,7 @@
 
 use super::extras::HeldVersion;
 use super::hierarchy::{Hierarchy, narrow};
-use super::set_cache::{HELD, WaySlot};
+use super::set_cache::{HELD, Line, WaySlot};
 use super::version_table::{Version, VersionInWay};
 
 impl Hierarchy {
