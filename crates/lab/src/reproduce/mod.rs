@@ -129,7 +129,7 @@ pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<[PathBuf; 2]> {
     Ok([write_file(path("json"), json)?, write_file(path("svg"), picture)?])
 }
 
-/// Draws the picture of a report that [`write`] wrote as JSON into `folder`, under the report's name.
+/// Draws the picture of a report that [`write()`] wrote as JSON into `folder`, under the report's name.
 pub(crate) fn draw(report: &Path, folder: &Path) -> Outcome<PathBuf> {
     #[derive(Deserialize)]
     struct Stored {
