@@ -119,8 +119,8 @@ impl AnyFamily for Listed {
     }
 }
 
-/// How pools are opened. One that was in use by an engine that promises nothing is opened all the same: that it could be
-/// refused shows nothing, what it holds does.
+/// How pools are opened. A pool left open by an engine that promises nothing is opened by force: its contents are the
+/// counterexample, not a refusal to open it.
 fn opening(is_crash_consistent: bool) -> Opening {
     Opening { force: !is_crash_consistent, ..Opening::default() }
 }

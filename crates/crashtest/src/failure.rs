@@ -63,7 +63,7 @@ pub struct Failure {
     pub operations: Vec<String>,
     /// How much was explored.
     pub budget: Budget,
-    /// Images that had been checked before, and what the engine had counted in the runs.
+    /// Images that had been checked before, and the engine's counts of these runs.
     pub images: u64,
     /// See there.
     pub counters: Counters,

@@ -74,7 +74,7 @@ pub(crate) struct LifeOutcome<O, M> {
     /// The states that reading transactions saw.
     pub(crate) reads: Vec<Read<M>>,
     pub(crate) machine: Arc<Machine>,
-    /// What the engine has counted in the cores' transactions.
+    /// The engine's counts of the cores' transactions.
     pub(crate) counters: Counters,
 }
 
@@ -132,7 +132,7 @@ impl<S: Subject> Life<'_, S> {
             spare_pages: spare_pages(self.case, self.seed),
             preempts: preempts(self.seed),
             transactions: self.case.speculation(self.seed).map_err(Stopped::Problem)?,
-            // What is not safe is to be found out.
+            // The test is to show which engines are not safe.
             accepts_unsafe: true,
             ..Options::default()
         };

@@ -73,7 +73,7 @@ pub struct Report {
     pub possible: f64,
     /// Runs.
     pub lives: u64,
-    /// What the engine has counted in the runs.
+    /// The engine's counts of the runs.
     pub counters: Counters,
     /// Call sites.
     pub sites: Sites,
