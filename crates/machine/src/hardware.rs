@@ -7,6 +7,7 @@
 mod agenda;
 mod asking;
 mod beyond;
+mod dram;
 mod own;
 mod speculating;
 mod transacting;
@@ -82,10 +83,12 @@ impl Hardware {
         seed: u64,
     ) -> Self {
         let transfer = config.cores.transfer_cycles;
+        let mut controller = Controller::new(&config.memory);
+        controller.reserve_dram(mechanisms.reserved_dram());
         Hardware {
             hierarchy: Hierarchy::new(&config.caches, cores, transfer, seed)
                 .forwards_clean(config.cores.forwards_clean),
-            controller: Controller::new(&config.memory),
+            controller,
             count: cores,
             cores: vec![Processor::default(); cores + 1],
             data,
@@ -350,6 +353,8 @@ impl Hardware {
             Cause::WriteBack => self.write_backs.asked += 1,
             Cause::Stream => self.write_backs.streamed += 1,
             Cause::Mechanism => self.write_backs.mechanism += 1,
+            // Counted when it leaves the DRAM cache.
+            Cause::Flush => self.write_backs.mechanism += u64::from(!self.controller.has_dram()),
         }
         let now = self.now();
         self.data.land_if_crowded(now);

@@ -30,18 +30,20 @@ pub struct Fetch {
     pub now: Ps,
 }
 
-/// A block that had to leave.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Replaced {
-    first: u64,
-    dirty: u64,
+/// A block that the DRAM cache has, or had when it had to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InDram {
+    /// Its first line.
+    pub first: u64,
+    /// Its dirty lines: a bit each, from the first one on.
+    pub dirty: u64,
     /// When its lines can be read.
-    pub(crate) from: Ps,
+    pub ready: Ps,
 }
 
-impl Replaced {
+impl InDram {
     /// Its dirty lines.
-    pub(crate) fn dirty_lines(self) -> impl Iterator<Item = u64> {
+    pub fn dirty_lines(self) -> impl Iterator<Item = u64> {
         (0..64).filter(move |bit| self.dirty >> bit & 1 == 1).map(move |bit| self.first + bit)
     }
 }
@@ -49,7 +51,7 @@ impl Replaced {
 /// Whether there is room for a line that leaves the caches.
 pub(crate) enum DramRoom {
     Here,
-    Made(Option<Replaced>),
+    Made(Option<InDram>),
     Fetch(Fetch),
 }
 
@@ -104,7 +106,7 @@ impl DramCache {
     }
 
     /// Inserts the block of a fetch whose data comes at `ready`. Returns the block that it replaces.
-    pub(super) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
+    pub(super) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<InDram> {
         let number = fetch.first / self.lines;
         let replaced = self.admit(number, ready, fetch.now);
         let at = self.fills.partition_point(|&(due, _)| due <= ready);
@@ -113,7 +115,7 @@ impl DramCache {
     }
 
     /// Makes room for a block whose data comes at `ready`. Returns the block that it replaces.
-    fn admit(&mut self, number: u64, ready: Ps, now: Ps) -> Option<Replaced> {
+    fn admit(&mut self, number: u64, ready: Ps, now: Ps) -> Option<InDram> {
         let (place, replaced) = self.blocks.insert(number);
         let block = Block { dirty: 0, ready };
         let Some(replaced) = replaced else {
@@ -122,7 +124,7 @@ impl DramCache {
         };
         self.stats.replaced_blocks += 1;
         let old = std::mem::replace(&mut self.contents[place], block);
-        Some(Replaced { first: replaced * self.lines, dirty: old.dirty, from: now.max(old.ready) })
+        Some(InDram { first: replaced * self.lines, dirty: old.dirty, ready: now.max(old.ready) })
     }
 
     /// Reads a dirty line of a replaced block. Returns when it has left the bus.
@@ -184,16 +186,51 @@ impl DramCache {
 
     /// Dirty lines, ascending.
     pub(super) fn dirty(&self) -> Vec<u64> {
-        let mut lines = Vec::new();
-        for (number, place) in self.blocks.keys() {
-            let mut dirty = self.contents[place].dirty;
-            while dirty != 0 {
-                lines.push(number * self.lines + u64::from(dirty.trailing_zeros()));
-                dirty &= dirty - 1;
-            }
+        self.dirty_blocks().into_iter().flat_map(InDram::dirty_lines).collect()
+    }
+
+    /// Blocks with dirty lines, ascending.
+    pub(super) fn dirty_blocks(&self) -> Vec<InDram> {
+        let blocks = self.blocks.keys().map(|(number, place)| self.block_at(number, place));
+        let mut blocks: Vec<InDram> = blocks.filter(|block| block.dirty != 0).collect();
+        blocks.sort_unstable_by_key(|block| block.first);
+        blocks
+    }
+
+    fn block_at(&self, number: u64, place: usize) -> InDram {
+        let Block { dirty, ready } = self.contents[place];
+        InDram { first: number * self.lines, dirty, ready }
+    }
+
+    /// The block that `line` is in, if it is here.
+    pub(super) fn block_in(&self, line: u64) -> Option<InDram> {
+        let number = line / self.lines;
+        self.blocks.peek(number).map(|place| self.block_at(number, place))
+    }
+
+    /// These lines of the block that begins with `first`, given as bits, are clean.
+    pub(super) fn clean(&mut self, first: u64, lines: u64) {
+        if let Some(place) = self.blocks.peek(first / self.lines) {
+            self.contents[place].dirty &= !lines;
         }
-        lines.sort_unstable();
-        lines
+    }
+
+    /// Reads a line that is here. Returns when it has left the bus.
+    pub(super) fn read_line(&mut self, line: u64, from: Ps) -> Ps {
+        self.device.read(line, from)
+    }
+
+    /// Writes a line that is no block's. Returns when it is in the DRAM's queue.
+    pub(super) fn write_line(&mut self, line: u64, from: Ps) -> Ps {
+        self.device.write(line, from, from).0
+    }
+
+    /// Gives bytes up, in whole blocks of each set, before it has any block.
+    ///
+    /// # Panics
+    /// If none is left.
+    pub(super) fn reserve(&mut self, bytes: u64) {
+        self.blocks.give_up(bytes.div_ceil(self.lines * 64) as usize);
     }
 
     /// Blocks that have been fetched by `now` are written into the DRAM.

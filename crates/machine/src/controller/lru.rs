@@ -40,6 +40,16 @@ impl Lru {
         }
     }
 
+    /// Has room for this many fewer, or a few more of them, so that sets stay alike. It must be empty.
+    ///
+    /// # Panics
+    /// If no room is left.
+    pub(super) fn give_up(&mut self, keys: usize) {
+        let ways = keys.div_ceil(self.sets.len());
+        assert!(ways < self.ways as usize, "room for {keys} fewer");
+        self.ways -= ways as u32;
+    }
+
     /// The place of `key`, counted as used.
     #[inline]
     pub(super) fn touch(&mut self, key: u64) -> Option<usize> {

@@ -19,8 +19,9 @@ mod queue;
 mod stats;
 mod wear;
 
+pub(crate) use dram_cache::DramRoom;
 pub use dram_cache::Fetch;
-pub(crate) use dram_cache::{DramRoom, Replaced};
+pub use dram_cache::InDram;
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
 
 use crate::Ps;
@@ -51,6 +52,15 @@ pub enum Cause {
     Stream,
     /// A hardware mechanism wrote it: likewise.
     Mechanism,
+    /// An epoch of a hardware mechanism ends: it goes where an evicted line does.
+    Flush,
+}
+
+impl Cause {
+    /// Whether a volatile DRAM cache keeps the line.
+    pub(crate) const fn enters_dram(self) -> bool {
+        matches!(self, Cause::Eviction | Cause::Flush)
+    }
 }
 
 /// The controller, with its devices. Lines are numbers (address / 64).
@@ -115,7 +125,7 @@ impl Controller {
 
     /// The block is there at `ready`, and goes into the DRAM cache, if there is one. Returns the block that it
     /// replaces.
-    pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
+    pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<InDram> {
         self.dram.as_mut()?.take_in(fetch, ready)
     }
 
@@ -142,10 +152,10 @@ impl Controller {
     }
 
     /// The dirty lines of a replaced block leave for the home device.
-    fn replace(&mut self, replaced: Option<Replaced>, now: Ps) {
+    fn replace(&mut self, replaced: Option<InDram>, now: Ps) {
         let Some(replaced) = replaced else { return };
         for line in replaced.dirty_lines() {
-            let there = self.read_out(line, replaced.from);
+            let there = self.read_out(line, replaced.ready);
             let (_, durable) = self.home.write(line, now, there);
             self.left.push((line, durable));
         }
@@ -176,7 +186,7 @@ impl Controller {
         self.count(cause);
         self.left.clear();
         if self.dram.is_some() {
-            if cause == Cause::Eviction {
+            if cause.enters_dram() {
                 match self.make_room(line, from) {
                     DramRoom::Here => {}
                     DramRoom::Made(replaced) => self.replace(replaced, now),
@@ -195,7 +205,7 @@ impl Controller {
             Cause::Eviction => self.writes.evictions += 1,
             Cause::WriteBack => self.writes.write_backs += 1,
             Cause::Stream => self.writes.streams += 1,
-            Cause::Mechanism => self.writes.mechanism += 1,
+            Cause::Mechanism | Cause::Flush => self.writes.mechanism += 1,
         }
     }
 
@@ -248,6 +258,40 @@ impl Controller {
     /// Lines that only a volatile DRAM cache has, ascending: a power cut loses them.
     pub fn dirty_in_dram(&self) -> Vec<u64> {
         self.dram.as_ref().map_or_else(Vec::new, DramCache::dirty)
+    }
+
+    /// What a volatile DRAM cache has of the block that `line` is in.
+    pub(crate) fn in_dram(&self, line: u64) -> Option<InDram> {
+        self.dram.as_ref().and_then(|dram| dram.block_in(line))
+    }
+
+    /// The blocks of a volatile DRAM cache that have dirty lines, ascending.
+    pub(crate) fn dirty_blocks(&self) -> Vec<InDram> {
+        self.dram.as_ref().map_or_else(Vec::new, DramCache::dirty_blocks)
+    }
+
+    /// These lines of the block that begins with `first` are clean.
+    pub(crate) fn clean(&mut self, first: u64, lines: u64) {
+        if let Some(dram) = &mut self.dram {
+            dram.clean(first, lines);
+        }
+    }
+
+    /// Reads a line of the DRAM, which a cached block or a mechanism has there. Returns when it has left the bus.
+    pub(crate) fn read_dram(&mut self, line: u64, from: Ps) -> Ps {
+        self.dram.as_mut().map_or(from, |dram| dram.read_line(line, from))
+    }
+
+    /// Writes a line of the DRAM that is a mechanism's. Returns when it is in the DRAM's queue.
+    pub(crate) fn write_dram(&mut self, line: u64, from: Ps) -> Ps {
+        self.dram.as_mut().map_or(from, |dram| dram.write_line(line, from))
+    }
+
+    /// Takes bytes of the DRAM away from the cache.
+    pub(crate) fn reserve_dram(&mut self, bytes: u64) {
+        if let Some(dram) = &mut self.dram {
+            dram.reserve(bytes);
+        }
     }
 
     /// Sends all writes accepted so far to the media. Returns when they are there. Dirty lines of a

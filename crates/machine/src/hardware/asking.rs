@@ -9,7 +9,8 @@ use crate::controller::Fetch;
 use crate::data::line_number;
 use crate::flights::Arrival;
 use crate::mechanism::{
-    Accessed, Design, Effect, Flush, How, Leaving, Mechanism, Moments, Plain, Promise, Verdict,
+    Accessed, Design, Dirtied, Effect, Flush, How, Leaving, Mechanism, Moments, Plain, Promise,
+    Verdict,
 };
 use crate::processor::Words;
 use crate::{Cause, Ps};
@@ -47,6 +48,16 @@ impl Mechanisms {
         let built = [(); PLACES].map(|()| Some(Box::new(Plain) as Box<dyn Mechanism>));
         let moments = [Moments::NONE; PLACES];
         Mechanisms { designs, built, own, moments, any: Moments::NONE, asked: 0 }
+    }
+
+    /// Bytes of DRAM that the mechanisms have reserved.
+    pub(crate) fn reserved_dram(&self) -> u64 {
+        self.designs.iter().map(|design| design.reserves_dram()).sum()
+    }
+
+    /// Bytes of DRAM reserved for the mechanisms in the places before that of the one being called.
+    pub(super) fn dram_before(&self) -> u64 {
+        self.designs[..self.asked].iter().map(|design| design.reserves_dram()).sum()
     }
 
     /// Lines that the mechanisms have reserved.
@@ -254,10 +265,10 @@ impl Hardware {
         fetch.now
     }
 
-    /// A block has got its first dirty line.
-    pub(super) fn tell_dirtied(&mut self, block: Range<u64>) {
+    /// A dirty line has come into the DRAM cache.
+    pub(super) fn tell_dirtied(&mut self, dirtied: &Dirtied) {
         self.ask_each(Moments::HOME, |mechanism, hardware| {
-            mechanism.dirtied(hardware, block.clone());
+            mechanism.dirtied(hardware, dirtied);
         });
     }
 
@@ -302,7 +313,11 @@ impl Hardware {
         for place in 0..PLACES {
             let flush = self.ask(place, |mechanism, hardware| mechanism.end_epoch(hardware));
             let home = match flush {
-                Some(Flush::Everything) => self.clean_caches(),
+                Some(Flush::Everything) => {
+                    let in_dram = self.flush_caches();
+                    self.flush_dram(in_dram)
+                }
+                Some(Flush::Caches) => self.flush_caches(),
                 _ => self.now(),
             };
             self.ask(place, |mechanism, hardware| mechanism.epoch_is_home(hardware, home));

@@ -3,9 +3,9 @@
 use super::Hardware;
 use crate::Cause;
 use crate::Ps;
-use crate::controller::{DramRoom, Fetch, Replaced, Write};
+use crate::controller::{DramRoom, Fetch, InDram, Write};
 use crate::flights::Arrival;
-use crate::mechanism::{Leaving, Moments};
+use crate::mechanism::{Dirtied, Leaving, Moments};
 use perdura_memory::image::LineWords;
 use std::panic::Location;
 
@@ -65,17 +65,18 @@ impl Hardware {
     }
 
     /// The dirty lines of a block that the DRAM cache replaces leave for the home device.
-    fn replace_asking(&mut self, replaced: Option<Replaced>) {
+    fn replace_asking(&mut self, replaced: Option<InDram>) {
         let Some(replaced) = replaced else { return };
         for line in replaced.dirty_lines() {
-            let from = self.controller.read_out(line, replaced.from);
+            let from = self.controller.read_out(line, replaced.ready);
             if self.is_own(line) {
                 let now = self.now();
                 self.controller.write_home(line, now, from);
                 continue;
             }
             let words = self.data.take_dram(line);
-            let leaving = Leaving { line, words, cause: Cause::Eviction, from };
+            let leaving =
+                Leaving { line, words, cause: Cause::Eviction, from, block: Some(replaced) };
             self.go_home(leaving, None);
         }
     }
@@ -83,7 +84,7 @@ impl Hardware {
     /// Hands over a line of the pool that has left the caches.
     #[inline]
     pub(super) fn write_beyond(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
-        let Leaving { line, words, cause, from } = leaving;
+        let Leaving { line, words, cause, from, .. } = leaving;
         let now = self.now();
         if self.asks(Moments::HOME) {
             return self.write_asking(leaving, asks);
@@ -102,17 +103,15 @@ impl Hardware {
 
     #[cold]
     fn write_asking(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
-        let Leaving { line, words, cause, from } = leaving;
+        let Leaving { line, words, cause, from, .. } = leaving;
         self.controller.count(cause);
         if !self.controller.has_dram() {
-            self.tell_dirtied(line..line + 1);
-        } else if cause == Cause::Eviction {
+            self.tell_dirtied(&Dirtied { line, block: line..line + 1, first: true });
+        } else if cause.enters_dram() {
             let (accepted, first) = self.put_in_dram(line, from);
             self.data.enter_dram(line, words);
-            if first {
-                let block = self.controller.block_of(line);
-                self.tell_dirtied(block);
-            }
+            let block = self.controller.block_of(line);
+            self.tell_dirtied(&Dirtied { line, block, first });
             return Write { accepted, durable: None };
         } else {
             self.controller.written_through(line, from);
@@ -136,7 +135,7 @@ impl Hardware {
     pub(super) fn hand_over_own(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
         self.write_backs.own += 1;
         let from = self.now();
-        if self.asks(Moments::HOME) && self.controller.has_dram() && cause == Cause::Eviction {
+        if self.asks(Moments::HOME) && self.controller.has_dram() && cause.enters_dram() {
             self.controller.count(cause);
             return (self.put_in_dram(line, from).0, None);
         }
@@ -147,7 +146,7 @@ impl Hardware {
 
     /// A dirty line goes home, if the mechanisms let it.
     fn go_home(&mut self, leaving: Leaving, asks: Option<usize>) -> Write {
-        let Leaving { line, words, cause, from } = leaving;
+        let Leaving { line, words, cause, from, .. } = leaving;
         self.data.forget_dram(line);
         let (to, from) = match self.ask_leaving(Moments::HOME, leaving) {
             Ok(allowed) => allowed,
@@ -173,27 +172,32 @@ impl Hardware {
         }
     }
 
-    /// Writes every dirty line home and keeps it in the caches, volatile DRAM included, while all cores wait. Returns
-    /// when all lines that have left the caches are durable.
-    pub(super) fn clean_caches(&mut self) -> Ps {
+    /// Writes every dirty line of the caches to what is beyond them, and keeps it there, while all cores wait. Returns
+    /// when a volatile DRAM cache has them all; without one, when they are durable.
+    pub(super) fn flush_caches(&mut self) -> Ps {
         let mut last = self.now();
         for line in self.without_own(self.hierarchy.dirty()) {
             self.hierarchy.write_back(self.core, line, true);
-            let (_, durable) = self.hand_over(line, Cause::Mechanism);
-            last = last.max(durable.unwrap_or(last));
+            let (accepted, durable) = self.hand_over(line, Cause::Flush);
+            last = last.max(durable.unwrap_or(accepted));
             self.data.land_ahead_if_crowded();
         }
-        // Lines that only a volatile DRAM cache has are not home either.
-        for line in self.without_own(self.controller.dirty_in_dram()) {
-            let from = self.now();
-            let words = self.data.take_dram(line);
-            self.controller.count(Cause::Mechanism);
-            self.controller.written_through(line, from);
-            let leaving = Leaving { line, words, cause: Cause::Mechanism, from };
-            self.write_backs.mechanism += 1;
-            let durable = self.go_home(leaving, None).durable;
-            last = last.max(durable.unwrap_or(last));
-            self.data.land_ahead_if_crowded();
+        last
+    }
+
+    /// Writes every dirty line of a volatile DRAM cache home, from `from` on and block by block, and keeps it there,
+    /// while all cores wait. Returns when all lines are durable that have left the caches.
+    pub(super) fn flush_dram(&mut self, from: Ps) -> Ps {
+        let (mut last, cause) = (from, Cause::Mechanism);
+        for block in self.dirty_blocks() {
+            for (line, words) in self.take_dirty(block) {
+                let from = self.controller.read_dram(line, from.max(block.ready));
+                let leaving = Leaving { line, words, cause, from, block: Some(block) };
+                self.write_backs.mechanism += 1;
+                let durable = self.go_home(leaving, None).durable;
+                last = last.max(durable.unwrap_or(last));
+                self.data.land_ahead_if_crowded();
+            }
         }
         // And lines that have left the caches before.
         last.max(self.data.last_arrival())
@@ -202,7 +206,7 @@ impl Hardware {
     /// A line as it leaves the caches: without what no core has committed, by construction.
     pub(super) fn leaving(&self, line: u64, cause: Cause) -> Leaving {
         let words: LineWords = self.data.committed_line(line);
-        Leaving { line, words, cause, from: self.now() }
+        Leaving { line, words, cause, from: self.now(), block: None }
     }
 }
 
@@ -213,7 +217,7 @@ fn arrival(cause: Cause) -> Arrival {
         Cause::Eviction => "eviction",
         Cause::WriteBack => "write-back",
         Cause::Stream => "stream",
-        Cause::Mechanism => "line of an epoch",
+        Cause::Mechanism | Cause::Flush => "line of an epoch",
     };
     Arrival { name, site: Location::caller() }
 }

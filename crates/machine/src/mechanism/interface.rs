@@ -1,7 +1,7 @@
 //! The interface of mechanisms: a [`Design`], and the [`Mechanism`] that it builds.
 
 use super::home::Home;
-use super::moments::{Accessed, Effect, Flush, Leaving, Moments, Verdict};
+use super::moments::{Accessed, Dirtied, Effect, Flush, Leaving, Moments, Verdict};
 use super::promise::Promise;
 use crate::Ps;
 use crate::cache::{Departure, HeldVersion};
@@ -23,6 +23,12 @@ pub trait Design: Send + Sync {
 
     /// Lines that it needs beside those for each core of the machine.
     fn reserves_for_each_core(&self) -> u64 {
+        0
+    }
+
+    /// Bytes of the DRAM in front of the home device that it needs for itself: the cache there has so much less. Nothing on
+    /// a machine without such a cache.
+    fn reserves_dram(&self) -> u64 {
         0
     }
 
@@ -90,10 +96,9 @@ pub trait Mechanism: Send {
         fetch.now
     }
 
-    /// A block of the DRAM cache, with these lines, has got its first dirty line; without a DRAM cache, a line has left
-    /// the caches.
-    fn dirtied(&mut self, hardware: &mut Hardware, block: Range<u64>) {
-        let _ = (hardware, block);
+    /// A dirty line has come into the DRAM cache; without one, it has left the caches.
+    fn dirtied(&mut self, hardware: &mut Hardware, dirtied: &Dirtied) {
+        let _ = (hardware, dirtied);
     }
 
     /// A dirty line is about to be written to the home device.
@@ -200,7 +205,7 @@ pub trait Mechanism: Send {
     }
 
     /// The flush that [`end_epoch`](Self::end_epoch) has requested is over at `home`; all lines are durable then if it
-    /// was [`Flush::Everything`].
+    /// was [`Flush::Everything`]. If it was [`Flush::Caches`], a DRAM cache has them.
     fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
         let _ = (hardware, home);
     }

@@ -48,6 +48,18 @@ pub enum MechanismError {
         /// What is wrong with it.
         what: String,
     },
+    /// It needs more of the machine's DRAM than it may have.
+    #[error(
+        "the mechanism '{name}' needs {needs} bytes of DRAM, and may have a quarter of the machine's, {room}"
+    )]
+    Dram {
+        /// The mechanism.
+        name: &'static str,
+        /// Bytes that it needs.
+        needs: u64,
+        /// Bytes that it may have.
+        room: u64,
+    },
     /// It has no such mutant.
     #[error("the mechanism '{name}' has no mutant '{mutant}': its mutants are {known}")]
     Mutant {
@@ -187,7 +199,17 @@ fn make(
         None => None,
         Some(wanted) => Some(kind.mutant(wanted)?),
     };
-    kind.build(machine.mechanism.get(kind.name), mutant)
+    let design = kind.build(machine.mechanism.get(kind.name), mutant)?;
+    let room = machine.memory.dram_cache.as_ref().map_or(u64::MAX, |cache| cache.bytes);
+    // A quarter of it, so that a cache is left.
+    if design.reserves_dram() > room / 4 {
+        return Err(MechanismError::Dram {
+            name: kind.name,
+            needs: design.reserves_dram(),
+            room: room / 4,
+        });
+    }
+    Ok(design)
 }
 
 /// The kind with this name, for persistence.

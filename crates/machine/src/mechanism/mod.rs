@@ -55,11 +55,11 @@ pub use interface::{Design, Mechanism, Plain};
 pub use kiln::{Kiln, KilnConfig, LocKilnConfig};
 pub use list::Kind;
 pub use loc_wal::{LocConfig, LooseOrdering};
-pub use moments::{Accessed, Effect, Flush, How, Leaving, Moments, Verdict};
+pub use moments::{Accessed, Dirtied, Effect, Flush, How, Leaving, Moments, Verdict};
 pub use mutant::Mutant;
 pub use promise::Promise;
 pub use transactions::{Acknowledged, CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES, Waits};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 
 pub use crate::cache::{Departure, DepartureReason, HeldVersion, Version, VictimRule};
-pub use crate::controller::Fetch;
+pub use crate::controller::{Fetch, InDram};

@@ -1,8 +1,9 @@
 //! The moments at which mechanisms are called: what they are told, and what they answer.
 
+use crate::controller::InDram;
 use crate::{Cause, Ps};
 use perdura_memory::image::{LineWords, Piece};
-use std::ops::BitOr;
+use std::ops::{BitOr, Range};
 
 /// Moments too frequent to call a mechanism at without need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +100,20 @@ pub struct Leaving {
     pub cause: Cause,
     /// When it can be written: now, or once it has been read out of the DRAM cache.
     pub from: Ps,
+    /// The block of the DRAM cache that it leaves with, with its dirty lines when the first of them left; `None` if the
+    /// line leaves alone, as one that a program writes back.
+    pub block: Option<InDram>,
+}
+
+/// A dirty line that has come into the DRAM cache, or, without one, is about to leave for the home device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dirtied {
+    /// Its number.
+    pub line: u64,
+    /// The lines of its block; only itself without a DRAM cache.
+    pub block: Range<u64>,
+    /// Whether the block was clean before.
+    pub first: bool,
 }
 
 /// What becomes of a dirty line.
@@ -122,6 +137,8 @@ pub enum Verdict {
 pub enum Flush {
     /// Nothing.
     Nothing,
-    /// Every dirty line, those in volatile DRAM included.
+    /// Every dirty line of the caches, into volatile DRAM where that caches the home device.
+    Caches,
+    /// Every dirty line: those of the caches as above, then those in volatile DRAM, block by block.
     Everything,
 }
