@@ -22,7 +22,7 @@ use perdura_memory::{Domain, HardwareAbort, HardwareTicket, LINE, Memory, Touch}
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex};
 
-const LEN: u64 = 8 << 10;
+const LEN: u64 = 16 << 10;
 
 /// The machine, with two channels and short queues so that writes overtake each other, and one whose evicted lines sit
 /// in volatile DRAM.

@@ -3,10 +3,10 @@
 use super::home::Home;
 use super::moments::{Accessed, Dirtied, Effect, Flush, Leaving, Moments, Verdict};
 use super::promise::Promise;
-use crate::Ps;
 use crate::cache::{Departure, HeldVersion};
 use crate::controller::Fetch;
 use crate::hardware::Hardware;
+use crate::{MachineConfig, Ps};
 use perdura_memory::{HardwareAbort, HardwareTicket, Speculation};
 use std::ops::Range;
 
@@ -30,6 +30,15 @@ pub trait Design: Send + Sync {
     /// a machine without such a cache.
     fn reserves_dram(&self) -> u64 {
         0
+    }
+
+    /// Whether it can be part of this machine.
+    ///
+    /// # Errors
+    /// What is in the way.
+    fn fits(&self, machine: &MachineConfig) -> Result<(), String> {
+        let _ = machine;
+        Ok(())
     }
 
     /// What memory is like after a power cut and recovery.

@@ -2,6 +2,7 @@
 
 use super::cc_htm::{self, CcHtm, CcHtmConfig};
 use super::copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
+use super::dual_page::{self, DualPage, DualPageConfig};
 use super::h_wal::{self, HardwareWal};
 use super::htm::{self, Htm, HtmConfig};
 use super::in_order::{InOrder, InOrderConfig};
@@ -125,6 +126,14 @@ pub const KINDS: &[Kind] = &[
         },
     },
     Kind {
+        name: "dual-page",
+        title: "dual-page checkpoints in the memory controller: two pages, two bits for a line",
+        mutants: dual_page::MUTANTS,
+        make: |table, mutant| {
+            DualPage::new(parse::<DualPageConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
         name: "h-wal",
         title: "transactions: write-ahead logging by the hardware, in software's order",
         mutants: h_wal::MUTANTS,
@@ -209,7 +218,8 @@ fn make(
             room: room / 4,
         });
     }
-    Ok(design)
+    let fits = design.fits(machine).map_err(|what| MechanismError::Table { name: kind.name, what });
+    fits.map(|()| design)
 }
 
 /// The kind with this name, for persistence.

@@ -31,6 +31,7 @@
 
 mod cc_htm;
 mod copy_on_write;
+mod dual_page;
 mod h_wal;
 pub mod home;
 mod htm;
@@ -47,6 +48,9 @@ mod undo_log;
 
 pub use cc_htm::{CcHtm, CcHtmConfig};
 pub use copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
+pub use dual_page::{
+    CONTROLLER_BITS, DRAM_BITS, DualPage, DualPageConfig, ENTRY_BITS, HOME_BITS, Metadata,
+};
 pub use h_wal::HardwareWal;
 pub use home::Home;
 pub use htm::{Htm, HtmConfig};

@@ -1,0 +1,3 @@
+//! debug
+#![allow(missing_docs)]
+mod common;
