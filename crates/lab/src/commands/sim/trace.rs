@@ -148,6 +148,16 @@ fn show(
         show_count(home.reads),
         show_count(home.writes),
     ))?;
+    let checkpoints = &statistics.checkpoints;
+    if checkpoints.epochs > 0 {
+        output::print(format!(
+            "{}: {:.2} % of the time; {} lines of the program went home in them, {} were the mechanism's own",
+            plural(checkpoints.epochs, "checkpoint"),
+            statistics.checkpoint_share() * 100.0,
+            show_count(checkpoints.lines),
+            show_count(checkpoints.mechanism_lines),
+        ))?;
+    }
     output::print(format!(
         "verdict: {} on {} took {} simulated, {seconds:.2} s to simulate",
         plural(steps, "step"),
