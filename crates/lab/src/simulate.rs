@@ -185,6 +185,12 @@ fn format(plan: &Plan, bytes: u64) -> Outcome<Format> {
     })
 }
 
+/// A run without power cuts keeps what programs see and nothing else: no mechanism's times depend on the rest, which
+/// would take several times as much memory (an image of the home device, and one for each epoch).
+pub(crate) fn keep(cuts: u64) -> Keep {
+    if cuts == 0 { Keep::Visible } else { Keep::Durable }
+}
+
 fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
     let plain = plan.mechanism.is_plain();
     Ok(Options {
@@ -192,7 +198,7 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
         limit: format.limit,
         seed: plan.seed,
         schedule: Schedule::Clock,
-        keep: if plan.cuts == 0 { Keep::Visible } else { Keep::Durable },
+        keep: keep(plan.cuts),
         mechanism: plan.mechanism.design(&plan.machine)?,
         transactions: match plan.transactions {
             Some(choice) => choice.design(&plan.machine)?,

@@ -592,3 +592,37 @@ fn put(words: &mut [u64], line: u64, new: &LineWords) {
 pub(crate) const fn line_number(at: u64) -> u64 {
     at / (WORDS as u64 * WORD)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::list;
+    use crate::{Machine, Options, presets};
+    use perdura_memory::Memory;
+
+    /// Words that a machine keeps beside what programs see, after three epochs; and how many they see.
+    fn kept_words(mechanism: &str, keep: Keep) -> (usize, usize) {
+        let config = presets::load("tiny-dram").expect("a preset");
+        let mechanism = list::design(mechanism, &config, None).expect("a mechanism");
+        let machine =
+            Machine::new(config, &[7; 1 << 20], Options { keep, mechanism, ..Options::default() });
+        for epoch in 0..3 {
+            (0..64).for_each(|line| machine.store(line * LINE, epoch));
+            machine.end_epoch();
+        }
+        let state = machine.state();
+        let data = &state.hardware.data;
+        (data.home.len() + data.promised.words(), data.visible.len())
+    }
+
+    /// Timed runs keep neither an image of the home device nor one for each epoch.
+    #[test]
+    fn timed_runs_keep_the_visible_image_alone() {
+        for kind in list::KINDS {
+            let (kept, visible) = kept_words(kind.name, Keep::Visible);
+            assert_eq!((kept, visible), (0, (1 << 20) / 8), "{}", kind.name);
+            let (kept, _) = kept_words(kind.name, Keep::Durable);
+            assert!(kept >= visible, "{}", kind.name);
+        }
+    }
+}

@@ -19,8 +19,7 @@ use crate::data::Data;
 use crate::finishes::Finishes;
 use crate::mechanism::{How, Moments};
 use crate::processor::{CoreStats, Processor, Words};
-use crate::stats::Statistics;
-use crate::stats::WriteBacks;
+use crate::stats::{CheckpointStats, Statistics, WriteBacks};
 use crate::{Cause, MachineConfig, Ps};
 pub(crate) use agenda::Agenda;
 pub(crate) use asking::Mechanisms;
@@ -38,6 +37,9 @@ pub struct Hardware {
     count: usize,
     pub(crate) data: Data,
     pub(crate) write_backs: WriteBacks,
+    checkpoints: CheckpointStats,
+    /// An epoch is ending.
+    checkpointing: bool,
     pub(crate) own: OwnMemory,
     speculations: Speculations,
     pub(crate) mechanisms: Mechanisms,
@@ -93,6 +95,8 @@ impl Hardware {
             cores: vec![Processor::default(); cores + 1],
             data,
             write_backs: WriteBacks::default(),
+            checkpoints: CheckpointStats::default(),
+            checkpointing: false,
             own: OwnMemory::new(limit_lines + mechanisms.reserved()),
             speculations: Speculations::default(),
             mechanisms,
@@ -120,6 +124,8 @@ impl Hardware {
         }
         self.measured_from = latest;
         self.write_backs = WriteBacks::default();
+        self.checkpoints = CheckpointStats::default();
+        self.mechanisms.start_measuring();
         self.hierarchy.reset_stats();
         self.controller.reset_stats();
     }
@@ -156,6 +162,7 @@ impl Hardware {
             cores,
             caches: self.hierarchy.stats().clone(),
             write_backs: self.write_backs,
+            checkpoints: self.checkpoints,
             memory: self.controller.stats(),
         }
     }

@@ -45,5 +45,5 @@ pub use mechanism::{Design, Mechanism, Plain, Verdict};
 pub use processor::CoreStats;
 pub use schedule::Schedule;
 pub use sites::{CallSite, Event, Kind, Sites};
-pub use stats::{Statistics, WriteBacks};
+pub use stats::{CheckpointStats, Statistics, WriteBacks};
 pub use time::Ps;

@@ -41,6 +41,18 @@ impl Promised {
         }
     }
 
+    /// Words of the images that are kept.
+    #[cfg(test)]
+    pub(crate) fn words(&self) -> usize {
+        match self {
+            Promised::Epochs(epochs) => {
+                let durable = epochs.durable.iter().map(|(_, words)| words.len());
+                epochs.ended.iter().map(Vec::len).chain(durable).sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// The first word that breaks the promise in `left`, the image after a power cut at `now`.
     pub(crate) fn broken(&self, left: &[u64], now: Ps) -> Option<usize> {
         match self {

@@ -1,5 +1,6 @@
 //! What a machine counted: plain integers, serialised once.
 
+use crate::Ps;
 use crate::processor::CoreStats;
 use serde::Serialize;
 
@@ -16,6 +17,19 @@ pub struct WriteBacks {
     pub mechanism: u64,
     /// A cache needed the room of a line of programs' own memory.
     pub own: u64,
+}
+
+/// What the ends of epochs took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CheckpointStats {
+    /// Epochs that have ended.
+    pub epochs: u64,
+    /// Time in which all cores waited for that, ps.
+    pub wait_ps: Ps,
+    /// Lines of programs that went home meanwhile, those that the mechanism has redirected included.
+    pub lines: u64,
+    /// Lines that the mechanism wrote itself meanwhile: records, copies, entries of tables, numbers of epochs.
+    pub mechanism_lines: u64,
 }
 
 /// All statistics of a run.
@@ -41,6 +55,8 @@ pub struct Statistics {
     pub caches: crate::cache::CacheStats,
     /// Lines written to the controller.
     pub write_backs: WriteBacks,
+    /// The ends of a mechanism's epochs.
+    pub checkpoints: CheckpointStats,
     /// Controller and devices.
     pub memory: crate::controller::ControllerStats,
 }
@@ -51,5 +67,10 @@ impl Statistics {
         let all: u64 = self.cores.iter().map(|core| core.time_ps.0).sum();
         let fences: u64 = self.cores.iter().map(|core| core.fence_stall_ps.0).sum();
         fences as f64 / all.max(1) as f64
+    }
+
+    /// The share of the time in which all cores waited for the ends of epochs.
+    pub fn checkpoint_share(&self) -> f64 {
+        self.checkpoints.wait_ps.as_ns() / self.time_ns.max(1e-3)
     }
 }

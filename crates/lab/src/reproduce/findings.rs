@@ -188,6 +188,8 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         MostWorn => worn(own).map(|each| each * 1000.0),
         Lifetime => ratio(ENDURANCE / own.per_second / 3600.0, worn(own)?),
         Fences => own.fence_share.map(|share| share * 100.0),
+        InCheckpoints => own.checkpoint_share.map(|share| share * 100.0),
+        Checkpoints => own.checkpoints.map(|count| count as f64),
         HardwareSuccess => {
             let (commits, begun) = (own.counters.hardware_commits, own.counters.speculations());
             ratio(commits as f64 * 100.0, begun as f64)
@@ -246,7 +248,7 @@ fn worn(sample: &Sample) -> Option<f64> {
     ratio(sample.most_worn? as f64, sample.operations as f64)
 }
 
-/// A count of the sample's mechanism for each of its transactions, those of the warm-up included.
+/// A count of the sample's mechanism for each of its transactions.
 fn of_mechanism(sample: &Sample, name: &str) -> Option<f64> {
     let count = |name| sample.mechanism.get(name).map(|count| *count as f64);
     ratio(count(name)?, count("transactions")?)
@@ -339,6 +341,8 @@ mod tests {
             stored_bytes: None,
             most_worn: None,
             fence_share: None,
+            checkpoint_share: None,
+            checkpoints: None,
             mechanism: Default::default(),
             memory: String::new(),
         }

@@ -100,6 +100,10 @@ pub(crate) enum Quantity {
     Lifetime,
     /// The share of the cores' time in which they wait in fences, of a simulated machine.
     Fences,
+    /// The share of the time in which all cores wait for the ends of a mechanism's epochs,
+    InCheckpoints,
+    /// and how many epochs end.
+    Checkpoints,
     /// The share of the transactions begun in hardware that it has committed,
     HardwareSuccess,
     /// and the share of those lost by their capacity, of all that were lost.
@@ -130,7 +134,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 66] = [
+const ALL: [(Quantity, &str, &str, Kind); 68] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -192,6 +196,8 @@ const ALL: [(Quantity, &str, &str, Kind); 66] = [
     (MostWorn, "most-worn", "/1000 tx", Kind::Traffic),
     (Lifetime, "lifetime", "hours", Kind::Traffic),
     (Fences, "in-fences", "%", Kind::Share),
+    (InCheckpoints, "in-checkpoints", "%", Kind::Share),
+    (Checkpoints, "checkpoints", "checkpoints", Kind::Share),
     (HardwareSuccess, "hardware-success", "%", Kind::Share),
     (CapacityLosses, "capacity-losses", "% of losses", Kind::Share),
     (InPlace, "in-place", "/tx", Kind::Share),

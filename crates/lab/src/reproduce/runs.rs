@@ -73,7 +73,11 @@ pub(crate) struct Sample {
     pub(crate) most_worn: Option<u64>,
     /// The share of the simulated cores' time in which they waited in fences.
     pub(crate) fence_share: Option<f64>,
-    /// The simulated mechanism's counters, the warm-up included.
+    /// Of a simulated mechanism with epochs: the share of the time in which all cores waited for their ends, and how many
+    /// have ended.
+    pub(crate) checkpoint_share: Option<f64>,
+    pub(crate) checkpoints: Option<u64>,
+    /// The simulated mechanism's counters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mechanism: BTreeMap<&'static str, u64>,
     pub(crate) memory: String,
@@ -241,6 +245,7 @@ impl On<'_> {
         let seconds = run.statistics.time_ns / 1e9;
         // A program that ends does as many as its input takes.
         let operations = run.operations as f64;
+        let epochs = run.statistics.checkpoints.epochs;
         let stored = run.statistics.cores.iter().map(|core| core.stored_bytes).sum();
         Ok(Sample {
             operations: run.operations,
@@ -253,6 +258,8 @@ impl On<'_> {
             stored_bytes: Some(stored),
             most_worn: run.statistics.memory.home.wear.map(|wear| wear.most),
             fence_share: Some(run.statistics.fence_share()),
+            checkpoint_share: (epochs > 0).then(|| run.statistics.checkpoint_share()),
+            checkpoints: (epochs > 0).then_some(epochs),
             mechanism: run.statistics.mechanism_figures.into_iter().collect(),
             memory,
             ..job.sample(plan)

@@ -135,6 +135,13 @@ fn every_machine_workload_and_mechanism() {
         let report = json(&["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "5"]);
         let figures = &report["engines"][0]["machine"]["mechanism_figures"];
         assert!(figures[0][1].as_u64() > Some(0), "{figures}");
+        let checkpoints = &report["engines"][0]["machine"]["checkpoints"];
+        assert_eq!(checkpoints["epochs"], figures[0][1]);
+        assert!(checkpoints["wait_ps"].as_u64() > Some(0), "{checkpoints}");
+        assert!(checkpoints["mechanism_lines"].as_u64() >= checkpoints["epochs"].as_u64());
+        let epochs = ["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "5"];
+        let text = succeed(&[&["sim", "--ops", "60", "--engine", "plain"][..], &epochs].concat());
+        assert!(text.contains("lines home in each"), "{text}");
     }
     for mechanism in mechanisms {
         let report = json(&["--machine", "tiny", "--mechanism", &mechanism, "--engine", "plain"]);

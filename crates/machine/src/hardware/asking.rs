@@ -103,6 +103,11 @@ impl Mechanisms {
         if some.is_empty() { Plain.name().to_owned() } else { some.join("+") }
     }
 
+    /// Their figures count from here on.
+    pub(crate) fn start_measuring(&mut self) {
+        self.built.iter_mut().flatten().for_each(|mechanism| mechanism.start_measuring());
+    }
+
     /// Their figures.
     pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
         self.built.iter().flatten().flat_map(|mechanism| mechanism.figures()).collect()
@@ -310,8 +315,12 @@ impl Hardware {
     /// An epoch ends.
     pub(crate) fn end_epoch(&mut self) {
         self.data.note_epoch();
+        let begun = self.now();
+        self.checkpointing = true;
+        let mut ends = self.mechanisms.promise() == Promise::Epoch;
         for place in 0..PLACES {
             let flush = self.ask(place, |mechanism, hardware| mechanism.end_epoch(hardware));
+            ends |= flush.is_some_and(|flush| flush != Flush::Nothing);
             let home = match flush {
                 Some(Flush::Everything) => {
                     let in_dram = self.flush_caches();
@@ -323,6 +332,10 @@ impl Hardware {
             self.ask(place, |mechanism, hardware| mechanism.epoch_is_home(hardware, home));
             self.all_wait_until(home);
         }
+        self.checkpointing = false;
+        // The clock ends epochs of mechanisms that know none too.
+        self.checkpoints.epochs += u64::from(ends);
+        self.checkpoints.wait_ps += self.now().since(begun);
         self.agenda.epoch_has_ended();
     }
 }
@@ -447,6 +460,7 @@ impl Hardware {
         self.controller.count(Cause::Mechanism);
         let written = self.controller.write_home(line, now, from);
         self.write_backs.mechanism += 1;
+        self.checkpoints.mechanism_lines += u64::from(self.checkpointing);
         let durable = written.durable.unwrap_or(written.accepted);
         self.data.land_if_crowded(now);
         self.data.depart(arrival, line, words, durable, None);

@@ -92,6 +92,7 @@ impl Hardware {
         let written = self.controller.write_from(line, (now, from), cause);
         match written.durable {
             Some(durable) => {
+                self.checkpoints.lines += u64::from(self.checkpointing);
                 self.data.forget_dram(line);
                 self.data.depart(arrival(cause), line, words, durable, asks);
             }
@@ -157,6 +158,7 @@ impl Hardware {
         };
         let now = self.now();
         let written = self.controller.write_home(to, now, from);
+        self.checkpoints.lines += u64::from(self.checkpointing);
         let durable = written.durable.unwrap_or(written.accepted);
         self.data.depart(arrival(cause), to, words, durable, asks);
         if to != line {

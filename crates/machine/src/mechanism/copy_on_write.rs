@@ -116,6 +116,8 @@ struct CopyOnWriteController {
     left: Vec<u32>,
     copies: u64,
     most_pages: u64,
+    /// Epochs that had ended when measuring began.
+    unmeasured: u64,
 }
 
 impl CopyOnWrite {
@@ -289,6 +291,7 @@ impl Design for CopyOnWrite {
             left: Vec::new(),
             copies: 0,
             most_pages: 0,
+            unmeasured: 0,
         })
     }
 
@@ -370,9 +373,13 @@ impl Mechanism for CopyOnWriteController {
         self.free.append(&mut self.left);
     }
 
+    fn start_measuring(&mut self) {
+        (self.unmeasured, self.copies, self.most_pages) = (self.epoch - 1, 0, 0);
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("epochs", self.epoch - 1),
+            ("epochs", self.epoch - 1 - self.unmeasured),
             ("pages_copied", self.copies),
             ("most_pages_in_an_epoch", self.most_pages),
         ]

@@ -98,6 +98,10 @@ impl PersistOrder for StrictOrder {
         self.over = self.over.max(time);
     }
 
+    fn start_measuring(&mut self) {
+        self.waited = Ps::default();
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("waited_ns", self.waited.as_ns() as u64)]
     }

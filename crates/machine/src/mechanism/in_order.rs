@@ -125,6 +125,10 @@ impl Mechanism for InOrderController {
         }
     }
 
+    fn start_measuring(&mut self) {
+        self.written = 0;
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("stores_written", self.written)]
     }

@@ -225,6 +225,9 @@ pub trait Mechanism: Send {
         let _ = home;
     }
 
+    /// Measuring begins: whatever its [figures](Self::figures) count is counted, and each maximum taken, from here on.
+    fn start_measuring(&mut self) {}
+
     /// Its figures, for the statistics.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

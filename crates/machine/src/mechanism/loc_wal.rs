@@ -171,6 +171,10 @@ impl PersistOrder for LooseOrder {
         self.over = self.over.max(time);
     }
 
+    fn start_measuring(&mut self) {
+        self.stalled = Ps::default();
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("stalled_ns", self.stalled.as_ns() as u64)]
     }

@@ -80,6 +80,8 @@ struct UndoLogController {
     logged: Vec<u64>,
     records: u64,
     most_records: u64,
+    /// Epochs that had ended when measuring began.
+    unmeasured: u64,
 }
 
 impl HardwareUndoLog {
@@ -178,6 +180,7 @@ impl Design for HardwareUndoLog {
             logged: vec![0; log.header.div_ceil(64) as usize],
             records: 0,
             most_records: 0,
+            unmeasured: 0,
         })
     }
 
@@ -242,9 +245,13 @@ impl Mechanism for UndoLogController {
         }
     }
 
+    fn start_measuring(&mut self) {
+        (self.unmeasured, self.most_records) = (self.epoch - 1, 0);
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("epochs", self.epoch.saturating_sub(1)),
+            ("epochs", self.epoch.saturating_sub(1 + self.unmeasured)),
             ("most_records_in_an_epoch", self.most_records),
         ]
     }

@@ -9,7 +9,7 @@ use crate::simulate::{Run, TransactionsChoice};
 use crate::workload::values_as_json;
 use perdura::EngineKind;
 use perdura_crashtest::Losses;
-use perdura_machine::MachineConfig;
+use perdura_machine::{CheckpointStats, MachineConfig};
 use perdura_workloads::list::Values;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -98,6 +98,9 @@ pub(super) fn report(
     if arguments.cuts > 0 {
         output::print(losses(runs))?;
     }
+    if runs.iter().any(|(_, run)| run.statistics.checkpoints.epochs > 0) {
+        output::print(checkpoints(runs))?;
+    }
     if arguments.transactions.is_some() {
         output::print(paths(runs))?;
     }
@@ -169,6 +172,32 @@ fn losses(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
         "detected",
         "not corrected",
         "cuts refused",
+    ];
+    output::table(header, rows)
+}
+
+/// What the ends of a mechanism's epochs took: a line for each engine.
+fn checkpoints(runs: &[(EngineKind, Run)]) -> comfy_table::Table {
+    let rows = runs.iter().map(|(engine, run)| {
+        let CheckpointStats { epochs, wait_ps, lines, mechanism_lines } =
+            run.statistics.checkpoints;
+        let each = |count: u64| format!("{:.1}", count as f64 / epochs.max(1) as f64);
+        [
+            engine.to_string(),
+            show_count(epochs),
+            show_ns(wait_ps.as_ns() / epochs.max(1) as f64),
+            format!("{:.2} %", run.statistics.checkpoint_share() * 100.0),
+            each(lines),
+            each(mechanism_lines),
+        ]
+    });
+    let header = [
+        "engine",
+        "checkpoints",
+        "each",
+        "of the time",
+        "lines home in each",
+        "mechanism's own lines in each",
     ];
     output::table(header, rows)
 }

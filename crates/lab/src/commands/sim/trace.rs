@@ -4,9 +4,10 @@ use super::Arguments;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::quantity::{plural, show_bytes, show_count, show_ns};
-use crate::simulate::LARGEST;
+use crate::simulate::{LARGEST, keep};
 use perdura_machine::trace::{PageMap, Steps, replay};
-use perdura_machine::{Keep, Machine, MachineConfig, Options, Ps, Statistics};
+use perdura_machine::{Machine, MachineConfig, Options, Ps, Statistics};
+use perdura_memory::WORD;
 use perdura_workloads::Progress;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
@@ -39,12 +40,12 @@ pub(super) fn run(
         cores: Some(files.len()),
         limit: pages.bytes(),
         seed: arguments.seed,
-        keep: if plain { Keep::Visible } else { Keep::Durable },
+        keep: keep(arguments.cuts),
         mechanism: arguments.mechanism.design(&machine)?,
         epoch: (!plain).then(|| Ps::from_ns(arguments.epoch_us as f64 * 1000.0)),
         ..Options::default()
     };
-    let simulated = Machine::new(machine.clone(), &vec![0; pages.bytes() as usize], options);
+    let simulated = Machine::from_words(machine.clone(), vec![0; (pages.bytes() / WORD) as usize], options);
     let start = std::time::Instant::now();
     let steps = replay_all(&simulated, files, &pages, progress)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -148,6 +149,16 @@ fn show(
         show_count(home.reads),
         show_count(home.writes),
     ))?;
+    let checkpoints = &statistics.checkpoints;
+    if checkpoints.epochs > 0 {
+        output::print(format!(
+            "{}: {:.2} % of the time; {} lines of the program went home in them, {} were the mechanism's own",
+            plural(checkpoints.epochs, "checkpoint"),
+            statistics.checkpoint_share() * 100.0,
+            show_count(checkpoints.lines),
+            show_count(checkpoints.mechanism_lines),
+        ))?;
+    }
     output::print(format!(
         "verdict: {} on {} took {} simulated, {seconds:.2} s to simulate",
         plural(steps, "step"),

@@ -195,6 +195,11 @@ impl Mechanism for DurableTransactions {
         self.tracker.ended(hardware, core);
     }
 
+    fn start_measuring(&mut self) {
+        self.tracker.start_measuring();
+        (self.entries, self.log_lines, self.waited) = (0, 0, Ps::default());
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = self.tracker.figures();
         figures.extend([

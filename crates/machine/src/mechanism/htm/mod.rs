@@ -99,6 +99,10 @@ impl Mechanism for Transactional {
         self.0.ended(hardware, core);
     }
 
+    fn start_measuring(&mut self) {
+        self.0.start_measuring();
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         self.0.figures()
     }

@@ -234,6 +234,11 @@ impl Tracker {
         Self::charge(hardware, core, self.config.abort_cycles);
     }
 
+    /// [`Mechanism::start_measuring`](crate::Mechanism::start_measuring).
+    pub(in crate::mechanism) fn start_measuring(&mut self) {
+        self.counts = Counts::default();
+    }
+
     /// Speculations that have begun, then those that have ended in each way. Losses for lack of room in a log are left
     /// to the mechanism that has one.
     pub(in crate::mechanism) fn figures(&self) -> Vec<(&'static str, u64)> {

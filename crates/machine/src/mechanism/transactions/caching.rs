@@ -377,6 +377,12 @@ impl Mechanism for Caching {
         HardwareTicket(self.tracked.known(hardware.now()))
     }
 
+    fn start_measuring(&mut self) {
+        self.tracked.start_measuring();
+        (self.cache.writes, self.older, self.older_home) = (0, 0, 0);
+        self.stalled = Ps::default();
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = self.tracked.figures();
         figures.extend([

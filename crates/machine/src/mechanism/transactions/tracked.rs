@@ -489,6 +489,12 @@ impl Tracked {
         if self.leaves_out(EVICTED) { Verdict::Allow } else { Verdict::Hold(leaving.from) }
     }
 
+    /// Whatever its figures count is counted from here on.
+    pub(super) fn start_measuring(&mut self) {
+        self.counts = TransactionCounts::default();
+        (self.log.blocks, self.log.metadata) = (0, 0);
+    }
+
     /// The statistics.
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
         let Tracked { counts, log, .. } = self;

@@ -28,6 +28,9 @@ pub(in crate::mechanism) trait PersistOrder: Send {
         let _ = time;
     }
 
+    /// Whatever its figures count is counted from here on.
+    fn start_measuring(&mut self) {}
+
     /// Its figures.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -125,6 +128,11 @@ impl<O: PersistOrder> Mechanism for Tracking<O> {
 
     fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
         HardwareTicket(self.tracked.known(hardware.now()))
+    }
+
+    fn start_measuring(&mut self) {
+        self.tracked.start_measuring();
+        self.order.start_measuring();
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
