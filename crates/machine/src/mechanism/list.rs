@@ -7,6 +7,7 @@ use super::htm::{self, Htm, HtmConfig};
 use super::in_order::{InOrder, InOrderConfig};
 use super::kiln::{self, Kiln, KilnConfig, LocKilnConfig};
 use super::loc_wal::{self, LocConfig, LooseOrdering};
+use super::thynvm::{self, ThyNvm, ThyNvmConfig};
 use super::transactions::LogConfig;
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
 use super::{Design, Mutant, Plain, Promise};
@@ -122,6 +123,14 @@ pub const KINDS: &[Kind] = &[
         mutants: super::copy_on_write::MUTANTS,
         make: |table, mutant| {
             CopyOnWrite::new(parse::<CopyOnWriteConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "thynvm",
+        title: "tables of blocks and pages, and checkpoints while programs run, by epochs",
+        mutants: thynvm::MUTANTS,
+        make: |table, mutant| {
+            ThyNvm::new(parse::<ThyNvmConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
     Kind {
