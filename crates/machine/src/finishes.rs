@@ -42,6 +42,11 @@ impl Finishes {
         }
     }
 
+    /// How many places are still taken at a time to come.
+    pub(crate) fn later_than(&self, time: Ps) -> usize {
+        self.times.len() - self.times.partition_point(|&finish| finish <= time)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.times.len()
     }

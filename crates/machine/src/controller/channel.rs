@@ -220,7 +220,9 @@ impl Channel {
             return self.write_to_media(line, place, (now, arrival), from > now);
         }
         let QueueLimits { writes, from: mark, .. } = self.limits;
-        if from > now && self.waiting.len() + 1 < mark {
+        // Lines that have been sent keep their places until the device has them.
+        let full = self.waiting.len() + self.sent.later_than(arrival) >= writes;
+        if from > now && self.waiting.len() + 1 < mark && !full {
             self.advance(now);
             return self.write_later(line, place, arrival);
         }

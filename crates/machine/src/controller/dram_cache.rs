@@ -46,6 +46,11 @@ impl InDram {
     pub fn dirty_lines(self) -> impl Iterator<Item = u64> {
         (0..64).filter(move |bit| self.dirty >> bit & 1 == 1).map(move |bit| self.first + bit)
     }
+
+    /// Whether it has this line, which is in the block, dirty.
+    pub fn is_dirty(self, line: u64) -> bool {
+        self.dirty >> (line - self.first) & 1 == 1
+    }
 }
 
 /// Whether there is room for a line that leaves the caches.

@@ -370,6 +370,11 @@ impl Hardware {
         self.data.on_its_way(line)
     }
 
+    /// When all lines that are on their way to the home device will be durable.
+    pub fn all_durable(&self) -> Ps {
+        self.data.all_durable()
+    }
+
     /// A line as programs see it, without the stores of cores that speculate.
     pub fn visible_line(&self, line: u64) -> LineWords {
         self.data.committed_line(line)

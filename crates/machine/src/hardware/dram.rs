@@ -5,6 +5,7 @@ use crate::Ps;
 use crate::controller::InDram;
 use perdura_memory::LINE;
 use perdura_memory::image::LineWords;
+use std::ops::Range;
 
 /// The number of the first line of mechanisms' own DRAM: behind all lines that the cache may have.
 const OWN: u64 = 1 << 40;
@@ -18,6 +19,11 @@ impl Hardware {
     /// What the DRAM cache has of the block that `line` is in, if it has it. Takes no time.
     pub fn in_dram(&self, line: u64) -> Option<InDram> {
         self.controller.in_dram(line)
+    }
+
+    /// The lines of the block of the DRAM cache that `line` is in, whether that has it or not; only `line` without one.
+    pub fn block_of(&self, line: u64) -> Range<u64> {
+        self.controller.block_of(line)
     }
 
     /// The blocks of the pool that the DRAM cache has dirty, ascending. Takes no time.

@@ -2,8 +2,10 @@
 //! compares with.
 //!
 //! It sits between the DRAM cache and the home device. When a line of a page goes home for the first time in an epoch,
-//! the page takes a shadow: the page is copied there from the home device, and the epoch's writes to the page go there
-//! too. An unbounded table knows where pages are. An epoch ends when every dirty line is home: then the table entries
+//! the page takes a shadow: its clean lines are copied there, and the epoch's writes to the page go there too. The DRAM
+//! cache has the clean lines of a page that leaves it; a page of which a line leaves alone is copied from the home
+//! device. Dirty lines are not copied, since they leave before the epoch ends: so a page that leaves once in an epoch is
+//! written once. An unbounded table knows where pages are. An epoch ends when every dirty line is home: then the table entries
 //! of its pages are stored, and after them the epoch's number, which makes these entries valid at once. Recovery
 //! brings all pages home, and makes all entries dead.
 //!
@@ -12,7 +14,7 @@
 //! from the pool to homes, and reads nothing that it has written.
 
 use super::mutant::Mutant;
-use super::{Design, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
+use super::{Design, Fetch, Flush, Home, InDram, Leaving, Mechanism, Moments, Promise, Verdict};
 use crate::Ps;
 use crate::hardware::Hardware;
 use serde::{Deserialize, Serialize};
@@ -111,10 +113,16 @@ struct CopyOnWriteController {
     pages: Vec<PageState>,
     /// Pages that this epoch has copied.
     copied: Vec<u64>,
+    /// When all their copies are durable.
+    copies_durable: Ps,
+    /// The block that left with the last copied page: its dirty lines are not in the copy.
+    left_with_copy: Option<InDram>,
     /// Pages of the pool that are free, and those that become free when the epoch has ended.
     free: Vec<u32>,
     left: Vec<u32>,
     copies: u64,
+    /// Lines copied from the home device.
+    from_home: u64,
     most_pages: u64,
     /// Epochs that had ended when measuring began.
     unmeasured: u64,
@@ -204,9 +212,10 @@ impl CopyOnWriteController {
         }
     }
 
-    /// The page takes a shadow and is copied there, unless it has one in this epoch.
-    fn take_shadow(&mut self, hardware: &mut Hardware, page: u64) {
-        let (old, copied) = (self.pages[page as usize].place, self.pages[page as usize].copied);
+    /// The page of a leaving line takes a shadow and is copied there, unless it has one in this epoch.
+    fn take_shadow(&mut self, hardware: &mut Hardware, leaving: &Leaving) {
+        let page = self.layout.page_of(leaving.line);
+        let (old, copied) = (self.pages[page].place, self.pages[page].copied);
         let forgets = self.design.leaves_out(FORGET) && copied > 0;
         if copied == self.epoch || forgets {
             return;
@@ -223,19 +232,45 @@ impl CopyOnWriteController {
                 PageLocation::Home
             }
         };
-        let mut durable = hardware.now();
-        for line in self.layout.lines(page) {
-            if self.design.leaves_out(COPY) && line % 8 == 7 {
+        let durable = self.copy(hardware, leaving, (old, shadow));
+        self.pages[page] = PageState { place: shadow, copied: self.epoch, durable };
+        self.copied.push(page as u64);
+        self.copies_durable = self.copies_durable.max(durable);
+        self.left_with_copy = leaving.block;
+        self.copies += 1;
+    }
+
+    /// Copies the page of a leaving line, but not that line, nor those that the DRAM cache has dirty: they will leave too.
+    /// Returns when the copies are durable.
+    fn copy(
+        &mut self,
+        hardware: &mut Hardware,
+        leaving: &Leaving,
+        (old, shadow): (PageLocation, PageLocation),
+    ) -> Ps {
+        let now = hardware.now();
+        let mut durable = now;
+        let with = leaving.block.map(|block| (block, hardware.block_of(leaving.line)));
+        for line in self.layout.lines(self.layout.page_of(leaving.line) as u64) {
+            let left_out = self.design.leaves_out(COPY) && line % 8 == 7;
+            if line == leaving.line || left_out {
                 continue;
             }
             let [from, to] = [old, shadow].map(|place| self.layout.line_at(place, line));
+            let leaves = with.as_ref().filter(|(_, lines)| lines.contains(&line));
+            let block = leaves.map_or_else(|| hardware.in_dram(line), |(block, _)| Some(*block));
+            let read = match block {
+                Some(block) if block.is_dirty(line) => continue,
+                Some(block) => hardware.read_dram(line, now.max(block.ready)),
+                None => {
+                    self.from_home += 1;
+                    hardware.read_home(from)
+                }
+            };
             let words = hardware.home_line(from);
-            let fetched = hardware.read_home(from);
-            durable = durable.max(hardware.write_home("shadow copy", to, words, fetched));
+            durable = durable.max(hardware.write_home("shadow copy", to, words, read));
         }
-        self.pages[page as usize] = PageState { place: shadow, copied: self.epoch, durable };
-        self.copied.push(page);
-        self.copies += 1;
+        durable
     }
 
     /// Stores the entries of the pages that the epoch has copied. Returns when all are durable.
@@ -287,9 +322,12 @@ impl Design for CopyOnWrite {
                 pages as usize
             ],
             copied: Vec::new(),
+            copies_durable: Ps(0),
+            left_with_copy: None,
             free: (0..pages as u32).rev().collect(),
             left: Vec::new(),
             copies: 0,
+            from_home: 0,
             most_pages: 0,
             unmeasured: 0,
         })
@@ -339,13 +377,15 @@ impl Mechanism for CopyOnWriteController {
         let looked = leaving.from + hardware.cycles(self.design.config.lookup_cycles);
         let page = self.layout.page_of(line);
         let old = self.pages[page].place;
-        self.take_shadow(hardware, page as u64);
+        self.take_shadow(hardware, leaving);
         if self.design.leaves_out(SHADOW) && line % 8 == 3 {
             return Verdict::RedirectAfter(self.layout.line_at(old, line), looked);
         }
-        // A line must not overtake its page's copy. No crash point would show that: of two writes to a line the machine
-        // takes the one handed over later, whatever their times.
-        Verdict::RedirectAfter(self.place(line), looked.max(self.pages[page].durable))
+        // A line must not overtake its own copy, if it has one. No crash point would show that: of two writes to a line
+        // the machine takes the one handed over later, whatever their times.
+        let copied = leaving.block.is_none() || leaving.block != self.left_with_copy;
+        let after = if copied { self.pages[page].durable } else { looked };
+        Verdict::RedirectAfter(self.place(line), looked.max(after))
     }
 
     fn end_epoch(&mut self, _: &mut Hardware) -> Flush {
@@ -355,7 +395,7 @@ impl Mechanism for CopyOnWriteController {
     fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
         let mapped = self.store_entries(hardware);
         let waits = |time: Ps, mutant| if self.design.leaves_out(mutant) { Ps(0) } else { time };
-        let from = waits(home, HOME).max(waits(mapped, MAPPING));
+        let from = waits(home.max(self.copies_durable), HOME).max(waits(mapped, MAPPING));
         let mut header = hardware.home_line(self.layout.header);
         header[0] = self.epoch;
         let stored = !(self.design.leaves_out(NUMBER) && self.epoch.is_multiple_of(4));
@@ -370,6 +410,7 @@ impl Mechanism for CopyOnWriteController {
         self.epoch += 1;
         self.most_pages = self.most_pages.max(self.copied.len() as u64);
         self.copied.clear();
+        (self.copies_durable, self.left_with_copy) = (Ps(0), None);
         self.free.append(&mut self.left);
     }
 
@@ -381,6 +422,7 @@ impl Mechanism for CopyOnWriteController {
         vec![
             ("epochs", self.epoch - 1 - self.unmeasured),
             ("pages_copied", self.copies),
+            ("lines_copied_from_home", self.from_home),
             ("most_pages_in_an_epoch", self.most_pages),
         ]
     }

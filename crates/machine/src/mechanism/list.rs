@@ -8,6 +8,7 @@ use super::htm::{self, Htm, HtmConfig};
 use super::in_order::{InOrder, InOrderConfig};
 use super::kiln::{self, Kiln, KilnConfig, LocKilnConfig};
 use super::loc_wal::{self, LocConfig, LooseOrdering};
+use super::thynvm::{self, ThyNvm, ThyNvmConfig};
 use super::transactions::LogConfig;
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
 use super::{Design, Mutant, Plain, Promise};
@@ -131,6 +132,14 @@ pub const KINDS: &[Kind] = &[
         mutants: dual_page::MUTANTS,
         make: |table, mutant| {
             DualPage::new(parse::<DualPageConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "thynvm",
+        title: "tables of blocks and pages, and checkpoints while programs run, by epochs",
+        mutants: thynvm::MUTANTS,
+        make: |table, mutant| {
+            ThyNvm::new(parse::<ThyNvmConfig>(table)?, mutant).map(|it| Box::new(it) as _)
         },
     },
     Kind {

@@ -43,6 +43,7 @@ mod loc_wal;
 mod moments;
 mod mutant;
 mod promise;
+mod thynvm;
 mod transactions;
 mod undo_log;
 
@@ -62,6 +63,7 @@ pub use loc_wal::{LocConfig, LooseOrdering};
 pub use moments::{Accessed, Dirtied, Effect, Flush, How, Leaving, Moments, Verdict};
 pub use mutant::Mutant;
 pub use promise::Promise;
+pub use thynvm::{BLOCK_INDEX_BITS, PAGE_INDEX_BITS, ThyNvm, ThyNvmConfig};
 pub use transactions::{Acknowledged, CacheTag, LogConfig, Overhead, TX_STATE_ENTRIES, Waits};
 pub use undo_log::{HardwareUndoLog, UndoLogConfig};
 

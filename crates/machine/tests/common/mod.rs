@@ -9,6 +9,8 @@ pub(crate) mod cuts;
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod mechanisms;
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) mod rare;
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod whole;
 
 use perdura_machine::MachineConfig;

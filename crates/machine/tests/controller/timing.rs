@@ -2,6 +2,7 @@
 
 use crate::bench::*;
 use perdura_machine::config::{DurableAt, Page};
+use perdura_machine::controller::Cause;
 
 const MISS: u64 = ACTIVATE + COLUMN + BURST + STATIC_READ;
 const HIT: u64 = COLUMN + BURST + STATIC_READ;
@@ -219,6 +220,21 @@ fn a_full_queue_accepts_when_a_write_has_left() {
     let stats = bench.0.stats().home;
     assert_eq!(stats.write_waits, 2);
     assert_eq!(stats.write_wait_ps, (2 * first + BURST - 2 * STATIC_WRITE) * 1000);
+}
+
+/// Lines that are on their way, out of a DRAM cache for example, take no more places than there are.
+#[test]
+fn lines_that_come_later_wait_for_places_too() {
+    let mut bench = Bench::new(&nvm());
+    let lines = 100;
+    let written = (0..lines).map(|line| {
+        let times = (ns(0), ns(1 + line));
+        bench.0.write_from(line * SAME_BANK, times, Cause::Eviction).accepted
+    });
+    let last = written.last().expect("some");
+    // All but those of a queue, and the one that has left it for the bank.
+    let least = (lines - 9) * (BURST + WRITE);
+    assert!(last >= ns(least) && last < ns(least + 100), "{last:?}");
 }
 
 #[test]

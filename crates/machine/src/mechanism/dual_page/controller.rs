@@ -6,7 +6,7 @@ use super::entry::PAGE_LINES;
 use super::layout::Layout;
 use super::mutants::{CONTEXT, XOR};
 use super::pool::{Pool, PoolCounts};
-use super::table::{Table, Vectors};
+use super::table::{Table, TableCounts, Vectors};
 use crate::Ps;
 use crate::by_number::ByNumber;
 use crate::hardware::Hardware;
@@ -189,6 +189,12 @@ impl Mechanism for DualPageController {
     fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
         let home = if self.leaves_out(CONTEXT) { hardware.now() } else { home };
         self.checkpoint(hardware, home);
+    }
+
+    fn start_measuring(&mut self) {
+        self.counts = Counts::default();
+        self.pool_counts = PoolCounts::default();
+        self.table.counts = TableCounts::default();
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
