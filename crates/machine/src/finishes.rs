@@ -42,6 +42,11 @@ impl Finishes {
         }
     }
 
+    /// Places still taken after `time`.
+    pub(crate) fn after(&self, time: Ps) -> usize {
+        self.times.len() - self.times.partition_point(|&end| end <= time)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.times.len()
     }

@@ -6,6 +6,7 @@ use super::lru::Lru;
 use super::stats::{DeviceStats, DramCacheStats};
 use crate::Ps;
 use crate::config::{ControllerConfig, DramCache as Config};
+use crate::finishes::Finishes;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -35,8 +36,10 @@ pub struct Fetch {
 pub(crate) struct Replaced {
     first: u64,
     dirty: u64,
-    /// When its lines can be read.
+    /// When its lines can be read: in a full victim buffer, when there is a place.
     pub(crate) from: Ps,
+    /// The miss that replaces it waits until then.
+    waits: bool,
 }
 
 impl Replaced {
@@ -63,6 +66,9 @@ pub(super) struct DramCache {
     contents: Vec<Block>,
     /// Blocks that are being fetched: they occupy the DRAM once they are there.
     fills: VecDeque<(Ps, u64)>,
+    /// Replaced blocks that can be on their way home, if that is bounded, and when the places become free.
+    most_victims: Option<usize>,
+    victims: Finishes,
     stats: DramCacheStats,
 }
 
@@ -78,6 +84,8 @@ impl DramCache {
             blocks: Lru::new(blocks / ways, ways),
             contents: Vec::new(),
             fills: VecDeque::new(),
+            most_victims: config.victim_blocks,
+            victims: Finishes::default(),
             stats: DramCacheStats::default(),
         }
     }
@@ -107,8 +115,7 @@ impl DramCache {
     pub(super) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
         let number = fetch.first / self.lines;
         let replaced = self.admit(number, ready, fetch.now);
-        let at = self.fills.partition_point(|&(due, _)| due <= ready);
-        self.fills.insert(at, (ready, number));
+        self.fill_at(ready, number);
         replaced
     }
 
@@ -122,7 +129,50 @@ impl DramCache {
         };
         self.stats.replaced_blocks += 1;
         let old = std::mem::replace(&mut self.contents[place], block);
-        Some(Replaced { first: replaced * self.lines, dirty: old.dirty, from: now.max(old.ready) })
+        let ready = now.max(old.ready);
+        let from = match self.most_victims {
+            Some(most @ 1..) if old.dirty != 0 => self.victims.place(ready, most, 0),
+            _ => ready,
+        };
+        let waits = from > ready;
+        Some(Replaced { first: replaced * self.lines, dirty: old.dirty, from, waits })
+    }
+
+    /// The dirty lines of a replaced block have been handed over, and the last of them is `accepted` then. Returns until
+    /// when the miss waits that has replaced it.
+    pub(super) fn is_leaving(&mut self, replaced: &Replaced, accepted: Ps) -> Ps {
+        match self.most_victims {
+            Some(0) => accepted,
+            Some(_) if replaced.dirty != 0 => {
+                self.victims.push(accepted);
+                if replaced.waits { replaced.from } else { Ps::default() }
+            }
+            _ => Ps::default(),
+        }
+    }
+
+    /// A miss of `line`, over at `done` otherwise, waits `until` the block that it replaces has left. Returns when it is
+    /// over; the fetched block is there no earlier.
+    pub(super) fn wait(&mut self, line: u64, done: Ps, until: Ps) -> Ps {
+        let wait = until.since(done);
+        self.stats.victim_waits += u64::from(wait.0 > 0);
+        self.stats.victim_wait_ps += wait.0;
+        let number = line / self.lines;
+        if let Some(place) = self.blocks.peek(number)
+            && self.contents[place].ready < until
+        {
+            self.contents[place].ready = until;
+            if let Some(at) = self.fills.iter().rposition(|fill| fill.1 == number) {
+                self.fills.remove(at);
+                self.fill_at(until, number);
+            }
+        }
+        done.max(until)
+    }
+
+    fn fill_at(&mut self, ready: Ps, number: u64) {
+        let at = self.fills.partition_point(|&(due, _)| due <= ready);
+        self.fills.insert(at, (ready, number));
     }
 
     /// Reads a dirty line of a replaced block. Returns when it has left the bus.

@@ -68,10 +68,15 @@ impl Controller {
     /// A controller at rest, for a configuration that has been validated.
     pub fn new(config: &MemoryConfig) -> Self {
         let MemoryConfig { controller, home, dram_cache } = config;
+        let mut device = Device::new(controller, home, true);
+        if dram_cache.as_ref().is_some_and(|cache| cache.victim_blocks.is_some()) {
+            // Misses wait for the acceptance of lines that come later.
+            device.count_sent();
+        }
         Controller {
             static_read: Ps::from_ns(controller.static_read_ns),
             least_write: least_write(config),
-            home: Device::new(controller, home, true),
+            home: device,
             dram: dram_cache.as_ref().map(|cache| DramCache::new(controller, cache)),
             left: Vec::new(),
             reads: 0,
@@ -89,7 +94,10 @@ impl Controller {
         }
         match self.find(line, now) {
             Ok(there) => there,
-            Err(fetch) => self.fetch_and_replace(&fetch) + self.static_read,
+            Err(fetch) => {
+                let (early, until) = self.fetch_and_replace(&fetch);
+                self.wait_for_victim(line, early, until) + self.static_read
+            }
         }
     }
 
@@ -134,20 +142,38 @@ impl Controller {
         self.static_read
     }
 
-    fn fetch_and_replace(&mut self, fetch: &Fetch) -> Ps {
+    /// Returns when the wanted line has left the bus, and until when the access waits for the replaced block.
+    fn fetch_and_replace(&mut self, fetch: &Fetch) -> (Ps, Ps) {
         let (early, all) = self.fetch(fetch);
         let replaced = self.take_in(fetch, all);
-        self.replace(replaced, fetch.now);
-        early
+        (early, self.replace(replaced, fetch.now))
     }
 
-    /// The dirty lines of a replaced block leave for the home device.
-    fn replace(&mut self, replaced: Option<Replaced>, now: Ps) {
-        let Some(replaced) = replaced else { return };
+    /// The dirty lines of a replaced block leave for the home device. Returns until when the access waits for that.
+    fn replace(&mut self, replaced: Option<Replaced>, now: Ps) -> Ps {
+        let Some(replaced) = replaced else { return Ps::default() };
+        let mut last = Ps::default();
         for line in replaced.dirty_lines() {
             let there = self.read_out(line, replaced.from);
-            let (_, durable) = self.home.write(line, now, there);
+            let (accepted, durable) = self.home.write(line, now, there);
+            last = last.max(accepted);
             self.left.push((line, durable));
+        }
+        self.is_leaving(&replaced, last)
+    }
+
+    /// The dirty lines of a replaced block have been handed over: the last of them is `accepted` then. Returns until
+    /// when the access waits that has replaced it.
+    pub(crate) fn is_leaving(&mut self, replaced: &Replaced, accepted: Ps) -> Ps {
+        self.dram.as_mut().map_or(Ps::default(), |dram| dram.is_leaving(replaced, accepted))
+    }
+
+    /// An access to `line`, over at `done` otherwise, waits `until` the block that it replaces has left. Returns when it
+    /// is over.
+    pub(crate) fn wait_for_victim(&mut self, line: u64, done: Ps, until: Ps) -> Ps {
+        match &mut self.dram {
+            Some(dram) if until.0 > 0 => dram.wait(line, done, until),
+            _ => done,
         }
     }
 
@@ -177,12 +203,14 @@ impl Controller {
         self.left.clear();
         if self.dram.is_some() {
             if cause == Cause::Eviction {
-                match self.make_room(line, from) {
-                    DramRoom::Here => {}
+                let until = match self.make_room(line, from) {
+                    DramRoom::Here => Ps::default(),
                     DramRoom::Made(replaced) => self.replace(replaced, now),
-                    DramRoom::Fetch(fetch) => _ = self.fetch_and_replace(&fetch),
-                }
-                return Write { accepted: self.put(line, from).0, durable: None };
+                    DramRoom::Fetch(fetch) => self.fetch_and_replace(&fetch).1,
+                };
+                let accepted = self.put(line, from).0;
+                let accepted = self.wait_for_victim(line, accepted, until);
+                return Write { accepted, durable: None };
             }
             self.written_through(line, from);
         }
