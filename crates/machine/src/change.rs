@@ -13,19 +13,44 @@ impl MachineConfig {
     pub fn with(&self, path: &str, value: &str) -> Result<MachineConfig, ConfigError> {
         let invalid = |what: String| ConfigError::Invalid { name: self.name.clone(), what };
         let mut table = Table::try_from(self).map_err(|error| invalid(error.to_string()))?;
-        let figure = find(&mut table, path).ok_or_else(|| {
+        let unknown = || {
             invalid(format!(
                 "it has no figure '{path}'; give the path in its file, as cores.fence_cycles or caches.L1.ways"
             ))
+        };
+        let absent = match find(&mut table, path) {
+            Some(figure) => {
+                *figure = like(figure, value).ok_or_else(|| {
+                    let kind = figure.type_str();
+                    invalid(format!("{path} has type {kind}, and '{value}' is not of it"))
+                })?;
+                false
+            }
+            // Perhaps one that a machine need not have.
+            None => add(&mut table, path, value).then_some(true).ok_or_else(unknown)?,
+        };
+        let changed: MachineConfig = table.try_into().map_err(|error: toml::de::Error| {
+            let what = error.message().trim();
+            if absent { unknown() } else { invalid(format!("{path}: {what}")) }
         })?;
-        *figure = like(figure, value).ok_or_else(|| {
-            invalid(format!("{path} has type {}, and '{value}' is not of it", figure.type_str()))
-        })?;
-        let changed: MachineConfig = table
-            .try_into()
-            .map_err(|error| invalid(format!("{path}: {}", error.message().trim())))?;
         changed.validate()?;
         Ok(changed)
+    }
+}
+
+/// Adds a whole number to the table that is to have it. Returns whether there is that table.
+fn add(table: &mut Table, path: &str, value: &str) -> bool {
+    let (keys, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut inner = Some(table);
+    for key in keys.split('.').filter(|key| !key.is_empty()) {
+        inner = inner.and_then(|table| table.get_mut(key)).and_then(Value::as_table_mut);
+    }
+    match (inner, value.parse()) {
+        (Some(table), Ok(number)) if !table.contains_key(last) => {
+            table.insert(last.to_owned(), Value::Integer(number));
+            true
+        }
+        _ => false,
     }
 }
 
@@ -76,6 +101,15 @@ mod tests {
         }
         let machine = presets::load("tiny").expect("a preset");
         let changed = |path, value| machine.with(path, value).expect("it has it");
+        let cached = presets::load("tiny-dram").expect("a preset");
+        let bounded = cached.with("memory.dram_cache.victim_blocks", "3").expect("it can have it");
+        assert_eq!(bounded.memory.dram_cache.and_then(|cache| cache.victim_blocks), Some(3));
+        for (machine, path) in
+            [(&cached, "memory.dram_cache.victims"), (&machine, "memory.dram_cache.victim_blocks")]
+        {
+            let error = machine.with(path, "3").expect_err("no such figure").to_string();
+            assert!(error.contains(&format!("no figure '{path}'")), "{error}");
+        }
         assert_eq!(changed("caches.L1.latency_cycles", "9").caches[0].latency_cycles, 9);
         assert_eq!(changed("caches.L1.policy", "random").caches[0].policy.to_string(), "random");
         assert!(!changed("cores.write_back_keeps", "false").cores.write_back_keeps);

@@ -42,9 +42,9 @@ impl Finishes {
         }
     }
 
-    /// How many places are still taken at a time to come.
-    pub(crate) fn later_than(&self, time: Ps) -> usize {
-        self.times.len() - self.times.partition_point(|&finish| finish <= time)
+    /// Places still taken after `time`.
+    pub(crate) fn after(&self, time: Ps) -> usize {
+        self.times.len() - self.times.partition_point(|&end| end <= time)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -134,6 +134,7 @@ fn hosts() -> [MachineConfig; 3] {
             ways: 0,
             block_bytes,
             lookup_ns: 2.0,
+            victim_blocks: None,
             device: plain.memory.home.clone(),
         });
         config

@@ -85,6 +85,7 @@ fn cached(blocks: u64) -> MachineConfig {
         ways: 0,
         block_bytes: 4 * LINE,
         lookup_ns: 2.0,
+        victim_blocks: None,
         device: config.memory.home.clone(),
     });
     config

@@ -166,6 +166,7 @@ fn with_and_without_dram() -> [MachineConfig; 2] {
         ways: 0,
         block_bytes: 256,
         lookup_ns: 2.0,
+        victim_blocks: None,
         device: plain.memory.home.clone(),
     });
     [plain, cached]

@@ -66,6 +66,7 @@ fn few_blocks(config: &MachineConfig) -> DramCache {
         ways: 0,
         block_bytes: 256,
         lookup_ns: 2.0,
+        victim_blocks: None,
         device: config.memory.home.clone(),
     }
 }

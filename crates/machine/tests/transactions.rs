@@ -53,6 +53,7 @@ fn machines() -> [MachineConfig; 3] {
         ways: 0,
         block_bytes: 256,
         lookup_ns: 2.0,
+        victim_blocks: None,
         device: queue.memory.home.clone(),
     });
     [queue, media, cached]

@@ -132,14 +132,14 @@ fn every_machine_workload_and_mechanism() {
     let counts = report["engines"][3]["counts"].as_object().expect("counts");
     assert_eq!(counts.values().filter_map(Value::as_u64).sum::<u64>(), 60);
     for machine in ["tiny", "dual-page"] {
-        let report = json(&["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "5"]);
+        let report = json(&["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "1"]);
         let figures = &report["engines"][0]["machine"]["mechanism_figures"];
         assert!(figures[0][1].as_u64() > Some(0), "{figures}");
         let checkpoints = &report["engines"][0]["machine"]["checkpoints"];
         assert_eq!(checkpoints["epochs"], figures[0][1]);
         assert!(checkpoints["wait_ps"].as_u64() > Some(0), "{checkpoints}");
         assert!(checkpoints["mechanism_lines"].as_u64() >= checkpoints["epochs"].as_u64());
-        let epochs = ["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "5"];
+        let epochs = ["--machine", machine, "--mechanism", "undo-log", "--epoch-us", "1"];
         let text = succeed(&[&["sim", "--ops", "60", "--engine", "plain"][..], &epochs].concat());
         assert!(text.contains("lines home in each"), "{text}");
     }

@@ -168,6 +168,11 @@ pub struct DramCache {
     pub block_bytes: u64,
     /// Time to find a block, ns.
     pub lookup_ns: f64,
+    /// Replaced blocks with dirty lines that can be on their way home, each from when it leaves until the home device's
+    /// queue has accepted its last line: a miss that replaces one more waits for a place. 0: a miss waits until all lines
+    /// of its own victim are accepted. Absent: any number, and no miss waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim_blocks: Option<usize>,
     /// The DRAM itself.
     pub device: Device,
 }
@@ -276,6 +281,9 @@ impl DramCache {
         sourced(&self.source)?;
         power("block_bytes", self.block_bytes, 4096)?;
         times(&[("lookup_ns", self.lookup_ns)])?;
+        if self.victim_blocks.is_some_and(|blocks| blocks > LARGEST_QUEUE) {
+            return Err(format!("victim_blocks is at most {LARGEST_QUEUE}"));
+        }
         let blocks = self.bytes / self.block_bytes;
         let ways = if self.ways == 0 { blocks } else { self.ways as u64 };
         if !(1..=LARGEST_TABLE).contains(&blocks) || !blocks.is_multiple_of(ways) {

@@ -40,6 +40,8 @@ pub(super) struct Channel {
     limits: QueueLimits,
     accept: Ps,
     at_media: bool,
+    /// Lines that come later must find a place that no line on its way to its bank has.
+    counts_sent: bool,
     banks: Vec<Bank>,
     /// Where lines are durable at the media, and go there past the row buffer: each bank's writes.
     placed: Vec<PlacedWrites>,
@@ -71,6 +73,7 @@ impl Channel {
             },
             accept: Ps::from_ns(controller.static_write_ns),
             at_media: controller.durable_at == DurableAt::Media,
+            counts_sent: false,
             banks: vec![Bank::new(); device.banks],
             placed: match controller.durable_at {
                 DurableAt::Media if device.write_through => {
@@ -88,6 +91,12 @@ impl Channel {
             settled: Ps(0),
             counts: DeviceCounts::default(),
         }
+    }
+
+    /// From now on a line that comes later takes a place in the queue only where there is one; otherwise lines that are
+    /// on their way to their banks do not count for it.
+    pub(super) fn count_sent(&mut self) {
+        self.counts_sent = true;
     }
 
     /// Reads `lines` lines of a row. Returns when the first and the last of them are there.
@@ -220,9 +229,9 @@ impl Channel {
             return self.write_to_media(line, place, (now, arrival), from > now);
         }
         let QueueLimits { writes, from: mark, .. } = self.limits;
-        // Lines that have been sent keep their places until the device has them.
-        let full = self.waiting.len() + self.sent.later_than(arrival) >= writes;
-        if from > now && self.waiting.len() + 1 < mark && !full {
+        let waiting = self.waiting.len();
+        let room = !self.counts_sent || waiting + self.sent.after(arrival) < writes;
+        if from > now && waiting + 1 < mark && room {
             self.advance(now);
             return self.write_later(line, place, arrival);
         }

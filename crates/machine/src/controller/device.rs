@@ -49,6 +49,13 @@ impl Device {
         }
     }
 
+    /// See [`Channel::count_sent`].
+    pub(super) fn count_sent(&mut self) {
+        if let DevicePorts::Banks(all) = &mut self.ports {
+            all.iter_mut().for_each(Channel::count_sent);
+        }
+    }
+
     #[inline]
     fn locate(&self, line: u64) -> (usize, BankRow) {
         let channels = self.channels;

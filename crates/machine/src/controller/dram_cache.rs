@@ -6,6 +6,7 @@ use super::lru::Lru;
 use super::stats::{DeviceStats, DramCacheStats};
 use crate::Ps;
 use crate::config::{ControllerConfig, DramCache as Config};
+use crate::finishes::Finishes;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -53,10 +54,19 @@ impl InDram {
     }
 }
 
+/// A block that had to leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaced {
+    /// It, ready when it has a place in a victim buffer.
+    pub(crate) block: InDram,
+    /// The miss that replaces it waits until then.
+    waits: bool,
+}
+
 /// Whether there is room for a line that leaves the caches.
 pub(crate) enum DramRoom {
     Here,
-    Made(Option<InDram>),
+    Made(Option<Replaced>),
     Fetch(Fetch),
 }
 
@@ -70,6 +80,9 @@ pub(super) struct DramCache {
     contents: Vec<Block>,
     /// Blocks that are being fetched: they occupy the DRAM once they are there.
     fills: VecDeque<(Ps, u64)>,
+    /// Replaced blocks that can be on their way home, if that is bounded, and when the places become free.
+    most_victims: Option<usize>,
+    victims: Finishes,
     stats: DramCacheStats,
 }
 
@@ -85,6 +98,8 @@ impl DramCache {
             blocks: Lru::new(blocks / ways, ways),
             contents: Vec::new(),
             fills: VecDeque::new(),
+            most_victims: config.victim_blocks,
+            victims: Finishes::default(),
             stats: DramCacheStats::default(),
         }
     }
@@ -111,16 +126,15 @@ impl DramCache {
     }
 
     /// Inserts the block of a fetch whose data comes at `ready`. Returns the block that it replaces.
-    pub(super) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<InDram> {
+    pub(super) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
         let number = fetch.first / self.lines;
         let replaced = self.admit(number, ready, fetch.now);
-        let at = self.fills.partition_point(|&(due, _)| due <= ready);
-        self.fills.insert(at, (ready, number));
+        self.fill_at(ready, number);
         replaced
     }
 
     /// Makes room for a block whose data comes at `ready`. Returns the block that it replaces.
-    fn admit(&mut self, number: u64, ready: Ps, now: Ps) -> Option<InDram> {
+    fn admit(&mut self, number: u64, ready: Ps, now: Ps) -> Option<Replaced> {
         let (place, replaced) = self.blocks.insert(number);
         let block = Block { dirty: 0, ready };
         let Some(replaced) = replaced else {
@@ -129,7 +143,51 @@ impl DramCache {
         };
         self.stats.replaced_blocks += 1;
         let old = std::mem::replace(&mut self.contents[place], block);
-        Some(InDram { first: replaced * self.lines, dirty: old.dirty, ready: now.max(old.ready) })
+        let ready = now.max(old.ready);
+        let from = match self.most_victims {
+            Some(most @ 1..) if old.dirty != 0 => self.victims.place(ready, most, 0),
+            _ => ready,
+        };
+        let waits = from > ready;
+        let block = InDram { first: replaced * self.lines, dirty: old.dirty, ready: from };
+        Some(Replaced { block, waits })
+    }
+
+    /// The dirty lines of a replaced block have been handed over, and the last of them is `accepted` then. Returns until
+    /// when the miss waits that has replaced it.
+    pub(super) fn is_leaving(&mut self, replaced: &Replaced, accepted: Ps) -> Ps {
+        match self.most_victims {
+            Some(0) => accepted,
+            Some(_) if replaced.block.dirty != 0 => {
+                self.victims.push(accepted);
+                if replaced.waits { replaced.block.ready } else { Ps::default() }
+            }
+            _ => Ps::default(),
+        }
+    }
+
+    /// A miss of `line`, over at `done` otherwise, waits `until` the block that it replaces has left. Returns when it is
+    /// over; the fetched block is there no earlier.
+    pub(super) fn wait(&mut self, line: u64, done: Ps, until: Ps) -> Ps {
+        let wait = until.since(done);
+        self.stats.victim_waits += u64::from(wait.0 > 0);
+        self.stats.victim_wait_ps += wait.0;
+        let number = line / self.lines;
+        if let Some(place) = self.blocks.peek(number)
+            && self.contents[place].ready < until
+        {
+            self.contents[place].ready = until;
+            if let Some(at) = self.fills.iter().rposition(|fill| fill.1 == number) {
+                self.fills.remove(at);
+                self.fill_at(until, number);
+            }
+        }
+        done.max(until)
+    }
+
+    fn fill_at(&mut self, ready: Ps, number: u64) {
+        let at = self.fills.partition_point(|&(due, _)| due <= ready);
+        self.fills.insert(at, (ready, number));
     }
 
     /// Reads a dirty line of a replaced block. Returns when it has left the bus.

@@ -19,9 +19,9 @@ mod queue;
 mod stats;
 mod wear;
 
-pub(crate) use dram_cache::DramRoom;
 pub use dram_cache::Fetch;
 pub use dram_cache::InDram;
+pub(crate) use dram_cache::{DramRoom, Replaced};
 pub use stats::{CauseStats, ControllerStats, DeviceStats, DramCacheStats, WearStats};
 
 use crate::Ps;
@@ -78,10 +78,15 @@ impl Controller {
     /// A controller at rest, for a configuration that has been validated.
     pub fn new(config: &MemoryConfig) -> Self {
         let MemoryConfig { controller, home, dram_cache } = config;
+        let mut device = Device::new(controller, home, true);
+        if dram_cache.is_some() {
+            // Lines come later, when they have been read out of DRAM.
+            device.count_sent();
+        }
         Controller {
             static_read: Ps::from_ns(controller.static_read_ns),
             least_write: least_write(config),
-            home: Device::new(controller, home, true),
+            home: device,
             dram: dram_cache.as_ref().map(|cache| DramCache::new(controller, cache)),
             left: Vec::new(),
             reads: 0,
@@ -99,7 +104,10 @@ impl Controller {
         }
         match self.find(line, now) {
             Ok(there) => there,
-            Err(fetch) => self.fetch_and_replace(&fetch) + self.static_read,
+            Err(fetch) => {
+                let (early, until) = self.fetch_and_replace(&fetch);
+                self.wait_for_victim(line, early, until) + self.static_read
+            }
         }
     }
 
@@ -125,7 +133,7 @@ impl Controller {
 
     /// The block is there at `ready`, and goes into the DRAM cache, if there is one. Returns the block that it
     /// replaces.
-    pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<InDram> {
+    pub(crate) fn take_in(&mut self, fetch: &Fetch, ready: Ps) -> Option<Replaced> {
         self.dram.as_mut()?.take_in(fetch, ready)
     }
 
@@ -144,20 +152,38 @@ impl Controller {
         self.static_read
     }
 
-    fn fetch_and_replace(&mut self, fetch: &Fetch) -> Ps {
+    /// Returns when the wanted line has left the bus, and until when the access waits for the replaced block.
+    fn fetch_and_replace(&mut self, fetch: &Fetch) -> (Ps, Ps) {
         let (early, all) = self.fetch(fetch);
         let replaced = self.take_in(fetch, all);
-        self.replace(replaced, fetch.now);
-        early
+        (early, self.replace(replaced, fetch.now))
     }
 
-    /// The dirty lines of a replaced block leave for the home device.
-    fn replace(&mut self, replaced: Option<InDram>, now: Ps) {
-        let Some(replaced) = replaced else { return };
-        for line in replaced.dirty_lines() {
-            let there = self.read_out(line, replaced.ready);
-            let (_, durable) = self.home.write(line, now, there);
+    /// The dirty lines of a replaced block leave for the home device. Returns until when the access waits for that.
+    fn replace(&mut self, replaced: Option<Replaced>, now: Ps) -> Ps {
+        let Some(replaced) = replaced else { return Ps::default() };
+        let mut last = Ps::default();
+        for line in replaced.block.dirty_lines() {
+            let there = self.read_out(line, replaced.block.ready);
+            let (accepted, durable) = self.home.write(line, now, there);
+            last = last.max(accepted);
             self.left.push((line, durable));
+        }
+        self.is_leaving(&replaced, last)
+    }
+
+    /// The dirty lines of a replaced block have been handed over: the last of them is `accepted` then. Returns until
+    /// when the access waits that has replaced it.
+    pub(crate) fn is_leaving(&mut self, replaced: &Replaced, accepted: Ps) -> Ps {
+        self.dram.as_mut().map_or(Ps::default(), |dram| dram.is_leaving(replaced, accepted))
+    }
+
+    /// An access to `line`, over at `done` otherwise, waits `until` the block that it replaces has left. Returns when it
+    /// is over.
+    pub(crate) fn wait_for_victim(&mut self, line: u64, done: Ps, until: Ps) -> Ps {
+        match &mut self.dram {
+            Some(dram) if until.0 > 0 => dram.wait(line, done, until),
+            _ => done,
         }
     }
 
@@ -187,12 +213,14 @@ impl Controller {
         self.left.clear();
         if self.dram.is_some() {
             if cause.enters_dram() {
-                match self.make_room(line, from) {
-                    DramRoom::Here => {}
+                let until = match self.make_room(line, from) {
+                    DramRoom::Here => Ps::default(),
                     DramRoom::Made(replaced) => self.replace(replaced, now),
-                    DramRoom::Fetch(fetch) => _ = self.fetch_and_replace(&fetch),
-                }
-                return Write { accepted: self.put(line, from).0, durable: None };
+                    DramRoom::Fetch(fetch) => self.fetch_and_replace(&fetch).1,
+                };
+                let accepted = self.put(line, from).0;
+                let accepted = self.wait_for_victim(line, accepted, until);
+                return Write { accepted, durable: None };
             }
             self.written_through(line, from);
         }

@@ -105,6 +105,10 @@ pub struct DramCacheStats {
     pub replaced_blocks: u64,
     /// Dirty lines that left for the home device with them.
     pub replaced_lines: u64,
+    /// Misses that waited for a replaced block to leave, where the room for those is bounded.
+    pub victim_waits: u64,
+    /// How long they did, ps.
+    pub victim_wait_ps: u64,
     /// Lines written through for the program or a mechanism.
     pub through: u64,
 }

@@ -3,7 +3,7 @@
 use super::Hardware;
 use crate::Cause;
 use crate::Ps;
-use crate::controller::{DramRoom, Fetch, InDram, Write};
+use crate::controller::{DramRoom, Fetch, Replaced, Write};
 use crate::flights::Arrival;
 use crate::mechanism::{Dirtied, Leaving, Moments};
 use perdura_memory::image::LineWords;
@@ -25,20 +25,22 @@ impl Hardware {
     fn find_asking(&mut self, line: u64, now: Ps) -> Ps {
         match self.controller.find(line, now) {
             Ok(there) => there,
-            Err(fetch) => self.fetch_asking(&fetch) + self.controller.static_read(),
+            Err(fetch) => {
+                let (early, until) = self.fetch_asking(&fetch);
+                self.controller.wait_for_victim(line, early, until) + self.controller.static_read()
+            }
         }
     }
 
-    /// Fetches a block. Returns when the wanted line has left the bus. Mechanisms are called about the block that must
-    /// leave the DRAM cache for it, even if the fetched block is a program's own.
-    fn fetch_asking(&mut self, fetch: &Fetch) -> Ps {
+    /// Fetches a block. Returns when the wanted line has left the bus, and until when the access waits for the block that
+    /// must leave the DRAM cache for it. Mechanisms are called about that one, even if the fetched block is a program's own.
+    fn fetch_asking(&mut self, fetch: &Fetch) -> (Ps, Ps) {
         let (early, all) = match self.is_own(fetch.first) {
             true => self.controller.fetch(fetch),
             false => self.fetch_from_places(fetch),
         };
         let replaced = self.controller.take_in(fetch, all);
-        self.replace_asking(replaced);
-        early
+        (early, self.replace_asking(replaced))
     }
 
     /// Fetches a block's lines from where the mechanisms have put them. Returns when the wanted line and when all lines
@@ -64,21 +66,25 @@ impl Hardware {
         times
     }
 
-    /// The dirty lines of a block that the DRAM cache replaces leave for the home device.
-    fn replace_asking(&mut self, replaced: Option<InDram>) {
-        let Some(replaced) = replaced else { return };
-        for line in replaced.dirty_lines() {
-            let from = self.controller.read_out(line, replaced.ready);
+    /// The dirty lines of a block that the DRAM cache replaces leave for the home device. Returns until when the access
+    /// waits for that.
+    fn replace_asking(&mut self, replaced: Option<Replaced>) -> Ps {
+        let Some(replaced) = replaced else { return Ps::default() };
+        let mut last = Ps::default();
+        let block = replaced.block;
+        for line in block.dirty_lines() {
+            let from = self.controller.read_out(line, block.ready);
             if self.is_own(line) {
                 let now = self.now();
-                self.controller.write_home(line, now, from);
+                last = last.max(self.controller.write_home(line, now, from).accepted);
                 continue;
             }
             let words = self.data.take_dram(line);
-            let leaving =
-                Leaving { line, words, cause: Cause::Eviction, from, block: Some(replaced) };
-            self.go_home(leaving, None);
+            let cause = Cause::Eviction;
+            let leaving = Leaving { line, words, cause, from, block: Some(block) };
+            last = last.max(self.go_home(leaving, None).accepted);
         }
+        self.controller.is_leaving(&replaced, last)
     }
 
     /// Hands over a line of the pool that has left the caches.
@@ -123,12 +129,13 @@ impl Hardware {
     /// A line that leaves the caches goes into the DRAM cache. Returns when that has it, and whether its block was
     /// clean.
     fn put_in_dram(&mut self, line: u64, from: Ps) -> (Ps, bool) {
-        match self.controller.make_room(line, from) {
-            DramRoom::Here => {}
+        let until = match self.controller.make_room(line, from) {
+            DramRoom::Here => Ps::default(),
             DramRoom::Made(replaced) => self.replace_asking(replaced),
-            DramRoom::Fetch(fetch) => _ = self.fetch_asking(&fetch),
-        }
-        self.controller.put(line, from)
+            DramRoom::Fetch(fetch) => self.fetch_asking(&fetch).1,
+        };
+        let (accepted, first) = self.controller.put(line, from);
+        (self.controller.wait_for_victim(line, accepted, until), first)
     }
 
     /// A dirty line of a program's own memory leaves the caches. Returns when the controller has it; its durability is

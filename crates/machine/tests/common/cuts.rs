@@ -236,6 +236,7 @@ fn machines() -> [MachineConfig; 4] {
         ways: 0,
         block_bytes: 256,
         lookup_ns: 2.0,
+        victim_blocks: None,
         device: plain.memory.home.clone(),
     });
     let mut media = short.clone();

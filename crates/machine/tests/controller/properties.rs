@@ -61,6 +61,7 @@ fn memories() -> impl Strategy<Value = MemoryConfig> {
                     ways: if closed { 0 } else { 2 },
                     block_bytes: 1 << row.min(12),
                     lookup_ns: 1.0,
+                    victim_blocks: None,
                     device: device_of(banks),
                 });
             }

@@ -1,7 +1,7 @@
 //! When things end, computed by hand: not a picosecond earlier or later.
 
 use crate::bench::*;
-use perdura_machine::config::{DurableAt, Page};
+use perdura_machine::config::{DramCache, DurableAt, Page};
 use perdura_machine::controller::Cause;
 
 const MISS: u64 = ACTIVATE + COLUMN + BURST + STATIC_READ;
@@ -225,11 +225,21 @@ fn a_full_queue_accepts_when_a_write_has_left() {
 /// Lines that are on their way, out of a DRAM cache for example, take no more places than there are.
 #[test]
 fn lines_that_come_later_wait_for_places_too() {
-    let mut bench = Bench::new(&nvm());
+    let mut memory = nvm();
+    memory.dram_cache = Some(DramCache {
+        source: "round".to_owned(),
+        bytes: 4096,
+        ways: 0,
+        block_bytes: 64,
+        lookup_ns: 0.0,
+        victim_blocks: None,
+        device: device(),
+    });
+    let mut bench = Bench::new(&memory);
     let lines = 100;
     let written = (0..lines).map(|line| {
         let times = (ns(0), ns(1 + line));
-        bench.0.write_from(line * SAME_BANK, times, Cause::Eviction).accepted
+        bench.0.write_from(line * SAME_BANK, times, Cause::WriteBack).accepted
     });
     let last = written.last().expect("some");
     // All but those of a queue, and the one that has left it for the bank.
