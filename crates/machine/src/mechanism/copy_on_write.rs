@@ -416,6 +416,7 @@ impl Mechanism for CopyOnWriteController {
 
     fn start_measuring(&mut self) {
         (self.unmeasured, self.copies, self.most_pages) = (self.epoch - 1, 0, 0);
+        self.from_home = 0;
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -1,10 +1,10 @@
 //! The end of an epoch, when all lines are home (Figure 7b of the paper, steps 3 and 4), and recovery (3.4).
 
-use super::controller::DualPageController;
+use super::config::{DualPage, Metadata};
 use super::entry::{ENTRIES_OF_LINE, StoredEntry, entry_in, put_entry};
 use super::layout::Layout;
 use super::mutants::{DEAD, DIRTY, DRAIN, ENTRY, POINTER, RECOVER, SPECIAL, STALL, STANDBY};
-use super::{DualPage, Metadata};
+use super::state::DualPageController;
 use crate::Ps;
 use crate::hardware::Hardware;
 use crate::mechanism::Home;

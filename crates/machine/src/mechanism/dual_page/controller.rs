@@ -1,92 +1,18 @@
 //! The mechanism at work: reads find lines where the vectors say, and written lines go where the checkpoint is not
 //! (Figures 7a and 8 of the paper).
 
-use super::DualPage;
 use super::entry::PAGE_LINES;
-use super::layout::Layout;
 use super::mutants::{CONTEXT, XOR};
-use super::pool::{Pool, PoolCounts};
-use super::table::{Table, TableCounts, Vectors};
+use super::state::{Counts, DualPageController, PoolCounts};
+use super::table::{TableCounts, Vectors};
 use crate::Ps;
-use crate::by_number::ByNumber;
 use crate::hardware::Hardware;
-use crate::mechanism::{Dirtied, Fetch, Flush, Leaving, Mechanism, Moments, Mutant, Verdict};
-
-/// The mechanism.
-pub(super) struct DualPageController {
-    pub(super) design: DualPage,
-    pub(super) layout: Layout,
-    /// The epoch that runs, from 1 on.
-    pub(super) epoch: u64,
-    pub(super) table: Table,
-    pub(super) pool: Pool,
-    /// Entries that the epoch has written.
-    pub(super) written: Vec<u32>,
-    /// Lines of the table that have changed in this epoch, and in the last one: the standby context has neither.
-    pub(super) changed: Vec<u64>,
-    pub(super) changed_before: Vec<u64>,
-    /// For each line of the table, the last epoch that has changed it.
-    pub(super) changed_in: Vec<u64>,
-    /// Lines written in this epoch that no derivative page had room for, and their places in the special buffer.
-    pub(super) special: ByNumber<u64>,
-    /// This epoch has been asked to end.
-    pub(super) ends_early: bool,
-    pub(super) pool_counts: PoolCounts,
-    pub(super) counts: Counts,
-}
-
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) epochs: u64,
-    /// Epochs that ended since no page was clean.
-    pub(super) early_epochs: u64,
-    /// Lines of programs that went home.
-    pub(super) lines: u64,
-    /// Lines of tables that contexts have stored, and entries that had changed.
-    pub(super) table_lines: u64,
-    /// Lines in special buffers, and the most in an epoch.
-    pub(super) special: u64,
-    pub(super) most_special: u64,
-}
+use crate::mechanism::{Dirtied, Fetch, Flush, Leaving, Mechanism, Moments, Verdict};
 
 impl DualPageController {
-    pub(super) fn new(design: DualPage, layout: Layout, epoch: u64) -> Self {
-        let pages = layout.pointer.div_ceil(PAGE_LINES);
-        let loses = design.leaves_out(super::mutants::STALE);
-        DualPageController {
-            table: Table::new(&design.config, (layout.entries, pages), loses),
-            pool: Pool { free: (0..layout.entries as u32).rev().collect(), ..Pool::default() },
-            design,
-            layout,
-            epoch,
-            written: Vec::new(),
-            changed: Vec::new(),
-            changed_before: Vec::new(),
-            changed_in: vec![0; layout.table_lines() as usize],
-            special: ByNumber::default(),
-            ends_early: false,
-            pool_counts: PoolCounts::default(),
-            counts: Counts::default(),
-        }
-    }
-
-    pub(super) fn leaves_out(&self, mutant: Mutant) -> bool {
-        self.design.leaves_out(mutant)
-    }
-
     /// Where a page's working lines are in the derivative page.
     fn working(&self, vectors: Vectors) -> u64 {
         if self.leaves_out(XOR) { vectors.dirty } else { vectors.working() }
-    }
-
-    /// The entry's line of the table is to be stored.
-    pub(super) fn note_changed(&mut self, entry: u32) {
-        let line = u64::from(entry) / super::entry::ENTRIES_OF_LINE;
-        if self.changed_in[line as usize] != self.epoch {
-            self.changed_in[line as usize] = self.epoch;
-            self.changed.push(line);
-        }
     }
 
     fn lookup(&self, hardware: &Hardware) -> Ps {

@@ -4,7 +4,7 @@
 //! counts the lines of its special buffer, the table, and the buffer: numbers of lines, eight to a line, and the lines.
 //! Behind the pages there are two copies of the cores' states.
 
-use super::DualPageConfig;
+use super::config::DualPageConfig;
 use super::entry::{ENTRIES_OF_LINE, PAGE_LINES};
 use std::ops::Range;
 

@@ -5,42 +5,12 @@
 //! (4.4.2): then the context, which is not touched during an epoch (4.3), still says that the checkpoint is in the
 //! derivative page, when another base page's lines are there already.
 
-use super::controller::DualPageController;
 use super::entry::{ENTRIES_OF_LINE, PAGE_LINES, StoredEntry, put_entry};
 use super::mutants::{CLEAN, COPIES, OVERTAKE, RECLAIM, WAIT};
+use super::state::DualPageController;
 use super::table::Vectors;
 use crate::Ps;
 use crate::hardware::Hardware;
-use std::collections::VecDeque;
-
-/// Derivative pages that can be had.
-#[derive(Default)]
-pub(super) struct Pool {
-    /// Those that no base page has.
-    pub(super) free: Vec<u32>,
-    /// Those that may be clean, as at the epoch's beginning, and were not looked at since: in the order of the table.
-    pub(super) unseen: Vec<u32>,
-    /// Those that were clean, and their base pages in DRAM.
-    pub(super) cached: VecDeque<u32>,
-    /// The entry behind the last one that was reclaimed.
-    pub(super) hand: u32,
-}
-
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PoolCounts {
-    /// Pages given out when their DRAM page became dirty, and when a line was already leaving.
-    pub(super) early: u64,
-    pub(super) late: u64,
-    /// Requests that found no clean page.
-    pub(super) failed: u64,
-    /// Pages reclaimed whose base page was not in DRAM, and those where it was.
-    pub(super) uncached: u64,
-    pub(super) cached: u64,
-    /// Lines copied for that, and entries made void.
-    pub(super) lines: u64,
-    pub(super) voids: u64,
-}
 
 impl DualPageController {
     /// Gives a derivative page to a base page that has none. Returns it, unless all were written in this epoch.

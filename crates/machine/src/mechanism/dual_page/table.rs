@@ -1,7 +1,7 @@
 //! The derivative page table as it is while the power is on: which base page each derivative page has, and the two
 //! vectors of each, in the controller or in DRAM (4.3 of the paper).
 
-use super::{DualPageConfig, Metadata};
+use super::config::{DualPageConfig, Metadata};
 use crate::Ps;
 use crate::hardware::Hardware;
 
