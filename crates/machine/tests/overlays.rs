@@ -5,7 +5,6 @@
 
 mod common;
 
-use common::rare::runs_that_meet;
 use perdura_machine::mechanism::{PageOverlays, PageOverlaysConfig};
 use perdura_machine::{Machine, Options, presets};
 use perdura_memory::{LINE, Memory};
@@ -151,10 +150,6 @@ fn figures_that_cannot_be_are_refused() {
 /// Each rare branch is met by a tenth of random runs, all of whose images are as promised.
 #[test]
 fn rare_branches_are_met() {
-    const RUNS: u64 = 60;
-    let met = runs_that_meet("page-overlays", RUNS);
-    println!("of {RUNS} runs: {met:?}");
-    for figure in ["growths", "lines_moved", "pages_merged", "merges_waited_for", "table_misses"] {
-        assert!(met[figure] * 10 >= RUNS, "{figure}: {met:?}");
-    }
+    let branches = ["growths", "lines_moved", "pages_merged", "merges_waited_for", "table_misses"];
+    common::rare::rare_branches_are_met("page-overlays", &branches);
 }
