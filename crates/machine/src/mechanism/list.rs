@@ -8,6 +8,7 @@ use super::htm::{self, Htm, HtmConfig};
 use super::in_order::{InOrder, InOrderConfig};
 use super::kiln::{self, Kiln, KilnConfig, LocKilnConfig};
 use super::loc_wal::{self, LocConfig, LooseOrdering};
+use super::overlays::{self, PageOverlays, PageOverlaysConfig};
 use super::thynvm::{self, ThyNvm, ThyNvmConfig};
 use super::transactions::LogConfig;
 use super::undo_log::{HardwareUndoLog, UndoLogConfig};
@@ -140,6 +141,15 @@ pub const KINDS: &[Kind] = &[
         mutants: thynvm::MUTANTS,
         make: |table, mutant| {
             ThyNvm::new(parse::<ThyNvmConfig>(table)?, mutant).map(|it| Box::new(it) as _)
+        },
+    },
+    Kind {
+        name: "page-overlays",
+        title: "overlays of pages' dirty lines, merged in the next epoch, by epochs",
+        mutants: overlays::MUTANTS,
+        make: |table, mutant| {
+            PageOverlays::new(parse::<PageOverlaysConfig>(table)?, mutant)
+                .map(|it| Box::new(it) as _)
         },
     },
     Kind {
