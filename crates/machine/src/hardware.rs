@@ -84,6 +84,7 @@ impl Hardware {
         seed: u64,
     ) -> Self {
         let transfer = config.cores.transfer_cycles;
+        let home_lines = limit_lines + mechanisms.reserved();
         Hardware {
             hierarchy: Hierarchy::new(&config.caches, cores, transfer, seed)
                 .forwards_clean(config.cores.forwards_clean),
@@ -94,7 +95,7 @@ impl Hardware {
             write_backs: WriteBacks::default(),
             checkpoints: CheckpointStats::default(),
             checkpointing: false,
-            own: OwnMemory::new(limit_lines + mechanisms.reserved()),
+            own: OwnMemory::new(home_lines, config.memory.volatile.is_some()),
             speculations: Speculations::default(),
             mechanisms,
             agenda: Agenda::new(epoch),
