@@ -104,10 +104,9 @@ mod tests {
         let cached = presets::load("tiny-dram").expect("a preset");
         let bounded = cached.with("memory.dram_cache.victim_blocks", "3").expect("it can have it");
         assert_eq!(bounded.memory.dram_cache.and_then(|cache| cache.victim_blocks), Some(3));
-        for (machine, path) in [
-            (&cached, "memory.dram_cache.victims"),
-            (&machine, "memory.dram_cache.victim_blocks"),
-        ] {
+        for (machine, path) in
+            [(&cached, "memory.dram_cache.victims"), (&machine, "memory.dram_cache.victim_blocks")]
+        {
             let error = machine.with(path, "3").expect_err("no such figure").to_string();
             assert!(error.contains(&format!("no figure '{path}'")), "{error}");
         }

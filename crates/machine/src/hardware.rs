@@ -39,6 +39,8 @@ pub struct Hardware {
     checkpoints: CheckpointStats,
     /// An epoch is ending.
     checkpointing: bool,
+    /// The core that flushes waits for the end of the epoch.
+    awaits_epoch: bool,
     pub(crate) own: OwnMemory,
     speculations: Speculations,
     pub(crate) mechanisms: Mechanisms,
@@ -95,6 +97,7 @@ impl Hardware {
             write_backs: WriteBacks::default(),
             checkpoints: CheckpointStats::default(),
             checkpointing: false,
+            awaits_epoch: false,
             own: OwnMemory::new(home_lines, config.memory.volatile.is_some()),
             speculations: Speculations::default(),
             mechanisms,

@@ -368,10 +368,13 @@ fn own_memory_can_have_a_device_of_its_own() {
         };
         assert_eq!(took(&|| _ = machine.load(0)), 40 + 125);
         let read = || machine.touch(object, 0, LINE, Touch::Value);
-        assert_eq!(took(&|| {
-            read();
-            _ = machine.load(0);
-        }), 40 + 48 + 4);
+        assert_eq!(
+            took(&|| {
+                read();
+                _ = machine.load(0);
+            }),
+            40 + 48 + 4
+        );
         machine.start_measuring();
         machine.touch(object, 0, own, Touch::Write);
         let memory = machine.statistics().memory;

@@ -52,6 +52,9 @@ fn waits_do_not_depend_on_a_mechanism() {
     let runs = sizes.map(|size| run(size, false));
     assert_eq!(runs, sizes.map(|size| run(size, true)));
     assert_eq!((runs[0].1, runs[1].1), (0, 0), "room for all");
-    assert!(runs[1..].is_sorted_by(|more, less| more.1 < less.1), "less room, more waits: {runs:?}");
+    assert!(
+        runs[1..].is_sorted_by(|more, less| more.1 < less.1),
+        "less room, more waits: {runs:?}"
+    );
     assert!(runs[3..].iter().all(|run| run.0 > runs[0].0), "and more time: {runs:?}");
 }

@@ -12,7 +12,9 @@
 //! from the pool to homes, and reads nothing that it has written.
 
 use super::mutant::Mutant;
-use super::{Design, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
+use super::{
+    Design, EpochTickets, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict,
+};
 use crate::Ps;
 use crate::hardware::Hardware;
 use serde::{Deserialize, Serialize};
@@ -118,6 +120,7 @@ struct CopyOnWriteController {
     most_pages: u64,
     /// Epochs that had ended when measuring began.
     unmeasured: u64,
+    tickets: EpochTickets,
 }
 
 impl CopyOnWrite {
@@ -292,6 +295,7 @@ impl Design for CopyOnWrite {
             copies: 0,
             most_pages: 0,
             unmeasured: 0,
+            tickets: EpochTickets::default(),
         })
     }
 
@@ -364,6 +368,7 @@ impl Mechanism for CopyOnWriteController {
             false => from,
         };
         hardware.promise(done);
+        self.tickets.ended(done);
         if !self.design.leaves_out(STALL) {
             hardware.all_wait_until(done);
         }
@@ -371,6 +376,10 @@ impl Mechanism for CopyOnWriteController {
         self.most_pages = self.most_pages.max(self.copied.len() as u64);
         self.copied.clear();
         self.free.append(&mut self.left);
+    }
+
+    fn tickets(&mut self) -> Option<&mut EpochTickets> {
+        Some(&mut self.tickets)
     }
 
     fn start_measuring(&mut self) {

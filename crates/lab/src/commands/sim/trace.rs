@@ -45,7 +45,8 @@ pub(super) fn run(
         epoch: (!plain).then(|| Ps::from_ns(arguments.epoch_us as f64 * 1000.0)),
         ..Options::default()
     };
-    let simulated = Machine::from_words(machine.clone(), vec![0; (pages.bytes() / WORD) as usize], options);
+    let simulated =
+        Machine::from_words(machine.clone(), vec![0; (pages.bytes() / WORD) as usize], options);
     let start = std::time::Instant::now();
     let steps = replay_all(&simulated, files, &pages, progress)?;
     let seconds = start.elapsed().as_secs_f64();
