@@ -8,6 +8,7 @@ use crate::quantity::show_bytes;
 use perdura::{AnyHeap, Counters, EngineKind, Format};
 use perdura_crashtest::Losses;
 use perdura_machine::cache::Policy;
+use perdura_machine::mechanism::Promise;
 use perdura_machine::mechanism::list::{self, MechanismError};
 use perdura_machine::{
     Design, Keep, Machine, MachineConfig, Options, Plain, Ps, Schedule, Statistics,
@@ -43,6 +44,10 @@ impl MechanismChoice {
 
     pub(crate) fn is_plain(self) -> bool {
         self == Self::PLAIN
+    }
+
+    fn promises(self) -> Promise {
+        self.0.promises()
     }
 
     pub(crate) fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {
@@ -219,7 +224,9 @@ fn phases<W: Workload>(
     progress: &Progress,
 ) -> Outcome<Run> {
     progress.restart();
-    workload.load(&mut heap.session()?, progress)?;
+    // With epochs each transaction would wait for the end of its own.
+    let unanswered = if plan.mechanism.promises() == Promise::Epoch { usize::MAX } else { 1 };
+    workload.load(&mut Windows::new(heap, unanswered).session()?, progress)?;
     progress.restart();
     let no_faults = FaultInjector::new(machine, 0, 0, plan.seed);
     let phase = |operations, first_stream| Phase { operations, first_stream, injector: &no_faults };

@@ -40,6 +40,8 @@ pub struct Hardware {
     checkpoints: CheckpointStats,
     /// An epoch is ending.
     checkpointing: bool,
+    /// The core that flushes waits for the end of the epoch.
+    awaits_epoch: bool,
     pub(crate) own: OwnMemory,
     speculations: Speculations,
     pub(crate) mechanisms: Mechanisms,
@@ -87,6 +89,7 @@ impl Hardware {
         let transfer = config.cores.transfer_cycles;
         let mut controller = Controller::new(&config.memory);
         controller.reserve_dram(mechanisms.reserved_dram());
+        let home_lines = limit_lines + mechanisms.reserved();
         Hardware {
             hierarchy: Hierarchy::new(&config.caches, cores, transfer, seed)
                 .forwards_clean(config.cores.forwards_clean),
@@ -97,7 +100,8 @@ impl Hardware {
             write_backs: WriteBacks::default(),
             checkpoints: CheckpointStats::default(),
             checkpointing: false,
-            own: OwnMemory::new(limit_lines + mechanisms.reserved()),
+            awaits_epoch: false,
+            own: OwnMemory::new(home_lines, config.memory.volatile.is_some()),
             speculations: Speculations::default(),
             mechanisms,
             agenda: Agenda::new(epoch),

@@ -242,7 +242,7 @@ unsafe impl Memory for Machine {
     }
 
     fn tx_flush(&self) {
-        self.step(|state| state.transaction(Hardware::flush));
+        while self.step(|state| state.transaction(Hardware::flush)) {}
     }
 
     fn tx_durable(&self) -> HardwareTicket {

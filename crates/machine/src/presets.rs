@@ -26,6 +26,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "persistence-sync",
     "persistence-sync-persistent",
     "reram",
+    "side-by-side",
     "stt-ram",
     "tiny",
     "tiny-dram",

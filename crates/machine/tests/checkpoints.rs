@@ -9,6 +9,7 @@ use common::{timed, tiny};
 use perdura_machine::mechanism::{Promise, list};
 use perdura_machine::{CheckpointStats, Machine, Options, Ps, Schedule};
 use perdura_memory::{Domain, LINE, Memory};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// An epoch with one dirty line: its old contents are read (125 ns: see `timing.rs`), and then record, metadata, line and
@@ -52,6 +53,71 @@ fn ends_of_epochs_are_counted_since_the_measuring_began() {
         "of the time, which is every core's"
     );
     assert!(statistics.cores.iter().all(|core| core.time_ps >= both.wait_ps));
+}
+
+/// Without a clock a wait ends the epoch; what is committed is not durable before, and is after it, whatever else is.
+#[test]
+fn a_wait_ends_the_epoch_where_nothing_else_does() {
+    for name in ["undo-log", "copy-on-write"] {
+        let options = Options { mechanism: by_name(name, None), ..Options::default() };
+        let machine = Machine::new(tiny(Domain::Transient), &[0; 4096], options);
+        let commit = |value| {
+            machine.tx_begin().expect("it does");
+            machine.store(0, value);
+            machine.tx_commit().expect("it does")
+        };
+        let epochs = || machine.statistics().checkpoints.epochs;
+        let (first, second) = (commit(1), commit(2));
+        assert_eq!(first, second, "of one epoch");
+        assert!(machine.tx_durable() < first && machine.power_cut()[0] == 0, "{name}");
+        machine.tx_flush();
+        assert_eq!((machine.tx_durable(), epochs()), (first, 1), "{name}");
+        assert_eq!(machine.power_cut()[0], 2, "{name}: at once");
+        machine.tx_flush();
+        assert_eq!(epochs(), 1, "nothing is committed since");
+        assert!(commit(3) > first && machine.tx_durable() == first);
+        machine.end_epoch();
+        machine.tx_flush();
+        assert_eq!((epochs(), machine.power_cut()[0]), (2, 3), "{name}");
+    }
+}
+
+/// Two cores, and epochs of 20,000 ns. The first commits at once and waits; the second goes on meanwhile, a store and 1,000
+/// ns of work at a time. The epoch ends when the second has come so far, once for both, and no other one ends.
+#[test]
+fn a_wait_is_for_the_clock_and_other_cores_go_on() {
+    let mechanism = undo_log(None);
+    let epoch = Some(Ps::from_ns(20_000.0));
+    let options = Options { mechanism, epoch, cores: Some(2), ..Options::default() };
+    let machine = Machine::new(timed(0), &[0; 4096], options);
+    let waited = Cell::new((0, 0));
+    let other = Cell::new(0);
+    let (first, second) = (
+        || {
+            machine.tx_begin().expect("it does");
+            machine.store(0, 1);
+            machine.tx_commit().expect("it does");
+            machine.tx_flush();
+            waited.set((machine.now(), other.get()));
+        },
+        || {
+            while machine.now() < 19_000 {
+                machine.store(64, other.get());
+                machine.work(1_000);
+                other.set(other.get() + 1);
+            }
+            machine.work(1_000);
+            machine.store(64, 99);
+        },
+    );
+    machine.run(vec![Box::new(first), Box::new(second)]);
+    let (over, others) = waited.get();
+    let wait = machine.statistics().checkpoints.wait_ps.as_ns() as u64;
+    assert_eq!(machine.statistics().checkpoints.epochs, 1);
+    assert!(others >= 18, "the second has gone on: {others}");
+    // The end begins with the first access of a core from 20,000 on: the first core's, at just that time.
+    assert_eq!(over, 20_000 + wait);
+    assert_eq!(machine.power_cut()[8], others - 1, "the epoch has the second core's stores too");
 }
 
 /// Stores of transactions, speculations and epochs, on two cores.

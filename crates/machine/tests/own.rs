@@ -341,3 +341,47 @@ fn objects_may_be_larger_than_all_there_is() {
     assert_eq!(machine.statistics().cores[0].own_accesses, 16);
     assert_eq!(machine.events(), 0);
 }
+
+/// Beside the pool's device is one for own memory, whose rows open in 30 ns in place of 100, and whose column comes after
+/// 3 in place of 10: a line of own memory takes 40 + 30 + 3 + 5 + 10, and one of the pool 40 + 125 as ever. Each device has
+/// its own bus and queue.
+#[test]
+fn own_memory_can_have_a_device_of_its_own() {
+    let mut config = timed(0);
+    let mut device = config.memory.home.clone();
+    (device.activate_ns, device.row_hit_ns) = (30.0, 3.0);
+    config.memory.volatile = Some(device);
+    for asks in [false, true] {
+        let mut options = Options { cores: Some(1), ..Options::default() };
+        if asks {
+            options.mechanism = undo_log(None);
+        }
+        let machine = Machine::new(config.clone(), &[0; BYTES], options);
+        let own = 4 * machine.last_level_cache();
+        let object = machine.object(own);
+        let took = |access: &dyn Fn()| {
+            machine.fence();
+            machine.work(10_000);
+            let before = machine.now();
+            access();
+            machine.now() - before
+        };
+        assert_eq!(took(&|| _ = machine.load(0)), 40 + 125);
+        let read = || machine.touch(object, 0, LINE, Touch::Value);
+        assert_eq!(
+            took(&|| {
+                read();
+                _ = machine.load(0);
+            }),
+            40 + 48 + 4
+        );
+        machine.start_measuring();
+        machine.touch(object, 0, own, Touch::Write);
+        let memory = machine.statistics().memory;
+        let (home, beside) = (memory.home, memory.volatile.expect("a device"));
+        assert_eq!((home.reads, home.writes), (0, 0), "none of it is in the pool's device");
+        assert_eq!(beside.reads, own / LINE - 1);
+        assert_eq!(beside.writes, machine.statistics().write_backs.own);
+        assert!(beside.writes >= own / LINE / 2 && beside.wear.is_none());
+    }
+}

@@ -118,6 +118,8 @@ fn missing_keys_are_refused_but_for_options() {
                 inner(&mut changed, &path).remove(&key);
                 let known = [
                     "dram_cache",
+                    "victim_blocks",
+                    "volatile",
                     "inside",
                     "energy",
                     "write_back_waits",

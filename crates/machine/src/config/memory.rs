@@ -12,6 +12,10 @@ pub struct MemoryConfig {
     pub home: Device,
     /// DRAM that caches the home device, if there is any. Its contents are not durable.
     pub dram_cache: Option<DramCache>,
+    /// Memory beside the home device and a DRAM cache, for what programs do not keep in the pool: their
+    /// [own memory](perdura_memory::Object). Absent: that is in the home device too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volatile: Option<Device>,
 }
 
 /// The memory controller.
@@ -190,6 +194,12 @@ impl MemoryConfig {
         self.home.validate().map_err(|what| format!("home: {what}"))?;
         if self.home.inside.is_some() && self.controller.durable_at == DurableAt::Media {
             return Err("a device with buffers inside is durable at the queue".to_owned());
+        }
+        if let Some(device) = &self.volatile {
+            device.validate().map_err(|what| format!("volatile: {what}"))?;
+            if device.inside.is_some() {
+                return Err("volatile: its device is plain banks".to_owned());
+            }
         }
         match &self.dram_cache {
             Some(cache) => cache.validate().map_err(|what| format!("dram_cache: {what}")),

@@ -69,6 +69,8 @@ pub struct Controller {
     least_write: Ps,
     home: Device,
     dram: Option<DramCache>,
+    /// Beside both.
+    volatile: Option<Device>,
     left: Vec<(u64, Ps)>,
     reads: u64,
     writes: CauseStats,
@@ -77,7 +79,7 @@ pub struct Controller {
 impl Controller {
     /// A controller at rest, for a configuration that has been validated.
     pub fn new(config: &MemoryConfig) -> Self {
-        let MemoryConfig { controller, home, dram_cache } = config;
+        let MemoryConfig { controller, home, dram_cache, volatile } = config;
         let mut device = Device::new(controller, home, true);
         if dram_cache.is_some() {
             // Lines come later, when they have been read out of DRAM.
@@ -88,6 +90,7 @@ impl Controller {
             least_write: least_write(config),
             home: device,
             dram: dram_cache.as_ref().map(|cache| DramCache::new(controller, cache)),
+            volatile: volatile.as_ref().map(|device| Device::new(controller, device, false)),
             left: Vec::new(),
             reads: 0,
             writes: CauseStats::default(),
@@ -109,6 +112,19 @@ impl Controller {
                 self.wait_for_victim(line, early, until) + self.static_read
             }
         }
+    }
+
+    /// Reads a line of the volatile device, if there is one, by its place there. Returns when it is there.
+    pub(crate) fn read_volatile(&mut self, line: u64, now: Ps) -> Ps {
+        self.reads += 1;
+        let there = self.volatile.as_mut().map_or(now, |device| device.read(line, now));
+        there + self.static_read
+    }
+
+    /// A line of the volatile device is handed over. Returns when the controller has it.
+    pub(crate) fn write_volatile(&mut self, line: u64, now: Ps, cause: Cause) -> Ps {
+        self.count(cause);
+        self.volatile.as_mut().map_or(now, |device| device.write(line, now, now).0)
     }
 
     /// The first half of [`read`](Self::read): when the line is there, or the block to fetch from the home device.
@@ -326,7 +342,8 @@ impl Controller {
     /// volatile DRAM cache stay there.
     pub fn settle(&mut self, now: Ps) -> Ps {
         let dram = self.dram.as_mut().map_or(now, |dram| dram.settle(now));
-        self.home.settle(now).max(dram)
+        let beside = self.volatile.as_mut().map_or(now, |device| device.settle(now));
+        self.home.settle(now).max(dram).max(beside)
     }
 
     /// Resets the statistics, wear included; queues, rows and buffers stay as they are.
@@ -336,6 +353,9 @@ impl Controller {
         self.home.reset_stats();
         if let Some(dram) = &mut self.dram {
             dram.reset_stats();
+        }
+        if let Some(device) = &mut self.volatile {
+            device.reset_stats();
         }
     }
 
@@ -348,6 +368,7 @@ impl Controller {
             home: self.home.stats(),
             dram: dram.map(|(device, _)| device),
             dram_cache: dram.map(|(_, cache)| cache),
+            volatile: self.volatile.as_ref().map(Device::stats),
         }
     }
 }

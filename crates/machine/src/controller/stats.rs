@@ -17,6 +17,9 @@ pub struct ControllerStats {
     /// Hits and misses of the DRAM cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dram_cache: Option<DramCacheStats>,
+    /// Memory beside the home device, if there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volatile: Option<DeviceStats>,
 }
 
 /// Lines that were handed over to the controller, by cause.

@@ -80,6 +80,11 @@ impl Agenda {
         self.add(at, AgendaWork::Write { arrival, line, words });
     }
 
+    /// When the epoch ends, if anything ends it.
+    pub(super) fn epoch_end(&self) -> Option<Ps> {
+        (self.epoch_ends < NEVER).then_some(self.epoch_ends)
+    }
+
     pub(super) fn request_epoch_end(&mut self) {
         (self.epoch_ends, self.next) = (Ps(0), Ps(0));
     }

@@ -524,6 +524,16 @@ impl Hardware {
         self.agenda.request_epoch_end();
     }
 
+    /// This core waits for the end of the epoch, and calls [`flush`](Mechanism::flush) again then. It ends by the clock,
+    /// if that ends epochs, and otherwise before the next access.
+    pub fn await_epoch_end(&mut self, core: usize) {
+        match self.agenda.epoch_end() {
+            Some(at) => self.wait_until(core, at),
+            None => self.agenda.request_epoch_end(),
+        }
+        self.awaits_epoch = true;
+    }
+
     /// The oldest ended epoch not yet reported durable is durable from `at` on. A mechanism that promises
     /// [epochs](Promise::Epoch) calls this once for each epoch.
     pub fn promise(&mut self, at: Ps) {

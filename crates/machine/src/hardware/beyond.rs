@@ -13,6 +13,9 @@ impl Hardware {
     /// Reads a line that no cache has. Returns when it is there.
     #[inline]
     pub(super) fn read_beyond(&mut self, line: u64, now: Ps) -> Ps {
+        if let Some(place) = self.beside(line) {
+            return self.controller.read_volatile(place, now);
+        }
         if self.asks(Moments::HOME) {
             return self.find_asking(line, now);
         }
@@ -143,6 +146,9 @@ impl Hardware {
     pub(super) fn hand_over_own(&mut self, line: u64, cause: Cause) -> (Ps, Option<Ps>) {
         self.write_backs.own += 1;
         let from = self.now();
+        if let Some(place) = self.beside(line) {
+            return (self.controller.write_volatile(place, from, cause), None);
+        }
         if self.asks(Moments::HOME) && self.controller.has_dram() && cause.enters_dram() {
             self.controller.count(cause);
             return (self.put_in_dram(line, from).0, None);

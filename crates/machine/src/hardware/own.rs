@@ -22,6 +22,9 @@ const APART: u64 = 64;
 pub(crate) struct OwnMemory {
     /// The first own line; beyond all lines until there is an object.
     first: u64,
+    /// The same on a machine with a device for own memory; beyond all lines elsewhere.
+    first_beside: u64,
+    has_device: bool,
     /// The first line after the pool's and the mechanism's lines.
     behind: u64,
     /// Lines given to objects since the caches' line numbers last ran out.
@@ -37,10 +40,11 @@ struct ObjectPlace {
 }
 
 impl OwnMemory {
-    /// For a home device of `home_lines` lines.
-    pub(super) fn new(home_lines: u64) -> Self {
+    /// For a home device of `home_lines` lines, on a machine that has a device for own memory or not.
+    pub(super) fn new(home_lines: u64, has_device: bool) -> Self {
         let behind = home_lines.next_multiple_of(APART);
-        OwnMemory { first: u64::MAX, behind, used: 0, objects: Vec::new() }
+        let (first, first_beside) = (u64::MAX, u64::MAX);
+        OwnMemory { first, first_beside, has_device, behind, used: 0, objects: Vec::new() }
     }
 
     /// Adds an object. Once the caches have no more line numbers, it shares the lines of the first objects.
@@ -58,6 +62,9 @@ impl OwnMemory {
         self.objects.push(ObjectPlace { line, bytes: bytes.min(lines * LINE), words: None });
         self.used += lines;
         self.first = self.behind;
+        if self.has_device {
+            self.first_beside = self.behind;
+        }
         Object::numbered(number)
     }
 
@@ -111,6 +118,12 @@ impl Hardware {
         line >= self.own.first
     }
 
+    /// The place of a line in the device for own memory, if it is there.
+    #[inline(always)]
+    pub(super) fn beside(&self, line: u64) -> Option<u64> {
+        (line >= self.own.first_beside).then(|| line - self.own.first_beside)
+    }
+
     /// Those of the lines that are not own lines.
     pub(super) fn without_own(&self, lines: Vec<u64>) -> Vec<u64> {
         lines.into_iter().filter(|line| !self.is_own(*line)).collect()
@@ -154,7 +167,7 @@ mod tests {
 
     #[test]
     fn objects_have_lines_of_their_own_in_their_order() {
-        let mut own = OwnMemory::new(65);
+        let mut own = OwnMemory::new(65, false);
         let [first, none, second] = [100, 0, 64].map(|bytes| own.add(bytes));
         assert_eq!((none, lines(&own, none, 0, 8)), (Object::NONE, vec![]));
         assert_eq!(lines(&own, first, 0, 1), [128]);
@@ -170,7 +183,7 @@ mod tests {
 
     #[test]
     fn where_the_caches_know_no_more_lines_objects_share_them() {
-        let mut own = OwnMemory::new(Hierarchy::LINES - 180);
+        let mut own = OwnMemory::new(Hierarchy::LINES - 180, false);
         let objects = [128, 128, 1 << 40].map(|bytes| own.add(bytes));
         let first = (Hierarchy::LINES - 180).next_multiple_of(APART);
         for object in objects {
@@ -178,7 +191,7 @@ mod tests {
             assert!(lines.iter().all(|line| (first..Hierarchy::LINES).contains(line)), "{lines:?}");
         }
         assert_eq!(lines(&own, objects[0], 0, 1), [first]);
-        let mut full = OwnMemory::new(Hierarchy::LINES);
+        let mut full = OwnMemory::new(Hierarchy::LINES, false);
         assert_eq!(full.add(64), Object::NONE);
     }
 }

@@ -48,8 +48,9 @@ impl Hardware {
         undone
     }
 
-    /// A core waits until what it has committed is durable.
-    pub(crate) fn flush(&mut self) {
+    /// A core waits until what it has committed is durable. Returns whether it must come back, when other cores have come
+    /// as far as it and the epoch has ended.
+    pub(crate) fn flush(&mut self) -> bool {
         let core = self.core;
         let committed = self.data.transactions().map(|transactions| transactions.last());
         for place in 0..PLACES {
@@ -61,6 +62,7 @@ impl Hardware {
         {
             transactions.tells(now, last);
         }
+        std::mem::take(&mut self.awaits_epoch)
     }
 
     /// The last ticket that is durable with all before it.

@@ -14,7 +14,9 @@
 //! from the pool to homes, and reads nothing that it has written.
 
 use super::mutant::Mutant;
-use super::{Design, Fetch, Flush, Home, InDram, Leaving, Mechanism, Moments, Promise, Verdict};
+use super::{
+    Design, EpochTickets, Fetch, Flush, Home, InDram, Leaving, Mechanism, Moments, Promise, Verdict,
+};
 use crate::Ps;
 use crate::hardware::Hardware;
 use serde::{Deserialize, Serialize};
@@ -126,6 +128,7 @@ struct CopyOnWriteController {
     most_pages: u64,
     /// Epochs that had ended when measuring began.
     unmeasured: u64,
+    tickets: EpochTickets,
 }
 
 impl CopyOnWrite {
@@ -330,6 +333,7 @@ impl Design for CopyOnWrite {
             from_home: 0,
             most_pages: 0,
             unmeasured: 0,
+            tickets: EpochTickets::default(),
         })
     }
 
@@ -404,6 +408,7 @@ impl Mechanism for CopyOnWriteController {
             false => from,
         };
         hardware.promise(done);
+        self.tickets.ended(done);
         if !self.design.leaves_out(STALL) {
             hardware.all_wait_until(done);
         }
@@ -412,6 +417,10 @@ impl Mechanism for CopyOnWriteController {
         self.copied.clear();
         (self.copies_durable, self.left_with_copy) = (Ps(0), None);
         self.free.append(&mut self.left);
+    }
+
+    fn tickets(&mut self) -> Option<&mut EpochTickets> {
+        Some(&mut self.tickets)
     }
 
     fn start_measuring(&mut self) {

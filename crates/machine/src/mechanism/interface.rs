@@ -1,5 +1,6 @@
 //! The interface of mechanisms: a [`Design`], and the [`Mechanism`] that it builds.
 
+use super::epochs::EpochTickets;
 use super::home::Home;
 use super::moments::{Accessed, Dirtied, Effect, Flush, Leaving, Moments, Verdict};
 use super::promise::Promise;
@@ -180,8 +181,8 @@ pub trait Mechanism: Send {
         hardware: &mut Hardware,
         core: usize,
     ) -> Result<HardwareTicket, HardwareAbort> {
-        let _ = (hardware, core);
-        Ok(HardwareTicket::DURABLE)
+        let _ = hardware;
+        Ok(self.tickets().map_or(HardwareTicket::DURABLE, |tickets| tickets.commit(core)))
     }
 
     /// A core aborts its transaction, if it has one. Returns whether its stores are undone.
@@ -192,13 +193,20 @@ pub trait Mechanism: Send {
 
     /// A core waits until its committed transactions are durable.
     fn flush(&mut self, hardware: &mut Hardware, core: usize) {
-        let _ = (hardware, core);
+        if let Some(tickets) = self.tickets() {
+            tickets.flush(hardware, core);
+        }
     }
 
     /// The last ticket that is durable, with all before it.
     fn durable(&mut self, hardware: &mut Hardware) -> HardwareTicket {
-        let _ = hardware;
-        HardwareTicket::LAST
+        let now = hardware.now();
+        self.tickets().map_or(HardwareTicket::LAST, |tickets| tickets.durable(now))
+    }
+
+    /// Its epochs, if it makes them durable: a commit is as durable as its epoch then.
+    fn tickets(&mut self) -> Option<&mut EpochTickets> {
+        None
     }
 
     /// Called at the time, and with the number, given to [`Hardware::schedule`].

@@ -15,6 +15,7 @@
 //! | [`held`](Mechanism::held) | it has stored to the pool | [`Moments::HELD`] |
 //! | [`complete`](Mechanism::complete) | before its commit | where speculations are durable |
 //! | [`begin`](Mechanism::begin), [`commit`](Mechanism::commit), [`abort`](Mechanism::abort), [`flush`](Mechanism::flush) | a program's transaction | always |
+//! | [`tickets`](Mechanism::tickets) | the same, of a mechanism by epochs | always |
 //! | [`due`](Mechanism::due) | a scheduled time | always |
 //! | [`end_epoch`](Mechanism::end_epoch), [`epoch_is_home`](Mechanism::epoch_is_home) | the end of an epoch | always |
 //!
@@ -32,6 +33,7 @@
 mod cc_htm;
 mod copy_on_write;
 mod dual_page;
+mod epochs;
 mod h_wal;
 pub mod home;
 mod htm;
@@ -53,6 +55,7 @@ pub use copy_on_write::{CopyOnWrite, CopyOnWriteConfig};
 pub use dual_page::{
     CONTROLLER_BITS, DRAM_BITS, DualPage, DualPageConfig, ENTRY_BITS, HOME_BITS, Metadata,
 };
+pub use epochs::EpochTickets;
 pub use h_wal::HardwareWal;
 pub use home::Home;
 pub use htm::{Htm, HtmConfig};

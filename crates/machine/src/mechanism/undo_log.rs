@@ -8,7 +8,7 @@
 //! lines of the unfinished epoch back.
 
 use super::mutant::Mutant;
-use super::{Design, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
+use super::{Design, EpochTickets, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
 use crate::Ps;
 use crate::hardware::Hardware;
 use perdura_memory::image::LineWords;
@@ -82,6 +82,7 @@ struct UndoLogController {
     most_records: u64,
     /// Epochs that had ended when measuring began.
     unmeasured: u64,
+    tickets: EpochTickets,
 }
 
 impl HardwareUndoLog {
@@ -181,6 +182,7 @@ impl Design for HardwareUndoLog {
             records: 0,
             most_records: 0,
             unmeasured: 0,
+            tickets: EpochTickets::default(),
         })
     }
 
@@ -237,12 +239,17 @@ impl Mechanism for UndoLogController {
         let from = if self.design.leaves_out(HOME) { hardware.now() } else { home };
         let done = hardware.write_home("epoch", self.log.header, header, from);
         hardware.promise(done);
+        self.tickets.ended(done);
         hardware.all_wait_until(done.max(home));
         self.epoch += 1;
         self.records = 0;
         if !self.design.leaves_out(FORGET) {
             self.logged.fill(0);
         }
+    }
+
+    fn tickets(&mut self) -> Option<&mut EpochTickets> {
+        Some(&mut self.tickets)
     }
 
     fn start_measuring(&mut self) {

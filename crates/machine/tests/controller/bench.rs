@@ -38,6 +38,7 @@ pub(crate) fn dram() -> MemoryConfig {
         },
         home: device(),
         dram_cache: None,
+        volatile: None,
     }
 }
 

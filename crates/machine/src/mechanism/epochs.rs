@@ -1,0 +1,97 @@
+//! Tickets of epochs: what a program has committed is durable when its epoch is.
+//!
+//! A mechanism by epochs has an [`EpochTickets`], gives it to the machine ([`Mechanism::tickets`](super::Mechanism)), and
+//! reports each epoch that has ended. A program that waits makes no epoch end that the clock will end: it waits for that,
+//! while other cores go on. Where no clock ends epochs, the wait does.
+
+use crate::Ps;
+use crate::hardware::Hardware;
+use perdura_memory::HardwareTicket;
+use std::collections::VecDeque;
+
+/// Ended epochs that are kept apart at most: one that so many have followed counts as durable.
+const APART: usize = 8;
+
+/// The epochs since the power is on: the open one, and which of the ended are durable.
+#[derive(Debug)]
+pub struct EpochTickets {
+    /// The open epoch, counted from 1.
+    open: u64,
+    /// When the last ended epochs are durable, ascending: the newest of them is the one before the open one.
+    ended: VecDeque<Ps>,
+    /// For each core, the epoch of its last commit.
+    committed: Vec<u64>,
+}
+
+impl Default for EpochTickets {
+    fn default() -> Self {
+        EpochTickets { open: 1, ended: VecDeque::new(), committed: Vec::new() }
+    }
+}
+
+impl EpochTickets {
+    /// The open epoch has ended: it is durable from `at` on, and another is open. To be called once for each epoch.
+    pub fn ended(&mut self, at: Ps) {
+        let before = self.ended.back().copied().unwrap_or_default();
+        self.ended.push_back(at.max(before));
+        if self.ended.len() > APART {
+            self.ended.pop_front();
+        }
+        self.open += 1;
+    }
+
+    /// A core has committed: the ticket of the open epoch.
+    pub(crate) fn commit(&mut self, core: usize) -> HardwareTicket {
+        if self.committed.len() <= core {
+            self.committed.resize(core + 1, 0);
+        }
+        self.committed[core] = self.open;
+        HardwareTicket(self.open)
+    }
+
+    /// The last epoch that is durable at `now`.
+    pub(crate) fn durable(&self, now: Ps) -> HardwareTicket {
+        let later = self.ended.iter().rev().take_while(|at| **at > now).count();
+        HardwareTicket(self.open - 1 - later as u64)
+    }
+
+    /// A core waits until what it has committed is durable.
+    pub(crate) fn flush(&self, hardware: &mut Hardware, core: usize) {
+        let last = self.committed.get(core).copied().unwrap_or_default();
+        if last == self.open {
+            hardware.await_epoch_end(core);
+            return;
+        }
+        // Epochs before the open one, the newest last.
+        let after = (self.open - 1).saturating_sub(last) as usize;
+        if let Some(at) = self.ended.iter().rev().nth(after) {
+            hardware.wait_until(core, *at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Epochs that overlap with the next ones: durable some time after they have ended, in their order.
+    #[test]
+    fn a_ticket_is_durable_when_its_epoch_is() {
+        let mut tickets = EpochTickets::default();
+        assert_eq!(
+            (tickets.commit(0), tickets.durable(Ps(0))),
+            (HardwareTicket(1), HardwareTicket(0))
+        );
+        tickets.ended(Ps(100));
+        assert_eq!(tickets.commit(1), HardwareTicket(2));
+        tickets.ended(Ps(90));
+        let durable = |tickets: &EpochTickets, at| tickets.durable(Ps(at)).0;
+        assert_eq!([99, 100].map(|at| durable(&tickets, at)), [0, 2], "not before the one before");
+        for epoch in 3..40 {
+            assert_eq!(tickets.commit(0), HardwareTicket(epoch));
+            tickets.ended(Ps(100 * epoch));
+            let end = 100 * epoch;
+            assert_eq!([end - 1, end].map(|at| durable(&tickets, at)), [epoch - 1, epoch]);
+        }
+    }
+}
