@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 /// Ended epochs that are kept apart at most: one that so many have followed counts as durable.
 const APART: usize = 8;
 
+/// When an epoch is durable of which that is not known yet.
+const NOT_YET: Ps = Ps(u64::MAX);
+
 /// The epochs since the power is on: the open one, and which of the ended are durable.
 #[derive(Debug)]
 pub struct EpochTickets {
@@ -32,12 +35,25 @@ impl Default for EpochTickets {
 impl EpochTickets {
     /// The open epoch has ended: it is durable from `at` on, and another is open. To be called once for each epoch.
     pub fn ended(&mut self, at: Ps) {
-        let before = self.ended.back().copied().unwrap_or_default();
-        self.ended.push_back(at.max(before));
+        self.ends();
+        self.is_durable(at);
+    }
+
+    /// The open epoch ends, and another is open. A mechanism whose checkpoints overlap with the next epoch says later when
+    /// it [is durable](Self::is_durable), and ends no other before.
+    pub fn ends(&mut self) {
+        self.ended.push_back(NOT_YET);
         if self.ended.len() > APART {
             self.ended.pop_front();
         }
         self.open += 1;
+    }
+
+    /// The epoch that has ended last is durable from `at` on.
+    pub fn is_durable(&mut self, at: Ps) {
+        self.ended.pop_back();
+        let before = self.ended.back().copied().unwrap_or_default();
+        self.ended.push_back(at.max(before));
     }
 
     /// A core has committed: the ticket of the open epoch.
@@ -64,8 +80,11 @@ impl EpochTickets {
         }
         // Epochs before the open one, the newest last.
         let after = (self.open - 1).saturating_sub(last) as usize;
-        if let Some(at) = self.ended.iter().rev().nth(after) {
-            hardware.wait_until(core, *at);
+        match self.ended.iter().rev().nth(after) {
+            // The open epoch ends no earlier than its checkpoint is made.
+            Some(&NOT_YET) => hardware.await_epoch_end(core),
+            Some(at) => hardware.wait_until(core, *at),
+            None => {}
         }
     }
 }
@@ -87,7 +106,12 @@ mod tests {
         tickets.ended(Ps(90));
         let durable = |tickets: &EpochTickets, at| tickets.durable(Ps(at)).0;
         assert_eq!([99, 100].map(|at| durable(&tickets, at)), [0, 2], "not before the one before");
-        for epoch in 3..40 {
+        tickets.ends();
+        assert_eq!(tickets.commit(0), HardwareTicket(4));
+        assert_eq!(durable(&tickets, 1 << 40), 2, "its checkpoint is still being made");
+        tickets.is_durable(Ps(150));
+        assert_eq!([149, 150].map(|at| durable(&tickets, at)), [2, 3]);
+        for epoch in 4..40 {
             assert_eq!(tickets.commit(0), HardwareTicket(epoch));
             tickets.ended(Ps(100 * epoch));
             let end = 100 * epoch;

@@ -19,6 +19,7 @@ impl DualPageController {
         let pointer = [self.epoch, 0, 0, 0, 0, 0, 0, 0];
         let done = hardware.write_home("pointer", self.layout.pointer, pointer, from);
         hardware.promise(done);
+        self.tickets.ended(done);
         if !self.leaves_out(STALL) {
             hardware.all_wait_until(done);
         }

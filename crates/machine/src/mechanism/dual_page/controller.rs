@@ -7,7 +7,7 @@ use super::state::{Counts, DualPageController, PoolCounts};
 use super::table::{TableCounts, Vectors};
 use crate::Ps;
 use crate::hardware::Hardware;
-use crate::mechanism::{Dirtied, Fetch, Flush, Leaving, Mechanism, Moments, Verdict};
+use crate::mechanism::{Dirtied, EpochTickets, Fetch, Flush, Leaving, Mechanism, Moments, Verdict};
 
 impl DualPageController {
     /// Where a page's working lines are in the derivative page.
@@ -115,6 +115,10 @@ impl Mechanism for DualPageController {
     fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
         let home = if self.leaves_out(CONTEXT) { hardware.now() } else { home };
         self.checkpoint(hardware, home);
+    }
+
+    fn tickets(&mut self) -> Option<&mut EpochTickets> {
+        Some(&mut self.tickets)
     }
 
     fn start_measuring(&mut self) {

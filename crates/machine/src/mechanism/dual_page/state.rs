@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::mutants::STALE;
 use super::table::Table;
 use crate::by_number::ByNumber;
-use crate::mechanism::Mutant;
+use crate::mechanism::{EpochTickets, Mutant};
 use std::collections::VecDeque;
 
 /// The mechanism.
@@ -30,6 +30,7 @@ pub(super) struct DualPageController {
     pub(super) ends_early: bool,
     pub(super) pool_counts: PoolCounts,
     pub(super) counts: Counts,
+    pub(super) tickets: EpochTickets,
 }
 
 /// What was counted.
@@ -94,6 +95,7 @@ impl DualPageController {
             ends_early: false,
             pool_counts: PoolCounts::default(),
             counts: Counts::default(),
+            tickets: EpochTickets::default(),
         }
     }
 

@@ -17,7 +17,9 @@ mod segments;
 mod tables;
 
 use super::mutant::Mutant;
-use super::{Design, Fetch, Flush, Home, InDram, Leaving, Mechanism, Moments, Promise, Verdict};
+use super::{
+    Design, EpochTickets, Fetch, Flush, Home, InDram, Leaving, Mechanism, Moments, Promise, Verdict,
+};
 use crate::Ps;
 use crate::hardware::Hardware;
 use perdura_memory::LINE;
@@ -148,6 +150,9 @@ struct PageOverlaysController {
     /// be behind.
     committed: Ps,
     counts: Counts,
+    tickets: EpochTickets,
+    /// Epochs that had ended when measuring began.
+    unmeasured: u64,
 }
 
 impl PageOverlays {
@@ -208,6 +213,8 @@ impl Design for PageOverlays {
             calls: 0,
             committed: Ps(0),
             counts: Counts::default(),
+            tickets: EpochTickets::default(),
+            unmeasured: 0,
         })
     }
 
@@ -462,6 +469,7 @@ impl Mechanism for PageOverlaysController {
             false => from,
         };
         hardware.promise(done);
+        self.tickets.ended(done);
         let stalls = !self.design.leaves_out(STALL);
         if stalls {
             hardware.all_wait_until(done);
@@ -471,10 +479,18 @@ impl Mechanism for PageOverlaysController {
         self.call(hardware, done);
     }
 
+    fn tickets(&mut self) -> Option<&mut EpochTickets> {
+        Some(&mut self.tickets)
+    }
+
+    fn start_measuring(&mut self) {
+        (self.unmeasured, self.counts) = (self.epoch - 1, Counts::default());
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let counts = &self.counts;
         vec![
-            ("epochs", self.epoch - 1),
+            ("epochs", self.epoch - 1 - self.unmeasured),
             ("overlays", counts.overlays),
             ("most_overlays", counts.most),
             ("growths", counts.growths),

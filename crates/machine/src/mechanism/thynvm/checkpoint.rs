@@ -127,6 +127,7 @@ impl ThyNvmController {
             changed,
         });
         self.epoch += 1;
+        self.tickets.ends();
         self.call(hardware, home);
     }
 
@@ -281,6 +282,7 @@ impl ThyNvmController {
             false => from,
         };
         hardware.promise(done);
+        self.tickets.is_durable(done);
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.stage = Stage::Number(done);
         }

@@ -18,7 +18,10 @@ mod places;
 mod tables;
 
 use super::mutant::Mutant;
-use super::{Design, Dirtied, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise, Verdict};
+use super::{
+    Design, Dirtied, EpochTickets, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise,
+    Verdict,
+};
 use crate::Ps;
 use crate::hardware::Hardware;
 use checkpoint::{Checkpoint, DirtyLines};
@@ -155,6 +158,9 @@ struct ThyNvmController {
     /// be behind.
     committed: Ps,
     counts: Counts,
+    tickets: EpochTickets,
+    /// Epochs that had ended when measuring began.
+    unmeasured: u64,
 }
 
 impl ThyNvm {
@@ -209,6 +215,8 @@ impl Design for ThyNvm {
             calls: 0,
             committed: Ps(0),
             counts: Counts::default(),
+            tickets: EpochTickets::default(),
+            unmeasured: 0,
         })
     }
 
@@ -272,10 +280,18 @@ impl Mechanism for ThyNvmController {
         self.begin(hardware, home);
     }
 
+    fn tickets(&mut self) -> Option<&mut EpochTickets> {
+        Some(&mut self.tickets)
+    }
+
+    fn start_measuring(&mut self) {
+        (self.unmeasured, self.counts) = (self.epoch - 1, Counts::default());
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let counts = &self.counts;
         vec![
-            ("epochs", self.epoch - 1),
+            ("epochs", self.epoch - 1 - self.unmeasured),
             ("checkpoints", counts.checkpoints),
             ("epochs_that_waited", counts.waited),
             ("blocks_remapped", counts.blocks),
