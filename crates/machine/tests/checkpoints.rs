@@ -179,7 +179,8 @@ fn figures_of_mechanisms_begin_with_the_measuring() {
         let ends = kind.is_some_and(|kind| kind.promises() == Promise::Epoch);
         assert_eq!(epochs > 0, ends, "{name}: only where a mechanism has epochs");
         assert_eq!(before.is_empty(), name == "plain", "{name}: {:?}", figures());
-        let half = figures().len() / 2;
-        assert!(before.len() >= half && counted().len() >= half, "{name}: {before:?}");
+        // Pools are not full, and tables not either.
+        let some = figures().len() / 4;
+        assert!(before.len() >= some && counted().len() >= some, "{name}: {before:?}");
     }
 }

@@ -243,7 +243,7 @@ fn disjoint_transactions_scale() {
         m.run((0..cores as u64).map(program).collect());
         m.start_measuring();
         m.run((0..cores as u64).map(program).collect());
-        assert_eq!(figure(m, "commits"), 600 * cores as u64);
+        assert_eq!(figure(m, "commits"), 300 * cores as u64);
         m.statistics().time_ns
     };
     let (one, eight) = (time(1), time(8));

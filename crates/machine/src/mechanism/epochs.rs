@@ -5,7 +5,6 @@
 //! while other cores go on. Where no clock ends epochs, the wait does.
 
 use crate::Ps;
-use crate::hardware::Hardware;
 use perdura_memory::HardwareTicket;
 use std::collections::VecDeque;
 
@@ -24,6 +23,15 @@ pub struct EpochTickets {
     ended: VecDeque<Ps>,
     /// For each core, the epoch of its last commit.
     committed: Vec<u64>,
+}
+
+/// An epoch that a core waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AwaitedEpoch {
+    /// The open one, which must end first.
+    Open,
+    /// One that has ended, and is durable then.
+    Ended(Ps),
 }
 
 impl Default for EpochTickets {
@@ -71,20 +79,19 @@ impl EpochTickets {
         HardwareTicket(self.open - 1 - later as u64)
     }
 
-    /// A core waits until what it has committed is durable.
-    pub(crate) fn flush(&self, hardware: &mut Hardware, core: usize) {
+    /// What a core waits for so that all that it has committed is durable.
+    pub(crate) fn awaited(&self, core: usize) -> AwaitedEpoch {
         let last = self.committed.get(core).copied().unwrap_or_default();
         if last == self.open {
-            hardware.await_epoch_end(core);
-            return;
+            return AwaitedEpoch::Open;
         }
-        // Epochs before the open one, the newest last.
-        let after = (self.open - 1).saturating_sub(last) as usize;
-        match self.ended.iter().rev().nth(after) {
+        // Epochs after it that have ended.
+        let after = self.open - 1 - last;
+        let ended = self.ended.iter().rev().nth(after as usize).copied();
+        match ended {
             // The open epoch ends no earlier than its checkpoint is made.
-            Some(&NOT_YET) => hardware.await_epoch_end(core),
-            Some(at) => hardware.wait_until(core, *at),
-            None => {}
+            Some(NOT_YET) => AwaitedEpoch::Open,
+            ended => AwaitedEpoch::Ended(ended.unwrap_or_default()),
         }
     }
 }
@@ -103,6 +110,9 @@ mod tests {
         );
         tickets.ended(Ps(100));
         assert_eq!(tickets.commit(1), HardwareTicket(2));
+        let awaited = [0, 1, 2].map(|core| tickets.awaited(core));
+        let none = AwaitedEpoch::Ended(Ps(0));
+        assert_eq!(awaited, [AwaitedEpoch::Ended(Ps(100)), AwaitedEpoch::Open, none]);
         tickets.ended(Ps(90));
         let durable = |tickets: &EpochTickets, at| tickets.durable(Ps(at)).0;
         assert_eq!([99, 100].map(|at| durable(&tickets, at)), [0, 2], "not before the one before");

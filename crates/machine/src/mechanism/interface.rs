@@ -1,6 +1,6 @@
 //! The interface of mechanisms: a [`Design`], and the [`Mechanism`] that it builds.
 
-use super::epochs::EpochTickets;
+use super::epochs::{AwaitedEpoch, EpochTickets};
 use super::home::Home;
 use super::moments::{Accessed, Dirtied, Effect, Flush, Leaving, Moments, Verdict};
 use super::promise::Promise;
@@ -193,8 +193,10 @@ pub trait Mechanism: Send {
 
     /// A core waits until its committed transactions are durable.
     fn flush(&mut self, hardware: &mut Hardware, core: usize) {
-        if let Some(tickets) = self.tickets() {
-            tickets.flush(hardware, core);
+        match self.tickets().map(|tickets| tickets.awaited(core)) {
+            Some(AwaitedEpoch::Open) => hardware.await_epoch_end(core),
+            Some(AwaitedEpoch::Ended(durable)) => hardware.wait_until(core, durable),
+            None => {}
         }
     }
 
