@@ -8,6 +8,7 @@
 //! must hold what all transactions have made of it.
 
 use crate::case::usual_schedule;
+use crate::engines::UNSYNCHRONISED;
 use crate::runner::find_any;
 use crate::shrink::{Effort, shrink};
 use crate::{Answers, Budget, Case, Failure, Points, Report, Watcher};
@@ -98,14 +99,12 @@ pub struct Row {
     pub transactions: Option<&'static str>,
     /// What the paper says of each column.
     pub paper: [Word; 5],
-    /// Why it is not run with several threads, if it is not.
-    one_thread: Option<&'static str>,
     /// The column in which our finding is known to be another one, and why.
     pub differs: Option<(Column, &'static str)>,
 }
 
 const fn row(name: &'static str, engine: &'static str, paper: [Word; 5]) -> Row {
-    Row { name, engine, transactions: None, paper, one_thread: None, differs: None }
+    Row { name, engine, transactions: None, paper, differs: None }
 }
 
 const fn in_hardware(
@@ -123,11 +122,8 @@ const A: Word = Word::Approximate;
 const NA: Word = Word::NotApplicable;
 
 /// The rows, those of two logs twice.
-pub const ROWS: [Row; 10] = [
-    Row {
-        one_thread: Some("`plain` has a lock, and is not this row with several threads"),
-        ..row("seq", "plain", [N; 5])
-    },
+pub const ROWS: [Row; 11] = [
+    row("seq", UNSYNCHRONISED, [N; 5]),
     in_hardware("HTM+seq (+spinlock)", "htm-volatile", "htm", [N, N, Y, N, N]),
     row("undo (+spinlock)", "undo-each", [Y; 5]),
     row("redo (+spinlock)", "s-wal", [Y; 5]),
@@ -143,7 +139,8 @@ pub const ROWS: [Row; 10] = [
         )),
         ..row("STM", "stm", [N, Y, Y, N, Y])
     },
-    row("ccSTM", "ccstm", [Y, NA, Y, Y, NA]),
+    row("ccSTM (redo)", "ccstm", [Y, NA, Y, Y, NA]),
+    row("ccSTM (undo)", "ccstm-undo", [Y, NA, Y, Y, NA]),
 ];
 
 /// Cores of the columns of several threads.
@@ -238,7 +235,7 @@ impl Row {
         if self.transactions.is_some() && self.paper(column) == Word::NotApplicable {
             return Some("the mechanism is for transient caches".to_owned());
         }
-        self.one_thread.filter(|_| column.cores() > 1).map(str::to_owned)
+        None
     }
 
     fn find(
@@ -316,6 +313,10 @@ impl Row {
     }
 }
 
+/// Where the stores of software are made.
+const SOFTWARE: [&str; 3] =
+    ["engine/src/consistency/", "engine/src/optimistic/", "crashtest/src/seq.rs"];
+
 /// On which path the store was made that decides a counterexample, by the file of the engine that made it: one that is
 /// not durable, or durable too early; where stores are durable in order, the last one before the cut.
 pub fn path_of(failure: &Failure) -> Option<&'static str> {
@@ -326,9 +327,7 @@ pub fn path_of(failure: &Failure) -> Option<&'static str> {
     let from = |file: &str| stores.clone().any(|store| store.contains(file));
     match () {
         () if from("elided/hardware.rs") || from("commit engine/src/elided") => Some("in hardware"),
-        () if from("engine/src/consistency/") || from("engine/src/optimistic/") => {
-            Some("in software")
-        }
+        () if SOFTWARE.into_iter().any(from) => Some("in software"),
         () => None,
     }
 }
