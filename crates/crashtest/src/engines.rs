@@ -2,16 +2,17 @@
 
 use crate::engine::{AnyFamily, Family, Listed};
 use crate::seq::Seq;
-use perdura::{Engine, EngineKind};
+use perdura::EngineKind;
 use perdura_memory::AnyMemory;
 
 /// The tester's own engine: a sequential program, which keeps neither power cuts nor threads apart.
-pub const UNSYNCHRONISED: &str = <Seq<AnyMemory> as Engine<AnyMemory>>::NAME;
+pub const UNSYNCHRONISED: &str = "seq";
 
 struct Sequential;
 
 impl Family for Sequential {
     type Engine = Seq<AnyMemory>;
+    const NAME: &'static str = UNSYNCHRONISED;
 }
 
 macro_rules! families {

@@ -1,11 +1,14 @@
 //! A sequential program as an engine: its stores go in place at once, with nothing for a power cut, and nothing that
 //! keeps threads apart. It is the first row of [`table3`](crate::table3), which must be caught in every column, and no
-//! engine for pools: it is known to the tester alone.
+//! engine for pools: only the tester knows it, and its pools are those of `plain`, which stores in the same way under a
+//! lock.
 //!
 //! Each access is one of whole words, so that concurrent transactions see and overwrite each other's words, and lose
 //! updates, as those of a program without locks do.
 
-use perdura::{Access, Counters, Engine, Error, Memory, Mode, Recovery, Session, Ticket};
+use perdura::{
+    Access, Counters, Engine, EngineKind, Error, Memory, Mode, Recovery, Session, Ticket,
+};
 use perdura_engine::{Mark, SESSIONS, Sums, sums};
 use perdura_memory::WORD;
 use perdura_memory::lock::Slots;
@@ -38,7 +41,7 @@ pub(crate) struct SeqSession<M> {
 }
 
 impl<M: Memory + 'static> Engine<M> for Seq<M> {
-    const NAME: &'static str = "seq";
+    const NAME: &'static str = EngineKind::Plain.name();
     const CRASH_CONSISTENT: bool = false;
     const ROLLS_BACK: bool = false;
     const IN_ORDER: bool = false;

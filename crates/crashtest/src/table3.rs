@@ -10,13 +10,14 @@
 use crate::case::usual_schedule;
 use crate::engines::UNSYNCHRONISED;
 use crate::runner::find_any;
-use crate::shrink::{Effort, shrink};
-use crate::{Answers, Budget, Case, Failure, Points, Report, Watcher};
+use crate::shrink::{Effort, kept, shrink};
+use crate::{Answers, Budget, Case, Failure, Points, Report, Runner, Watcher};
 use perdura::{Counters, Tuning};
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::list;
 use perdura_machine::presets;
 use perdura_memory::Domain;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What the paper says of a cell.
@@ -268,6 +269,9 @@ impl Row {
                     cell.images += failure.images;
                     cell.lives += 1;
                     cell.counters += failure.counters;
+                    if column == Column::Synchronisation {
+                        return Some(fewer_operations(runner, failure, budget, watcher));
+                    }
                     let effort = Effort { runs: 100, time: Duration::from_secs(20) };
                     let shrunk = shrink(runner, &failure, budget, effort, watcher, &mut |_, _| {});
                     return Some(shrunk.failure);
@@ -311,6 +315,25 @@ impl Row {
             ..Case::new(machine, seed)
         }
     }
+}
+
+/// Leaves operations out, one at a time, as long as the case fails, with no power cut and on as many cores: the failure
+/// is one of synchronisation.
+fn fewer_operations(
+    runner: &dyn Runner,
+    mut failure: Box<Failure>,
+    budget: Budget,
+    watcher: &Watcher,
+) -> Box<Failure> {
+    for operation in kept(&failure.case).into_iter().rev() {
+        let keep: BTreeSet<_> =
+            kept(&failure.case).into_iter().filter(|own| *own != operation).collect();
+        let case = Case { keep: Some(keep), points: Points::Last, ..failure.case.clone() };
+        if let Err(smaller) = runner.explore(&case, budget, watcher) {
+            failure = smaller;
+        }
+    }
+    failure
 }
 
 /// Where the stores of software are made.
