@@ -18,6 +18,9 @@ pub trait Family: Sync + 'static {
     /// The engine.
     type Engine: Engine<AnyMemory>;
 
+    /// Its name for the tester; its pools have the engine's.
+    const NAME: &'static str = <Self::Engine as Engine<AnyMemory>>::NAME;
+
     /// The family as a value.
     #[doc(hidden)]
     fn value() -> &'static dyn AnyFamily
@@ -134,7 +137,7 @@ impl<F> Of<F> {
 
 impl<F: Family> AnyFamily for Of<F> {
     fn name(&self) -> &'static str {
-        F::Engine::NAME
+        F::NAME
     }
 
     fn groups(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Failures, described so that the cause can be found.
 
+use crate::engines::UNSYNCHRONISED;
 use crate::life::numbered;
 use crate::root_cause::RootCause;
 use crate::subjects::SUBJECTS;
@@ -116,7 +117,9 @@ impl Failure {
         let case = &self.case;
         let mut command = String::new();
         let promises = |kind: EngineKind| kind.is_crash_consistent();
-        if self.mechanism.is_none() && !self.engine.parse().map_or(true, promises) {
+        let is_unsafe =
+            self.engine == UNSYNCHRONISED || !self.engine.parse().map_or(true, promises);
+        if self.mechanism.is_none() && is_unsafe {
             command += "--unsafe ";
         }
         if let Some(mechanism) = &self.mechanism {

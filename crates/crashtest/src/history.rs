@@ -39,7 +39,8 @@ pub(crate) struct Transaction<O> {
     pub(crate) again: bool,
     /// Whether it stored something. If not, its ticket may be that of the last one that it saw.
     pub(crate) wrote: bool,
-    /// Whether its commit met a sync that failed: if it is durable, it is the last one. No later one can be.
+    /// Whether its commit met a sync that failed: if it is durable, it is the last one, or among those that were
+    /// committing at the same time. No later one can be.
     pub(crate) failed: bool,
     /// The number of events when it was acknowledged as durable; `u64::MAX` if never.
     pub(crate) acknowledged: u64,

@@ -60,7 +60,7 @@
 //! machine), `candidates` (the possible images), `verify` (their checks), `explore` (a case),
 //! `crash_point` (one of its crash points); `root_cause` (which stores decide), [`mod@shrink`] and [`failure`] for
 //! failures, [`replay`] to reproduce them; [`mod@check`] for everything at once; [`mutants`] for testing the tester;
-//! [`table3`] for a paper's table of what is safe where; [`mechanisms`] for hardware that orders programs' stores, where the images are the machine's own. Independent of
+//! [`table3`] for a paper's table of what is safe where, with `seq`, its unsynchronised row; [`mechanisms`] for hardware that orders programs' stores, where the images are the machine's own. Independent of
 //! the rest: [`rot`] for damaged media, [`stress`] for threads on real pools.
 
 pub mod answers;
@@ -88,6 +88,7 @@ pub mod report;
 mod root_cause;
 pub mod rot;
 pub mod runner;
+mod seq;
 pub mod shrink;
 mod starts;
 pub mod stress;

@@ -350,6 +350,7 @@ impl<S: Subject> Life<'_, S> {
         let at_once = at_once && self.failing_fence().is_none();
         let body = |tx: &mut dyn Tx| self.subject.apply(tx, op);
         let before = session.counters();
+        let sound = machine.check_fence().is_ok();
         let ended = if waits && at_once {
             session.run_awaited(Mode::Write, body)
         } else {
@@ -363,8 +364,12 @@ impl<S: Subject> Life<'_, S> {
                 return Ok(());
             }
             Err(error) => {
-                let here = machine.failed_on() == Some(core);
-                history.borrow_mut().transactions[index].failed = here;
+                // Where cores commit at the same time, a sync that fails ends the commits of the others too.
+                let met = match survivors {
+                    Survivors::Any => sound && machine.check_fence().is_err(),
+                    Survivors::InOrder | Survivors::ByTicket => machine.failed_on() == Some(core),
+                };
+                history.borrow_mut().transactions[index].failed = met;
                 return Err(error);
             }
         };

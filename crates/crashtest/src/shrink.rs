@@ -125,7 +125,7 @@ struct Shrinker<'a> {
 }
 
 /// The operations that a case carries out.
-fn kept(case: &Case) -> Vec<(usize, usize)> {
+pub(crate) fn kept(case: &Case) -> Vec<(usize, usize)> {
     let all = (0..case.cores).flat_map(|core| (0..case.operations).map(move |op| (core, op)));
     all.filter(|(core, op)| case.keeps(*core, *op)).collect()
 }

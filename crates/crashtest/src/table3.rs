@@ -8,14 +8,16 @@
 //! must hold what all transactions have made of it.
 
 use crate::case::usual_schedule;
+use crate::engines::UNSYNCHRONISED;
 use crate::runner::find_any;
-use crate::shrink::{Effort, shrink};
-use crate::{Answers, Budget, Case, Failure, Points, Report, Watcher};
+use crate::shrink::{Effort, kept, shrink};
+use crate::{Answers, Budget, Case, Failure, Points, Report, Runner, Watcher};
 use perdura::{Counters, Tuning};
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::list;
 use perdura_machine::presets;
 use perdura_memory::Domain;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What the paper says of a cell.
@@ -98,14 +100,12 @@ pub struct Row {
     pub transactions: Option<&'static str>,
     /// What the paper says of each column.
     pub paper: [Word; 5],
-    /// Why it is not run with several threads, if it is not.
-    one_thread: Option<&'static str>,
     /// The column in which our finding is known to be another one, and why.
     pub differs: Option<(Column, &'static str)>,
 }
 
 const fn row(name: &'static str, engine: &'static str, paper: [Word; 5]) -> Row {
-    Row { name, engine, transactions: None, paper, one_thread: None, differs: None }
+    Row { name, engine, transactions: None, paper, differs: None }
 }
 
 const fn in_hardware(
@@ -123,11 +123,8 @@ const A: Word = Word::Approximate;
 const NA: Word = Word::NotApplicable;
 
 /// The rows, those of two logs twice.
-pub const ROWS: [Row; 10] = [
-    Row {
-        one_thread: Some("`plain` has a lock, and is not this row with several threads"),
-        ..row("seq", "plain", [N; 5])
-    },
+pub const ROWS: [Row; 11] = [
+    row("seq", UNSYNCHRONISED, [N; 5]),
     in_hardware("HTM+seq (+spinlock)", "htm-volatile", "htm", [N, N, Y, N, N]),
     row("undo (+spinlock)", "undo-each", [Y; 5]),
     row("redo (+spinlock)", "s-wal", [Y; 5]),
@@ -143,7 +140,8 @@ pub const ROWS: [Row; 10] = [
         )),
         ..row("STM", "stm", [N, Y, Y, N, Y])
     },
-    row("ccSTM", "ccstm", [Y, NA, Y, Y, NA]),
+    row("ccSTM (redo)", "ccstm", [Y, NA, Y, Y, NA]),
+    row("ccSTM (undo)", "ccstm-undo", [Y, NA, Y, Y, NA]),
 ];
 
 /// Cores of the columns of several threads.
@@ -238,7 +236,7 @@ impl Row {
         if self.transactions.is_some() && self.paper(column) == Word::NotApplicable {
             return Some("the mechanism is for transient caches".to_owned());
         }
-        self.one_thread.filter(|_| column.cores() > 1).map(str::to_owned)
+        None
     }
 
     fn find(
@@ -271,6 +269,9 @@ impl Row {
                     cell.images += failure.images;
                     cell.lives += 1;
                     cell.counters += failure.counters;
+                    if column == Column::Synchronisation {
+                        return Some(fewer_operations(runner, failure, budget, watcher));
+                    }
                     let effort = Effort { runs: 100, time: Duration::from_secs(20) };
                     let shrunk = shrink(runner, &failure, budget, effort, watcher, &mut |_, _| {});
                     return Some(shrunk.failure);
@@ -316,6 +317,29 @@ impl Row {
     }
 }
 
+/// Leaves operations out, one at a time, as long as the case fails, with no power cut and on as many cores: the failure
+/// is one of synchronisation.
+fn fewer_operations(
+    runner: &dyn Runner,
+    mut failure: Box<Failure>,
+    budget: Budget,
+    watcher: &Watcher,
+) -> Box<Failure> {
+    for operation in kept(&failure.case).into_iter().rev() {
+        let keep: BTreeSet<_> =
+            kept(&failure.case).into_iter().filter(|own| *own != operation).collect();
+        let case = Case { keep: Some(keep), points: Points::Last, ..failure.case.clone() };
+        if let Err(smaller) = runner.explore(&case, budget, watcher) {
+            failure = smaller;
+        }
+    }
+    failure
+}
+
+/// Where the stores of software are made.
+const SOFTWARE: [&str; 3] =
+    ["engine/src/consistency/", "engine/src/optimistic/", "crashtest/src/seq.rs"];
+
 /// On which path the store was made that decides a counterexample, by the file of the engine that made it: one that is
 /// not durable, or durable too early; where stores are durable in order, the last one before the cut.
 pub fn path_of(failure: &Failure) -> Option<&'static str> {
@@ -326,9 +350,7 @@ pub fn path_of(failure: &Failure) -> Option<&'static str> {
     let from = |file: &str| stores.clone().any(|store| store.contains(file));
     match () {
         () if from("elided/hardware.rs") || from("commit engine/src/elided") => Some("in hardware"),
-        () if from("engine/src/consistency/") || from("engine/src/optimistic/") => {
-            Some("in software")
-        }
+        () if SOFTWARE.into_iter().any(from) => Some("in software"),
         () => None,
     }
 }

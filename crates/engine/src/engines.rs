@@ -53,6 +53,8 @@ macro_rules! listed {
             Redo "redo" RedoEngine [Logged: Redo, Spin];
             /// Redo logging with software transactional memory: writers that share nothing do not wait for each other.
             CcStm "ccstm" CcStmEngine [Optimistic: Redo, Stm];
+            /// Undo logging with software transactional memory: as `CcStm`, with nothing left in the log by a commit.
+            CcStmUndo "ccstm-undo" CcStmUndoEngine [Optimistic: Undo, Stm];
             /// Redo logging of several consecutive transactions in one record: a window of them.
             Eager "eager" EagerEngine [Logged: Eager, Spin];
             /// Write-ahead logging with a commit record and synchronous write-back: a baseline.

@@ -70,6 +70,8 @@ bugs! {
     StampBeforeLocks,
     /// A commit stores in place and releases its locks before it is durable.
     UnlockedBeforeDurable,
+    /// Recovery of concurrent transactions' undo logs does not look behind a record that has become void.
+    BehindVoidUnread,
     /// A commit does not keep the words that it overwrites for snapshots.
     NothingKept,
     /// A reader that a writer has moved takes a word that it has loaded for one of its state.

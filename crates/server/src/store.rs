@@ -167,7 +167,7 @@ impl Store for Pool {
     }
 
     fn has_snapshots(&self) -> bool {
-        matches!(self.engine(), EngineKind::CcStm | EngineKind::Stm)
+        matches!(self.engine(), EngineKind::CcStm | EngineKind::CcStmUndo | EngineKind::Stm)
     }
 }
 

@@ -15,6 +15,7 @@ use perdura_memory::{LINE, Memory};
 
 impl Writer {
     /// Appends a record of the transaction, with the words that `word_of` gives, and asks for it to become durable.
+    /// Returns the offset of its first part.
     ///
     /// # Errors
     /// `TooLarge` when there is no room for it even after `make_room`.
@@ -25,7 +26,7 @@ impl Writer {
         ticket: u64,
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
         mut make_room: impl FnMut(&mut Counters) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let bytes = self.record_bytes();
         if bytes > self.tail.end - self.tail.start {
             if bytes > core.geometry.segment_bytes {
@@ -33,15 +34,13 @@ impl Writer {
             }
             self.next_segment(core, bytes, &mut make_room)?;
             if !self.keeps && !self.owes {
-                self.append_and_hand_over(core, ticket, bytes, word_of);
-                return Ok(());
+                return Ok(self.append_and_hand_over(core, ticket, bytes, word_of));
             }
         }
-        self.append_here(core, ticket, bytes, &mut word_of);
-        Ok(())
+        Ok(self.append_here(core, ticket, bytes, &mut word_of))
     }
 
-    /// Appends a record of at most `bytes` bytes to the current segment.
+    /// Appends a record of at most `bytes` bytes to the current segment; returns its offset.
     #[inline]
     fn append_here<M: Memory>(
         &mut self,
@@ -49,7 +48,7 @@ impl Writer {
         ticket: u64,
         bytes: u64,
         word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
-    ) {
+    ) -> u64 {
         let at = self.tail.start;
         let entries = 0..self.writes.entries().len();
         let part = self.part(core, ticket, 0, 1);
@@ -58,6 +57,7 @@ impl Writer {
         self.store_record(core, at, stored, Stores::PastCaches);
         self.tail.start += stored;
         self.highest = ticket;
+        at
     }
 
     #[cold]
@@ -67,9 +67,10 @@ impl Writer {
         ticket: u64,
         bytes: u64,
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
-    ) {
-        self.append_here(core, ticket, bytes, &mut word_of);
+    ) -> u64 {
+        let at = self.append_here(core, ticket, bytes, &mut word_of);
         self.hand_over(core);
+        at
     }
 
     /// Reserves room for the transaction's record and `more` bytes, so that [`append`](Self::append) will not need to
@@ -225,7 +226,7 @@ impl Writer {
         (ticket, needed): (u64, u64),
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
         mut make_room: impl FnMut(&mut Counters) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let runs = split(core, self.writes.entries());
         let mut taken = std::mem::take(&mut self.reserved);
         if taken.len() < runs.len() {
@@ -234,6 +235,7 @@ impl Writer {
         }
         self.reserved = taken.split_off(runs.len());
         let parts = runs.len() as u16;
+        let first = core.geometry.segment(taken[0]).start;
         for (index, (run, segment)) in runs.into_iter().zip(taken).enumerate() {
             let at = core.geometry.segment(segment).start;
             let part = self.part(core, ticket, index as u16, parts);
@@ -242,6 +244,6 @@ impl Writer {
             core.segments.filled(segment, ticket);
         }
         self.filled = true;
-        Ok(())
+        Ok(first)
     }
 }

@@ -119,11 +119,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
     fn log_old_words(&mut self, number: u64) -> Result<()> {
         let (core, writer) = (self.core, &mut self.group.writer);
         writer.flush_fresh(core);
-        writer.append(
-            core,
-            number,
-            |entry, word| core.memory.load(entry.line + word as u64 * 8),
-            |_| Ok(()),
-        )
+        let old = |line: u64, word: usize| core.memory.load(line + word as u64 * 8);
+        writer.append(core, number, |entry, word| old(entry.line, word), |_| Ok(())).map(drop)
     }
 }

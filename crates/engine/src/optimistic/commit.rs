@@ -69,7 +69,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if C::LOGS && !writer.fresh.is_empty() {
             // The record must not be durable before the memory that it makes reachable.
             writer.flush_fresh(&engine.core);
-            if !planted::has(Bug::FreshUnfenced) {
+            // An undo log's fence of the old words will do.
+            let is_fenced_later = C::UNDOES && !writer.writes.is_empty();
+            if !is_fenced_later && !planted::has(Bug::FreshUnfenced) {
                 writer.fence(&engine.core)?;
             }
         }
@@ -160,7 +162,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
-    /// Commits with locks; if that fails, nothing has been stored in place, and the locks are still held.
+    /// Commits with locks; if that fails, the locks are still held, and nothing has been stored in place, or the engine is
+    /// broken off.
     #[inline]
     fn commit_locked(&mut self, keeps: bool, changes_sums: bool) -> Result<Ticket> {
         let early = planted::has(Bug::StampBeforeLocks).then(|| self.take_stamp()).transpose()?;
@@ -184,6 +187,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
         if self.engine.group.is_some() {
             return self.commit_in_turn(stamp);
+        }
+        if C::UNDOES {
+            return self.commit_undoable(stamp);
         }
         let early = planted::has(Bug::UnlockedBeforeDurable);
         if early {
@@ -238,7 +244,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             Some(_) => core.next_number()?,
             None => stamp.0,
         };
-        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(()))
+        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(())).map(drop)
     }
 
     /// The last commit of which a transaction without stores may have seen something, if that may not be durable.

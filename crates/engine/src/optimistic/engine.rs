@@ -6,8 +6,6 @@ use super::session::OptimisticSession;
 use super::snapshots::Snapshots;
 use super::state::{Durability, Optimistic};
 use crate::consistency::core::Core;
-use crate::consistency::protocol::Consistency;
-use crate::consistency::redo::Redo;
 use crate::engine::{Named, SESSIONS};
 use crate::log::area::{self, Checkpoint, Geometry};
 use crate::log::record::FoundRecord;
@@ -45,16 +43,16 @@ where
     }
 
     fn inspect(memory: &M, area: Range<u64>) -> Result<Recovery> {
-        let (geometry, _, whole, discarded) = read_log(memory, area, Self::NAME)?;
+        let (geometry, _, whole, discarded) = read_log::<M, C>(memory, area, Self::NAME)?;
         recovery::check_words(memory, &geometry, &whole)?;
         Ok(Recovery { replayed: whole.len() as u64, discarded, ..Recovery::default() })
     }
 
     fn recover(memory: &M, area: Range<u64>) -> Result<Recovery> {
-        let (geometry, checkpoint, whole, discarded) = read_log(memory, area, Self::NAME)?;
+        let (geometry, checkpoint, whole, discarded) = read_log::<M, C>(memory, area, Self::NAME)?;
         recovery::check_words(memory, &geometry, &whole)?;
         left::make_durable(memory, &geometry, &whole)?;
-        let recovery = Redo::apply(memory, &whole)?;
+        let recovery = C::apply(memory, &whole)?;
         memory.fence();
         memory.check_fence()?;
         let highest = whole.last().map_or(0, |parts| parts[0].part.ticket);
@@ -73,7 +71,7 @@ where
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         if sums.as_ref().is_some_and(Sums::has_all) {
             return Err(Error::Invalid(
-                "the engines stm and ccstm do not keep checksums of all pages, since concurrent transactions would conflict on the sums: take another engine, or a pool without them",
+                "the engines stm, ccstm and ccstm-undo do not keep checksums of all pages, since concurrent transactions would conflict on the sums: take another engine, or a pool without them",
             ));
         }
         let geometry = Geometry::read(&*memory, area, Self::NAME)?;
@@ -82,7 +80,10 @@ where
         let memory = &*core.memory;
         let group = numbers::<C>(memory.domain()).then(|| Group::new(memory));
         let domain = memory.domain();
-        let tracks = if C::LOGS { domain.needs_write_back() } else { !domain.evicts() };
+        let tracks = match C::LOGS {
+            true => domain.needs_write_back() && !C::UNDOES,
+            false => !domain.evicts(),
+        };
         let number = if group.is_some() { 0 } else { Stamp(checkpoint.ticket).number() };
         let lanes = Arc::new(Lanes::new(memory, SESSIONS, Ticket(checkpoint.ticket)));
         Ok(Arc::new(Optimistic {
@@ -172,13 +173,15 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
             if !planted::has(Bug::CommitsOverlooked) {
                 self.lanes.quiesce(memory);
             }
-            // Commits with numbers up to this one are in place.
-            if C::LOGS || !memory.domain().evicts() {
-                self.write_back_dirty(counters);
-            } else {
-                memory.write_back(0, memory.len());
+            // Commits with numbers up to this one are in place; under an undo log durably.
+            if !C::UNDOES {
+                if C::LOGS || !memory.domain().evicts() {
+                    self.write_back_dirty(counters);
+                } else {
+                    memory.write_back(0, memory.len());
+                }
+                self.fence(counters)?;
             }
-            self.fence(counters)?;
             self.core.move_checkpoint(Stamp::up_to(number).0, counters)?;
             self.move_horizon(number);
             Ok(number)
@@ -250,7 +253,7 @@ impl<M: Memory, C: Durability, S> Optimistic<M, C, S> {
     /// Whether fresh memory of this many bytes goes through the log.
     #[inline]
     pub(super) fn logs_fresh(&self, len: u64) -> bool {
-        Redo::logs_fresh(self.core.memory.domain(), len)
+        C::logs_fresh(self.core.memory.domain(), len)
     }
 
     /// Begins a snapshot of what is committed now, for a transaction that runs in this lane.
@@ -293,9 +296,16 @@ fn up_to(number: u64) -> Ticket {
 type Log = (Geometry, Checkpoint, Vec<Vec<FoundRecord>>, u64);
 
 /// The contents of the log.
-fn read_log<M: Memory>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
+fn read_log<M: Memory, C: Durability>(memory: &M, area: Range<u64>, name: &str) -> Result<Log> {
     let geometry = Geometry::read(memory, area, name)?;
     let checkpoint = geometry.checkpoint(memory)?;
+    if C::UNDOES {
+        let records = records_behind_void(memory, &geometry, checkpoint);
+        let unknown = (0, geometry.start);
+        let (whole, discarded) =
+            recovery::transactions(records, checkpoint.ticket, false, unknown)?;
+        return Ok((geometry, checkpoint, whole, discarded));
+    }
     let (records, known_durable) = if group::is_numbered(checkpoint.ticket) {
         geometry.records_and_known_durable(memory, checkpoint)
     } else {
@@ -322,9 +332,24 @@ fn records_without_gaps<M: Memory>(
     }
 }
 
+/// The log's records, those behind void ones too: of transactions whose stores in place count only once their record is
+/// void. Other parts of such a record are left over, and count for nothing without the first.
+fn records_behind_void<M: Memory>(
+    memory: &M,
+    geometry: &Geometry,
+    checkpoint: Checkpoint,
+) -> Vec<FoundRecord> {
+    let (mut records, behind) = geometry.records_with_gaps(memory, checkpoint, u64::MAX / 2);
+    if !planted::has(Bug::BehindVoidUnread) {
+        records.extend(behind);
+    }
+    records.sort_by_key(|record| record.part);
+    records
+}
+
 /// Whether commits are numbered on a memory of this domain: see [`group`].
 const fn numbers<C: Durability>(domain: Domain) -> bool {
-    C::LOGS && !domain.evicts()
+    C::LOGS && !C::UNDOES && !domain.evicts()
 }
 
 /// The ticket of an empty log on a memory of this domain, after an earlier life that reached `highest`.

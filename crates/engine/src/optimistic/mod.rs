@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `stm` | none: for figures |
 //! | `ccstm` | redo logging: Persistence and Synchronization's ccSTM (IV-B), after Mnemosyne |
+//! | `ccstm-undo` | undo logging: the same, with the other log |
 //!
 //! A writing transaction buffers its words, and records its reads in a [`ReadSet`](reads::ReadSet). Its commit
 //! 1. makes room in the log, which may wait for others, and so comes first;
@@ -14,12 +15,13 @@
 //!
 //! So everything another transaction can see is durable, conflicting commits are durable in their order, and recovery
 //! applies every whole record, by stamp. (On a block device one sync serves many commits instead: [`group`].) Commits
-//! of different sessions write no common words but the ownership records of their own lines. A reading transaction
+//! of different sessions write no common words but the ownership records of their own lines. (Over an undo log 4 and 5
+//! differ, and a commit leaves nothing in the log: [`undo`].) A reading transaction
 //! checks its reads in the same way, and records them as long as they are few; from then on, or when it has met a
 //! conflict, it reads a [snapshot](crate::sync::stm), and waits for nothing.
 //!
 //! Reading order: `reads`, `locks`, `dirty`, `state` (what sessions share), `session` (what a body may do), `load` (a word that
-//! is consistent with all earlier reads), `commit`, `group` (commits on a block device), `engine` (opening, recovery,
+//! is consistent with all earlier reads), `commit`, `group` (commits on a block device), `undo` (commits over an undo log), `engine` (opening, recovery,
 //! checkpoints).
 
 mod commit;
@@ -32,6 +34,7 @@ mod reads;
 mod session;
 mod snapshots;
 mod state;
+mod undo;
 
 #[cfg(all(test, loom))]
 pub(crate) use locks::Locks;

@@ -5,10 +5,14 @@ use super::group::Group;
 use super::snapshots::Snapshots;
 use crate::consistency::core::Core;
 use crate::consistency::none::Nothing;
+use crate::consistency::protocol::Consistency;
 use crate::consistency::redo::Redo;
+use crate::consistency::undo::Undo;
+use crate::log::record::FoundRecord;
 use crate::sync::stm::{Clock, Lanes, Records};
 use crate::writes::Versions;
-use perdura_memory::Memory;
+use crate::{Recovery, Result};
+use perdura_memory::{Domain, Memory};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -16,14 +20,57 @@ use std::sync::Arc;
 pub trait Durability: Send + Sync + 'static {
     /// Whether they write a record and fence it before they store in place.
     const LOGS: bool;
+
+    /// Whether that record has the old words, and becomes void when the new ones are durable in place.
+    const UNDOES: bool = false;
+
+    /// Whether fresh memory of this many bytes goes through the log.
+    fn logs_fresh(domain: Domain, len: u64) -> bool;
+
+    /// Stores the words of the transactions that count, oldest first, in place, and asks for them to become durable.
+    ///
+    /// # Errors
+    /// `Corrupt` for records that cannot be.
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery>;
 }
 
 impl Durability for Nothing {
     const LOGS: bool = false;
+
+    fn logs_fresh(_domain: Domain, _len: u64) -> bool {
+        false
+    }
+
+    fn apply<M: Memory>(_memory: &M, _whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
+        Ok(Recovery::default())
+    }
 }
 
 impl Durability for Redo {
     const LOGS: bool = true;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        <Redo as Consistency>::logs_fresh(domain, len)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
+        <Redo as Consistency>::apply(memory, whole)
+    }
+}
+
+impl Durability for Undo {
+    const LOGS: bool = true;
+    const UNDOES: bool = true;
+
+    #[inline]
+    fn logs_fresh(domain: Domain, len: u64) -> bool {
+        <Undo as Consistency>::logs_fresh(domain, len)
+    }
+
+    fn apply<M: Memory>(memory: &M, whole: &[Vec<FoundRecord>]) -> Result<Recovery> {
+        <Undo as Consistency>::apply(memory, whole)
+    }
 }
 
 /// An engine of consistency `C` on software transactional memory.

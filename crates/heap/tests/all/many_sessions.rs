@@ -88,7 +88,8 @@ impl Stage {
         assert_eq!(accounts(&mut tx).unwrap().get(&mut tx, 0).unwrap(), Some(EACH));
         self.idle_are_in.wait();
         self.stay();
-        let optimistic = matches!(self.engine, EngineKind::CcStm | EngineKind::Stm);
+        let optimistic =
+            matches!(self.engine, EngineKind::CcStm | EngineKind::CcStmUndo | EngineKind::Stm);
         match sum(&mut tx) {
             Ok(all) => assert_eq!(all, ACCOUNTS * EACH, "{}", self.engine),
             // It has read too little to have a snapshot.

@@ -4,6 +4,7 @@ use super::Arguments;
 use crate::engines::nothing_to_test;
 use crate::failure::{Failure, Outcome};
 use perdura::EngineKind;
+use perdura_crashtest::UNSYNCHRONISED;
 use perdura_crashtest::case::{usual_operations, usual_schedule};
 use perdura_crashtest::runner::{self, ENGINES};
 use perdura_crashtest::subjects::SUBJECTS;
@@ -172,7 +173,9 @@ impl Cases {
         }
         let engines = match arguments.r#unsafe {
             true => {
-                several(&arguments.engine, "engine", &EngineKind::ALL.map(EngineKind::name), name)?
+                let listed = EngineKind::ALL.into_iter().map(EngineKind::name);
+                let all: Vec<_> = listed.chain([UNSYNCHRONISED]).collect();
+                several(&arguments.engine, "engine", &all, name)?
             }
             false => several(&arguments.engine, "engine", &ENGINES, name)?,
         };

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::quantity::show_count;
 use crate::{interrupt, output};
 use perdura_crashtest::Watcher;
-use perdura_crashtest::table3::{Cell, Column, Finding, ROWS, Row, path_of};
+use perdura_crashtest::table3::{Cell, Column, Finding, ROWS, Row, Word, path_of};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -111,17 +111,21 @@ fn show(arguments: &Arguments, tested: &[Tested]) -> Outcome {
         }
     }
     let agrees = |own: &&Tested| ROWS[own.0].agrees(own.1, &own.2);
-    let [as_paper, not_run] =
-        [Some(true), None].map(|wanted| tested.iter().filter(|own| agrees(own) == wanted).count());
-    let differing = tested
-        .iter()
-        .filter(|own| agrees(own) == Some(true) && ROWS[own.0].difference(own.1).is_some());
-    let differing = differing.count();
+    let count = |wanted: &dyn Fn(&&Tested) -> bool| tested.iter().filter(wanted).count();
+    let agreeing = count(&|own| agrees(own) == Some(true));
+    let differing = |own: &&Tested| ROWS[own.0].difference(own.1).is_some();
+    let differing = count(&|own| agrees(own) == Some(true) && differing(own));
+    let is_run = |own: &&Tested| !matches!(own.2.finding, Finding::NotRun(_));
+    let none = |own: &&Tested| ROWS[own.0].paper(own.1) == Word::NotApplicable;
+    let (none_run, none_left) =
+        (count(&|own| none(own) && is_run(own)), count(&|own| none(own) && !is_run(own)));
+    let not_run = count(&|own| !none(own) && !is_run(own));
     output::print(format!(
-        "verdict: of {} cells {} are as in the paper, {differing} differ as expected, {not_run} were not run or are no \
-         cells of the paper; seed {}",
+        "verdict: of {} cells {} are as in the paper, {differing} differ as expected, {} do not apply there ({none_run} of \
+         them run all the same), {not_run} were not run; seed {}",
         tested.len(),
-        as_paper - differing,
+        agreeing - differing,
+        none_run + none_left,
         arguments.seed,
     ))
 }
