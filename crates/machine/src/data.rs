@@ -494,11 +494,6 @@ impl Data {
         self.flights.last()
     }
 
-    /// When all lines that have left for the home device are durable, those included that have landed ahead of time.
-    pub(crate) fn all_durable(&self) -> Ps {
-        self.flights.last().max(self.landed)
-    }
-
     /// To be called when no power cut can come before all lines on their way have arrived: if there are many, they land
     /// at once, unless each arrival is to be shown.
     pub(crate) fn land_ahead_if_crowded(&mut self) {

@@ -370,9 +370,9 @@ impl Hardware {
         self.data.on_its_way(line)
     }
 
-    /// When all lines that are on their way to the home device will be durable.
+    /// When all lines that have left for the home device so far will be durable, or some earlier time if they are.
     pub fn all_durable(&self) -> Ps {
-        self.data.all_durable()
+        self.data.last_arrival()
     }
 
     /// A line as programs see it, without the stores of cores that speculate.

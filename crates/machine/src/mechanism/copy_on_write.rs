@@ -115,8 +115,6 @@ struct CopyOnWriteController {
     pages: Vec<PageState>,
     /// Pages that this epoch has copied.
     copied: Vec<u64>,
-    /// When all their copies are durable.
-    copies_durable: Ps,
     /// The block that left with the last copied page: its dirty lines are not in the copy.
     left_with_copy: Option<InDram>,
     /// Pages of the pool that are free, and those that become free when the epoch has ended.
@@ -238,7 +236,6 @@ impl CopyOnWriteController {
         let durable = self.copy(hardware, leaving, (old, shadow));
         self.pages[page] = PageState { place: shadow, copied: self.epoch, durable };
         self.copied.push(page as u64);
-        self.copies_durable = self.copies_durable.max(durable);
         self.left_with_copy = leaving.block;
         self.copies += 1;
     }
@@ -325,7 +322,6 @@ impl Design for CopyOnWrite {
                 pages as usize
             ],
             copied: Vec::new(),
-            copies_durable: Ps(0),
             left_with_copy: None,
             free: (0..pages as u32).rev().collect(),
             left: Vec::new(),
@@ -399,7 +395,7 @@ impl Mechanism for CopyOnWriteController {
     fn epoch_is_home(&mut self, hardware: &mut Hardware, home: Ps) {
         let mapped = self.store_entries(hardware);
         let waits = |time: Ps, mutant| if self.design.leaves_out(mutant) { Ps(0) } else { time };
-        let from = waits(home.max(self.copies_durable), HOME).max(waits(mapped, MAPPING));
+        let from = waits(home, HOME).max(waits(mapped, MAPPING));
         let mut header = hardware.home_line(self.layout.header);
         header[0] = self.epoch;
         let stored = !(self.design.leaves_out(NUMBER) && self.epoch.is_multiple_of(4));
@@ -415,7 +411,7 @@ impl Mechanism for CopyOnWriteController {
         self.epoch += 1;
         self.most_pages = self.most_pages.max(self.copied.len() as u64);
         self.copied.clear();
-        (self.copies_durable, self.left_with_copy) = (Ps(0), None);
+        self.left_with_copy = None;
         self.free.append(&mut self.left);
     }
 

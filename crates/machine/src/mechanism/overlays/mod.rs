@@ -11,8 +11,9 @@
 //! is written before its overlay is in the valid table. So the power may be cut at any time. Recovery copies from overlays
 //! to pages, which it never reads.
 //!
-//! Reading order: this file, `segments` (an overlay and its segment), `tables` (their form in the home device).
+//! Reading order: this file, `segments` (an overlay and its segment), `tables` (their form in the home device), `mutants`.
 
+mod mutants;
 mod segments;
 mod tables;
 
@@ -22,6 +23,7 @@ use super::{
 };
 use crate::Ps;
 use crate::hardware::Hardware;
+use mutants::{DATA, EARLY, ENTRY, FORGET, FREE, GROW, MAPPING, MERGE, NUMBER, PLACE, STALL};
 use perdura_memory::LINE;
 use segments::{Overlay, Segments};
 use serde::{Deserialize, Serialize};
@@ -29,47 +31,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use tables::Layout;
 
+pub(super) use mutants::MUTANTS;
+
 pub use segments::OVERLAY_ENTRY_BITS;
-
-const GROW: Mutant = Mutant {
-    name: "grow",
-    what: "an overlay's first line is not copied when it moves to a larger segment",
-};
-const PLACE: Mutant = Mutant { name: "place", what: "every eighth line goes to its page" };
-const FORGET: Mutant = Mutant {
-    name: "forget",
-    what: "lines go to overlays of the last checkpoint, if these have them",
-};
-const FREE: Mutant = Mutant {
-    name: "free",
-    what: "a segment is free when its overlay is merged, though the valid table names it",
-};
-const MERGE: Mutant = Mutant {
-    name: "merge",
-    what: "overlays are given up at an epoch's end though they are not merged yet",
-};
-const EARLY: Mutant =
-    Mutant { name: "early", what: "overlays are merged before the epoch's number is durable" };
-const DATA: Mutant =
-    Mutant { name: "data", what: "the entries and the epoch's number do not wait for the lines" };
-const MAPPING: Mutant =
-    Mutant { name: "mapping", what: "the epoch's number does not wait for the entries" };
-const ENTRY: Mutant = Mutant { name: "entry", what: "every fourth entry is not stored" };
-const NUMBER: Mutant = Mutant { name: "number", what: "every fourth epoch's number is not stored" };
-const STALL: Mutant =
-    Mutant { name: "stall", what: "cores do not wait until an epoch's number is durable" };
-const BELIEVE: Mutant =
-    Mutant { name: "believe", what: "recovery believes the table of the unfinished epoch" };
-const DEAD: Mutant =
-    Mutant { name: "dead", what: "recovery does not make the tables' entries dead" };
-const RECOVER: Mutant =
-    Mutant { name: "recover", what: "recovery leaves out the last line of each overlay" };
-
-/// Its mutants.
-pub(super) const MUTANTS: &[Mutant] = &[
-    GROW, PLACE, FORGET, FREE, MERGE, EARLY, DATA, MAPPING, ENTRY, NUMBER, STALL, BELIEVE, DEAD,
-    RECOVER,
-];
 
 const NONE: u32 = u32::MAX;
 
@@ -365,7 +329,7 @@ impl PageOverlaysController {
             if self.design.leaves_out(ENTRY) && index % 4 == 3 {
                 continue;
             }
-            let words = self.overlays[*number as usize].entry(self.epoch);
+            let words = tables::entry(&self.overlays[*number as usize], self.epoch);
             let line = self.layout.entry(self.epoch % 2, index as u64);
             mapped = mapped.max(hardware.write_home("mapping", line, words, from));
         }

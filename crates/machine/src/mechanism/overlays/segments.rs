@@ -3,10 +3,8 @@
 //! Segments have a sixteenth of a page's lines, or one line if that is more, and twice as many up to a whole page. One for
 //! a whole page has each line at its own place; in a smaller one a line's pointer names its slot.
 
-use super::tables::entry_words;
 use crate::Ps;
 use perdura_memory::LINE;
-use perdura_memory::image::LineWords;
 
 /// Lines of a page of 4 KB.
 const PAGE_LINES: u32 = (4096 / LINE) as u32;
@@ -142,14 +140,14 @@ impl Overlay {
         self.segment.take()
     }
 
-    /// Its entry in an epoch's table.
-    pub(super) fn entry(&self, epoch: u64) -> LineWords {
+    /// Its segment, the slots of it that are taken, and the pointers of its page's lines.
+    pub(super) fn parts(&self) -> (Segment, u32, [u64; POINTER_WORDS]) {
         let segment = self.segment.unwrap_or(Segment { class: 0, first: 0 });
         let mut pointers = [0; POINTER_WORDS];
         for (index, pointer) in self.pointers.iter().enumerate() {
             put_pointer(&mut pointers, index, *pointer);
         }
-        entry_words((self.page, epoch), segment, (self.lines, self.taken), pointers)
+        (segment, self.taken, pointers)
     }
 }
 
@@ -175,7 +173,6 @@ pub(super) fn pointer(words: &[u64; POINTER_WORDS], index: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::StoredOverlay;
     use super::*;
 
     /// 3.5 of Dual-Page Checkpointing: 64 pointers of five bits and a vector of 32.
@@ -199,29 +196,5 @@ mod tests {
         assert_eq!(taken, [0, 1, 2, 3, 4]);
         small.give_back(Segment { class: 2, first: 2 });
         assert_eq!((small.take(1).first, small.take(2).first), (2, 8));
-    }
-
-    /// Lines get the first free slots, keep them in a larger segment, and have places of their own in the largest; and the
-    /// entry in the home device says the same.
-    #[test]
-    fn slots_are_found_again() {
-        let mut overlay = Overlay::new(77, (Segment { class: 1, first: 640 }, 64));
-        for index in [63, 0, 12, 13, 25, 38, 51].into_iter().chain(14..24) {
-            overlay.add(index);
-            overlay.add(63);
-        }
-        let check = |overlay: &Overlay| {
-            let stored = StoredOverlay::of(&overlay.entry(9));
-            assert_eq!((stored.page, stored.epoch, stored.lines), (77, 9, overlay.lines()));
-            assert_eq!(Some(stored.segment), overlay.segment);
-            for index in 0..64 {
-                assert_eq!(stored.slot(index), overlay.slot(index), "{index}");
-            }
-        };
-        check(&overlay);
-        assert_eq!([63, 0, 12, 5].map(|it| overlay.slot(it)), [Some(0), Some(1), Some(2), None]);
-        overlay.move_to(Segment { class: 0, first: 64 });
-        check(&overlay);
-        assert_eq!([63, 0, 12, 5].map(|it| overlay.slot(it)), [Some(63), Some(0), Some(12), None]);
     }
 }

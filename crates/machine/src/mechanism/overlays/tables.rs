@@ -6,7 +6,8 @@
 
 use super::super::Home;
 use super::super::mutant::Mutant;
-use super::segments::{POINTER_WORDS, Segment, classes, pointer};
+use super::mutants::{BELIEVE, DEAD, RECOVER};
+use super::segments::{Overlay, POINTER_WORDS, Segment, classes, pointer};
 use perdura_memory::image::LineWords;
 use std::ops::Range;
 
@@ -47,15 +48,12 @@ impl Layout {
     }
 }
 
-/// An entry: page and epoch; the segment, and which of its slots are taken; the lines; the pointers.
-pub(super) fn entry_words(
-    (page, epoch): (u64, u64),
-    segment: Segment,
-    (lines, taken): (u64, u32),
-    pointers: [u64; POINTER_WORDS],
-) -> LineWords {
+/// An overlay's entry: page and epoch; the segment, and which of its slots are taken; the lines; the pointers.
+pub(super) fn entry(overlay: &Overlay, epoch: u64) -> LineWords {
+    let (segment, taken, pointers) = overlay.parts();
     let place = segment.first << 3 | u64::from(segment.class);
-    let mut words = [page << 32 | epoch, place << 32 | u64::from(taken), lines, 0, 0, 0, 0, 0];
+    let (page, place) = (overlay.page() << 32 | epoch, place << 32 | u64::from(taken));
+    let mut words = [page, place, overlay.lines(), 0, 0, 0, 0, 0];
     words[3..].copy_from_slice(&pointers);
     words
 }
@@ -92,7 +90,7 @@ impl StoredOverlay {
 /// Copies the overlays of the last checkpoint into their pages, and makes all entries dead.
 pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mutant) -> bool) {
     let mut header = home.line(layout.header);
-    let (dead, finished) = (header[1], header[0] + u64::from(left_out(super::BELIEVE)));
+    let (dead, finished) = (header[1], header[0] + u64::from(left_out(BELIEVE)));
     let mut last = header[0];
     for table in 0..2 {
         for index in 0..layout.pages() {
@@ -101,7 +99,7 @@ pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mut
             if overlay.epoch != finished || finished <= dead {
                 continue;
             }
-            let left_out = u32::from(left_out(super::RECOVER));
+            let left_out = u32::from(left_out(RECOVER));
             let count = overlay.lines.count_ones() - left_out;
             let indices: Range<u64> = 0..64;
             let slots = indices.filter_map(|index| Some((index, overlay.slot(index)?)));
@@ -112,8 +110,37 @@ pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mut
         }
     }
     // Entries of the unfinished epoch too: the next epoch to finish has a higher number.
-    if last > dead && !left_out(super::DEAD) {
+    if last > dead && !left_out(DEAD) {
         (header[0], header[1]) = (last, last);
         home.put(layout.header, &header);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines get the first free slots, keep them in a larger segment, and have places of their own in the largest; and the
+    /// entry in the home device says the same.
+    #[test]
+    fn slots_are_found_again() {
+        let mut overlay = Overlay::new(77, (Segment { class: 1, first: 640 }, 64));
+        for index in [63, 0, 12, 13, 25, 38, 51].into_iter().chain(14..24) {
+            overlay.add(index);
+            overlay.add(63);
+        }
+        let check = |overlay: &Overlay| {
+            let stored = StoredOverlay::of(&entry(overlay, 9));
+            assert_eq!((stored.page, stored.epoch, stored.lines), (77, 9, overlay.lines()));
+            assert_eq!(stored.segment, overlay.parts().0);
+            for index in 0..64 {
+                assert_eq!(stored.slot(index), overlay.slot(index), "{index}");
+            }
+        };
+        check(&overlay);
+        assert_eq!([63, 0, 12, 5].map(|it| overlay.slot(it)), [Some(0), Some(1), Some(2), None]);
+        overlay.move_to(Segment { class: 0, first: 64 });
+        check(&overlay);
+        assert_eq!([63, 0, 12, 5].map(|it| overlay.slot(it)), [Some(63), Some(0), Some(12), None]);
     }
 }

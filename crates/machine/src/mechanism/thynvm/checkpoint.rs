@@ -3,99 +3,14 @@
 //! Pages take turns. A page of which a program's line comes into DRAM or leaves it, or which is fetched again, has its turn
 //! at once: so DRAM has one version of each line, and nothing is read from a place before it is written there.
 
-use super::super::InDram;
-use super::places::{Changed, LineCopy};
+use super::controller::{Checkpoint, DirtyLines, Stage, ThyNvmController, WaitingPage};
+use super::mutants::{AS_OF, DATA, ENTRY, FREE, MAPPING, MOVE, NUMBER, STALL, STANDBY};
 use super::tables::{ENTRIES, block_word, page_word};
-use super::{
-    AS_OF, COPY, DATA, ENTRY, FREE, MAPPING, MOVE, NUMBER, STALL, STANDBY, ThyNvmController,
-};
 use crate::Ps;
 use crate::by_number::ByNumber;
 use crate::hardware::Hardware;
-use perdura_memory::image::LineWords;
-use std::collections::VecDeque;
-
-/// What is to be written of a page.
-#[derive(Default)]
-struct WaitingPage {
-    /// Dirty lines, as the epoch has left them, and their places.
-    lines: Vec<(u64, LineWords, u64)>,
-    ready: Ps,
-    copies: Vec<LineCopy>,
-}
-
-/// How far it is.
-enum Stage {
-    Lines,
-    Tables,
-    /// The epoch's number is durable at this time.
-    Number(Ps),
-}
-
-/// A checkpoint being made.
-pub(super) struct Checkpoint {
-    epoch: u64,
-    stage: Stage,
-    turns: VecDeque<u64>,
-    pages: ByNumber<WaitingPage>,
-    /// When all lines handed over so far are durable.
-    durable: Ps,
-    changed: Changed,
-}
-
-/// Dirty lines of a block.
-pub(super) struct DirtyLines {
-    first: u64,
-    bits: u64,
-}
-
-impl DirtyLines {
-    /// Those that will leave after a leaving line in the same epoch: behind it in its block, or left behind in DRAM.
-    pub(super) fn after(hardware: &Hardware, line: u64, block: Option<InDram>) -> Self {
-        let first = hardware.block_of(line).start;
-        let bit = line - first;
-        let bits = match block {
-            // Those before it have left.
-            Some(block) => block.dirty & (u64::MAX << bit << 1),
-            None => hardware.in_dram(line).map_or(0, |block| block.dirty & !(1 << bit)),
-        };
-        DirtyLines { first, bits }
-    }
-
-    pub(super) fn have(&self, line: u64) -> bool {
-        line.checked_sub(self.first).is_some_and(|bit| bit < 64 && self.bits >> bit & 1 == 1)
-    }
-}
 
 impl ThyNvmController {
-    /// Copies lines to where their page is written: out of the block with which the page leaves, out of DRAM, or from where
-    /// they are. Returns when they are durable.
-    pub(super) fn copy(
-        &mut self,
-        hardware: &mut Hardware,
-        copies: &[LineCopy],
-        leaves: Option<InDram>,
-    ) -> Ps {
-        let now = hardware.now();
-        let mut durable = now;
-        for copy in copies {
-            if self.design.leaves_out(COPY) && copy.line % 4 == 1 {
-                continue;
-            }
-            let first = hardware.block_of(copy.line).start;
-            let with = leaves.filter(|block| block.first == first);
-            let read = match with.or_else(|| hardware.in_dram(copy.line)) {
-                Some(block) => hardware.read_dram(copy.line, now.max(block.ready)),
-                None => hardware.read_home_in_background(copy.from),
-            };
-            let words = hardware.home_line(copy.from);
-            let earliest = read.max(self.committed);
-            durable = durable.max(hardware.write_home("page copy", copy.to, words, earliest));
-            self.counts.copied += 1;
-        }
-        durable
-    }
-
     /// The epoch's lines are in DRAM: what they are, and where they will go.
     pub(super) fn begin(&mut self, hardware: &mut Hardware, home: Ps) {
         let mut pages = ByNumber::<WaitingPage>::default();

@@ -3,16 +3,8 @@
 //! A page is at its home or at one of two places in a pool; a block, which is a line with an entry in the table of blocks,
 //! is in its page or at one of the entry's two places. A page whose blocks have entries is at home.
 
-use super::tables::Layout;
+use super::tables::{Layout, Place};
 use crate::by_number::ByNumber;
-
-/// One of the three places of a page or of an entry's block. A block's `Home` is its page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Home = 0,
-    First = 1,
-    Second = 2,
-}
 
 const PLACES: [Place; 3] = [Place::Home, Place::First, Place::Second];
 

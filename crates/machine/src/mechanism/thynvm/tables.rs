@@ -6,7 +6,7 @@
 
 use super::super::Home;
 use super::super::mutant::Mutant;
-use super::places::Place;
+use super::mutants::{BELIEVE, BLOCKS, DEAD, PAGES};
 use perdura_memory::LINE;
 use std::ops::Range;
 
@@ -21,6 +21,14 @@ pub const PAGE_INDEX_BITS: u32 = ADDRESS_BITS - 4096u32.trailing_zeros();
 pub(super) const ENTRIES: u64 = 8;
 
 const EPOCHS: u64 = (1 << 30) - 1;
+
+/// One of the three places of a page or of an entry's block. A block's `Home` is its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Home = 0,
+    First = 1,
+    Second = 2,
+}
 
 /// Where everything is among the mechanism's lines.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +134,7 @@ fn place_of(word: u64) -> Place {
 pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mutant) -> bool) {
     let mut header = home.line(layout.header);
     let (finished, dead) = (header[0], header[1]);
-    let unfinished = u64::from(left_out(super::BELIEVE));
+    let unfinished = u64::from(left_out(BELIEVE));
     let (copy, valid) = ((finished + unfinished) % 2, dead + 1..=finished + unfinished);
     let word = |home: &Home<'_>, line: u64, entry: u64| home.line(line)[(entry % ENTRIES) as usize];
     let mut last = finished;
@@ -138,7 +146,7 @@ pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mut
             continue;
         }
         let lines = layout.lines(page as usize);
-        for line in lines.start..lines.end - u64::from(left_out(super::PAGES)) {
+        for line in lines.start..lines.end - u64::from(left_out(PAGES)) {
             home.put(line, &home.line(layout.in_page(place_of(word), line)));
         }
     }
@@ -147,12 +155,12 @@ pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mut
         last = words.iter().fold(last, |last, word| last.max(epoch_of(*word)));
         let word = words[copy as usize];
         let at = layout.in_block(place_of(word), entry).filter(|_| valid.contains(&epoch_of(word)));
-        if let Some(at) = at.filter(|_| !(left_out(super::BLOCKS) && entry % 4 == 3)) {
+        if let Some(at) = at.filter(|_| !(left_out(BLOCKS) && entry % 4 == 3)) {
             home.put(word >> 32, &home.line(at));
         }
     }
     // Entries of the unfinished epoch too: the next epoch to finish has a higher number.
-    if last > dead && !left_out(super::DEAD) {
+    if last > dead && !left_out(DEAD) {
         (header[0], header[1]) = (last, last);
         home.put(layout.header, &header);
     }
