@@ -353,6 +353,7 @@ workloads![
     crate::ycsb::Core<4>,
     crate::ycsb::Core<5>,
     crate::tpcc::Shop,
+    crate::tatp::Tatp,
     crate::stamp::vacation::Low,
     crate::stamp::vacation::High,
     crate::stamp::kmeans::Low,

@@ -9,6 +9,7 @@ mod maps;
 mod pieces;
 mod roomy;
 mod sps;
+mod tatp;
 mod tpcc;
 mod wide;
 mod ycsb_a;
@@ -22,6 +23,7 @@ pub use maps::{Hash, Laned, Ordered};
 pub use pieces::Pieces;
 pub use roomy::Roomy;
 pub use sps::Sps;
+pub use tatp::Tatp;
 pub use tpcc::Tpcc;
 pub use wide::Wide;
 pub use ycsb_a::YcsbA;
@@ -72,5 +74,5 @@ macro_rules! subjects {
 // The one list: a new structure is its file, and its name here.
 subjects![
     Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded,
+    Crowded, Tatp,
 ];

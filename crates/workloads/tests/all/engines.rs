@@ -15,6 +15,7 @@ use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::records::Plain;
 use perdura_workloads::sdg::{self, Graph};
 use perdura_workloads::sps::Sps;
+use perdura_workloads::tatp::{self, Tatp};
 use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::tpcc::{Scale, Tpcc};
 use perdura_workloads::ycsb::{
@@ -245,6 +246,16 @@ fn tpc_c_refuses_what_it_cannot_run_on() {
     ] {
         let refused = Tpcc::<Plain>::new(scale, SEED).map(drop);
         assert!(matches!(refused, Err(Failure::Parameters(_))), "{scale:?}");
+    }
+}
+
+#[test]
+fn tatp_on_every_engine() {
+    for (threads, distribution) in
+        [(1, tatp::Distribution::NonUniform), (3, tatp::Distribution::Uniform)]
+    {
+        let make = || Tatp::new(200, distribution, SEED).expect("valid parameters");
+        run_everywhere(&plan(threads, 1_500), make);
     }
 }
 

@@ -7,4 +7,5 @@ mod engines;
 mod heap;
 mod records;
 mod stamp;
+mod tatp;
 mod windows;
