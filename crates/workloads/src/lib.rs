@@ -8,7 +8,7 @@
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
-//! [`tpcc`] has nine tables on [`records`]; [`tatp`] has four of its own;
+//! [`tpcc`] has nine tables on [`records`]; [`tatp`] and [`echo`] have tables of their own;
 //! [`stamp`] has whole programs with barriers between their phases; [`pmembench`] has two of PMDK's maps.
 //! [`list`] names all of them.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
@@ -20,6 +20,7 @@ pub mod answers;
 pub mod bptree;
 pub mod churn;
 pub mod computation;
+pub mod echo;
 pub mod hash;
 pub mod latency;
 pub mod limit;

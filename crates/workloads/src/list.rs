@@ -354,6 +354,7 @@ workloads![
     crate::ycsb::Core<5>,
     crate::tpcc::Shop,
     crate::tatp::Tatp,
+    crate::echo::Echo,
     crate::stamp::vacation::Low,
     crate::stamp::vacation::High,
     crate::stamp::kmeans::Low,

@@ -4,6 +4,7 @@ mod blocks;
 mod bytes;
 mod churn;
 mod crowded;
+mod echo;
 mod large;
 mod maps;
 mod pieces;
@@ -18,6 +19,7 @@ pub use blocks::Blocks;
 pub use bytes::Strings;
 pub use churn::Churn;
 pub use crowded::Crowded;
+pub use echo::Echo;
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
 pub use pieces::Pieces;
@@ -74,5 +76,5 @@ macro_rules! subjects {
 // The one list: a new structure is its file, and its name here.
 subjects![
     Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded, Tatp,
+    Crowded, Tatp, Echo,
 ];

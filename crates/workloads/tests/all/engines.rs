@@ -7,6 +7,7 @@ use perdura::{AnyHeap, EngineKind};
 use perdura_memory::{Domain, Reference};
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::Churn;
+use perdura_workloads::echo::Echo;
 use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::overwrite::Overwrite;
@@ -256,6 +257,14 @@ fn tatp_on_every_engine() {
     {
         let make = || Tatp::new(200, distribution, SEED).expect("valid parameters");
         run_everywhere(&plan(threads, 1_500), make);
+    }
+}
+
+#[test]
+fn echo_on_every_engine() {
+    for threads in [1, 3] {
+        let make = || Echo::new(100, 120, 8).expect("valid parameters");
+        run_and_account(&plan(threads, 400), make);
     }
 }
 

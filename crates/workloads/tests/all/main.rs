@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod cuts;
+mod echo;
 mod engines;
 mod heap;
 mod records;
