@@ -355,6 +355,7 @@ workloads![
     crate::tpcc::Shop,
     crate::tatp::Tatp,
     crate::echo::Echo,
+    crate::nstore::NStore,
     crate::stamp::vacation::Low,
     crate::stamp::vacation::High,
     crate::stamp::kmeans::Low,

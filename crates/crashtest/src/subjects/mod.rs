@@ -7,6 +7,7 @@ mod crowded;
 mod echo;
 mod large;
 mod maps;
+mod nstore;
 mod pieces;
 mod roomy;
 mod sps;
@@ -22,6 +23,7 @@ pub use crowded::Crowded;
 pub use echo::Echo;
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
+pub use nstore::NStore;
 pub use pieces::Pieces;
 pub use roomy::Roomy;
 pub use sps::Sps;
@@ -76,5 +78,5 @@ macro_rules! subjects {
 // The one list: a new structure is its file, and its name here.
 subjects![
     Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded, Tatp, Echo,
+    Crowded, Tatp, Echo, NStore,
 ];

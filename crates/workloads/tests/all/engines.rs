@@ -10,6 +10,7 @@ use perdura_workloads::churn::Churn;
 use perdura_workloads::echo::Echo;
 use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
+use perdura_workloads::nstore::{Layout, NStore, Storage};
 use perdura_workloads::overwrite::Overwrite;
 use perdura_workloads::pages::Pages;
 use perdura_workloads::rbtree::RbTree;
@@ -265,6 +266,17 @@ fn echo_on_every_engine() {
     for threads in [1, 3] {
         let make = || Echo::new(100, 120, 8).expect("valid parameters");
         run_and_account(&plan(threads, 400), make);
+    }
+}
+
+#[test]
+fn n_store_on_every_engine() {
+    for storage in Storage::ALL {
+        for (threads, together) in [(1, 1), (3, 2)] {
+            let layout = Layout { storage, tuples: 200, fields: 5, field_bytes: 100, fanout: 16 };
+            let make = || NStore::new(layout, 50, together).expect("valid parameters");
+            run_and_account(&plan(threads, 600), make);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod cuts;
 mod echo;
 mod engines;
 mod heap;
+mod nstore;
 mod records;
 mod stamp;
 mod tatp;
