@@ -8,8 +8,9 @@
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
-//! [`tpcc`] has nine tables on [`records`]; [`stamp`] has whole programs with barriers between their phases;
-//! [`pmembench`] has two of PMDK's maps. [`list`] names all of them.
+//! [`tpcc`] has nine tables on [`records`]; [`tatp`], [`echo`] and [`nstore`] have tables of their own;
+//! [`stamp`] has whole programs with barriers between their phases; [`pmembench`] has two of PMDK's maps.
+//! [`list`] names all of them.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
@@ -19,11 +20,13 @@ pub mod answers;
 pub mod bptree;
 pub mod churn;
 pub mod computation;
+pub mod echo;
 pub mod hash;
 pub mod latency;
 pub mod limit;
 pub mod list;
 pub mod map;
+pub mod nstore;
 pub mod overwrite;
 pub mod pace;
 pub mod packed;
@@ -40,6 +43,7 @@ pub mod sdg;
 pub mod session;
 pub mod sps;
 pub mod stamp;
+pub mod tatp;
 pub mod toggle;
 pub mod tpcc;
 pub mod window;

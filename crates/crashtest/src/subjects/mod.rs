@@ -4,11 +4,14 @@ mod blocks;
 mod bytes;
 mod churn;
 mod crowded;
+mod echo;
 mod large;
 mod maps;
+mod nstore;
 mod pieces;
 mod roomy;
 mod sps;
+mod tatp;
 mod tpcc;
 mod wide;
 mod ycsb_a;
@@ -17,11 +20,14 @@ pub use blocks::Blocks;
 pub use bytes::Strings;
 pub use churn::Churn;
 pub use crowded::Crowded;
+pub use echo::Echo;
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
+pub use nstore::NStore;
 pub use pieces::Pieces;
 pub use roomy::Roomy;
 pub use sps::Sps;
+pub use tatp::Tatp;
 pub use tpcc::Tpcc;
 pub use wide::Wide;
 pub use ycsb_a::YcsbA;
@@ -72,5 +78,5 @@ macro_rules! subjects {
 // The one list: a new structure is its file, and its name here.
 subjects![
     Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded,
+    Crowded, Tatp, Echo, NStore,
 ];

@@ -7,14 +7,17 @@ use perdura::{AnyHeap, EngineKind};
 use perdura_memory::{Domain, Reference};
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::Churn;
+use perdura_workloads::echo::Echo;
 use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
+use perdura_workloads::nstore::{Layout, NStore, Storage};
 use perdura_workloads::overwrite::Overwrite;
 use perdura_workloads::pages::Pages;
 use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::records::Plain;
 use perdura_workloads::sdg::{self, Graph};
 use perdura_workloads::sps::Sps;
+use perdura_workloads::tatp::{self, Tatp};
 use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::tpcc::{Scale, Tpcc};
 use perdura_workloads::ycsb::{
@@ -245,6 +248,35 @@ fn tpc_c_refuses_what_it_cannot_run_on() {
     ] {
         let refused = Tpcc::<Plain>::new(scale, SEED).map(drop);
         assert!(matches!(refused, Err(Failure::Parameters(_))), "{scale:?}");
+    }
+}
+
+#[test]
+fn tatp_on_every_engine() {
+    for (threads, distribution) in
+        [(1, tatp::Distribution::NonUniform), (3, tatp::Distribution::Uniform)]
+    {
+        let make = || Tatp::new(200, distribution, SEED).expect("valid parameters");
+        run_everywhere(&plan(threads, 1_500), make);
+    }
+}
+
+#[test]
+fn echo_on_every_engine() {
+    for threads in [1, 3] {
+        let make = || Echo::new(100, 120, 8).expect("valid parameters");
+        run_and_account(&plan(threads, 400), make);
+    }
+}
+
+#[test]
+fn n_store_on_every_engine() {
+    for storage in Storage::ALL {
+        for (threads, together) in [(1, 1), (3, 2)] {
+            let layout = Layout { storage, tuples: 200, fields: 5, field_bytes: 100, fanout: 16 };
+            let make = || NStore::new(layout, 50, together).expect("valid parameters");
+            run_and_account(&plan(threads, 600), make);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Heaps with their engine and memory type erased, so that code for all of them is compiled once.
 
+use perdura::alloc::walk::walk;
 use perdura::{AnyHeap, EngineKind, Format, Opening};
 use perdura_memory::{AnyMemory, Memory, Ram};
 use std::sync::Arc;
@@ -24,4 +25,16 @@ pub(crate) fn open(engine: EngineKind, memory: Arc<dyn Memory>) -> Box<dyn AnyHe
 /// An empty heap in plain memory.
 pub(crate) fn in_ram(engine: EngineKind) -> Box<dyn AnyHeap> {
     create(engine, Arc::new(Ram::new(64 << 20)), None)
+}
+
+/// An empty heap in plain memory of this many bytes.
+pub(crate) fn of_bytes(engine: EngineKind, bytes: u64) -> Box<dyn AnyHeap> {
+    create(engine, Arc::new(Ram::new(bytes)), None)
+}
+
+/// Bytes of all allocations.
+pub(crate) fn allocated(heap: &dyn AnyHeap) -> u64 {
+    let (blocks, problems) = walk(heap.memory(), heap.space().layout());
+    assert!(problems.is_empty());
+    blocks.iter().map(|block| block.bytes).sum()
 }

@@ -3,8 +3,11 @@
 #![allow(missing_docs)]
 
 mod cuts;
+mod echo;
 mod engines;
 mod heap;
+mod nstore;
 mod records;
 mod stamp;
+mod tatp;
 mod windows;
