@@ -2,6 +2,7 @@
 //! transactions share a group, how long lines wait, and which events there are besides the operations.
 
 use perdura::{Skip, Tuning};
+use perdura_memory::elision::{Attempts, Delay};
 use perdura_memory::random::SplitMix64;
 use std::fmt;
 use std::str::FromStr;
@@ -67,6 +68,18 @@ const WAIT: [Option<u64>; 4] = [None, Some(0), Some(0), Some(2_000)];
 /// How many transactions in 100 take the fallback path at once, under hardware transactions.
 const FALLBACK: [Option<u64>; 4] = [None, Some(20), Some(50), Some(80)];
 
+/// How many losses of each cause a transaction may have in hardware.
+const ATTEMPTS: [Option<Attempts>; 4] = [
+    None,
+    None,
+    Some(Attempts { conflicts: 0, interrupts: 0, others: 0 }),
+    Some(Attempts { conflicts: 2, interrupts: 1, others: 1 }),
+];
+
+/// How long a transaction waits after a conflict.
+const DELAY: [Option<Delay>; 4] =
+    [None, None, Some(Delay::NONE), Some(Delay { first: 1_000, most: 20_000 })];
+
 /// The maximum number of transactions that persist together in a window.
 const WINDOW: [Option<u64>; 6] = [None, None, Some(1), Some(2), Some(4), Some(64)];
 
@@ -84,6 +97,8 @@ impl Answers {
         let kept_segments = KEPT[limits.below(KEPT.len() as u64) as usize];
         let mut paths = SplitMix64::new(seed ^ 0x7061_7468_7321);
         let fallback_percent = FALLBACK[paths.below(FALLBACK.len() as u64) as usize];
+        let attempts = ATTEMPTS[paths.below(ATTEMPTS.len() as u64) as usize];
+        let conflict_delay = DELAY[paths.below(DELAY.len() as u64) as usize];
         let usual = Tuning {
             snapshot_after,
             wait_for_readers_ns,
@@ -91,6 +106,8 @@ impl Answers {
             kept_segments,
             batches,
             fallback_percent,
+            attempts,
+            conflict_delay,
             ..Tuning::default()
         };
         let checkpoints = CHECKPOINTS[below(CHECKPOINTS.len())];
@@ -148,6 +165,8 @@ impl fmt::Display for Answers {
             kept_segments,
             batches,
             fallback_percent,
+            attempts,
+            conflict_delay,
             ..
         } = *tuning;
         let all = [
@@ -174,6 +193,12 @@ impl fmt::Display for Answers {
         }
         if let Some(batches) = batches {
             write!(f, ",batches={batches}")?;
+        }
+        if let Some(attempts) = attempts {
+            write!(f, ",attempts={attempts}")?;
+        }
+        if let Some(delay) = conflict_delay {
+            write!(f, ",delay={delay}")?;
         }
         match share {
             Some(share) => write!(f, ",share={share}"),
@@ -224,6 +249,14 @@ fn parse(text: &str) -> Option<Answers> {
         }
         if name == "batches" {
             tuning.batches = Some(value.parse().ok()?);
+            continue;
+        }
+        if name == "attempts" {
+            tuning.attempts = Some(value.parse().ok()?);
+            continue;
+        }
+        if name == "delay" {
+            tuning.conflict_delay = Some(value.parse().ok()?);
             continue;
         }
         if name == "share" {

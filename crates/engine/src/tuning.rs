@@ -1,5 +1,6 @@
 //! Settings that can be changed while an engine runs.
 
+use perdura_memory::elision::{Attempts, Delay};
 use std::fmt;
 use std::str::FromStr;
 
@@ -39,6 +40,12 @@ pub struct Tuning {
     /// How many transactions in 100, at random, take the fallback path at once, under engines on hardware transactions;
     /// none by default. For tests, which are to take both paths.
     pub fallback_percent: Option<u64>,
+    /// How many losses of each cause a transaction may have and still be tried in hardware, under engines on hardware
+    /// transactions; 8/8/0 by default.
+    pub attempts: Option<Attempts>,
+    /// How long a transaction waits after a conflict before it is tried in hardware again, under engines on hardware
+    /// transactions; 256/8192 by default.
+    pub conflict_delay: Option<Delay>,
 }
 
 /// When write-backs are skipped, by engines that can.

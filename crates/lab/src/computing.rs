@@ -1,14 +1,15 @@
 //! Programs' own computation, on a simulated machine: before each access of a transaction's body, and never before one
-//! that an engine makes for itself; and for the steps of private computation that a workload reports.
+//! that an engine makes for itself; and for the steps of private computation that a workload reports; and the accesses to
+//! its private buffers.
 
 use perdura::{
     Access, AnyTx, Counters, Extent, Fresh, Mode, Moment, Purpose, Result, Root, Savepoint, Tx,
 };
 use perdura_machine::Machine;
 use perdura_machine::config::Cores;
-use perdura_memory::{Memory, lines_in};
+use perdura_memory::{Memory, Touch, lines_in};
 use perdura_workloads::answers::Answers;
-use perdura_workloads::{Computation, Session};
+use perdura_workloads::{Computation, PrivateAccess, PrivateBuffer, Session};
 use std::sync::Arc;
 
 /// A session whose program computes, as long as the machine's configuration says.
@@ -76,6 +77,18 @@ impl<S: for<'t> Session<Tx<'t> = AnyTx<'t>>> Session for ComputingSession<S> {
 
     fn computation(&self) -> Computation {
         self.computation.clone()
+    }
+
+    fn private_buffer(&self, bytes: u64) -> PrivateBuffer {
+        let (machine, object) = (self.machine.clone(), self.machine.object(bytes));
+        PrivateBuffer::accessed_by(move |at, len, access| {
+            let touch = match access {
+                PrivateAccess::Read => Touch::Read,
+                PrivateAccess::Value => Touch::Value,
+                PrivateAccess::Write => Touch::Write,
+            };
+            machine.touch(object, at, len, touch);
+        })
     }
 }
 

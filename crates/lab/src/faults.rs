@@ -7,7 +7,7 @@ use perdura_crashtest::{Losses, losses};
 use perdura_machine::Machine;
 use perdura_memory::random::SplitMix64;
 use perdura_workloads::answers::Answers;
-use perdura_workloads::{Computation, Session};
+use perdura_workloads::{Computation, PrivateBuffer, Session};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -100,5 +100,9 @@ impl<S: Session> Session for FaultySession<'_, S> {
 
     fn computation(&self) -> Computation {
         self.inner.computation()
+    }
+
+    fn private_buffer(&self, bytes: u64) -> PrivateBuffer {
+        self.inner.private_buffer(bytes)
     }
 }

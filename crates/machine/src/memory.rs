@@ -222,10 +222,14 @@ unsafe impl Memory for Machine {
         }
     }
 
+    /// No time passes once the core's speculation is lost: a processor goes on at the place where the program learns of
+    /// it.
     fn work(&self, cycles: u32) {
         self.step(|state| {
             state.worked();
-            state.hardware.work(cycles);
+            if !state.hardware.is_lost(state.running) {
+                state.hardware.work(cycles);
+            }
         });
     }
 

@@ -8,7 +8,7 @@ mod common;
 use common::tiny;
 use perdura_machine::mechanism::{CcHtm, CcHtmConfig, Htm, HtmConfig};
 use perdura_machine::{Design, Keep, Machine, Options, Plain, Schedule};
-use perdura_memory::elision::{Attempts, ElidedLock, Elision, ElisionCounts, Way};
+use perdura_memory::elision::{Attempts, Delay, ElidedLock, Elision, ElisionCounts, Way};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, LINE, Memory};
 use std::sync::Mutex;
@@ -55,7 +55,7 @@ fn run(seed: u64, hardware: Box<dyn Design>, attempts: Attempts, forced: u64) ->
     let program = |core: u64| {
         Box::new(move || {
             let (mut random, mut thread) =
-                (SplitMix64::new(seed * 8 + core), Elision::new(attempts));
+                (SplitMix64::new(seed * 8 + core), Elision::new(attempts, Delay::default(), core));
             let mut torn = 0;
             for _ in 0..ROUNDS {
                 let (cell, gives_up) = (random.below(CELLS), random.below(100) < forced);
@@ -149,6 +149,19 @@ fn causes_have_their_own_attempts() {
         assert_eq!(locked, sum(counts, |counts| counts.capacity));
         assert!((10..60).contains(&locked), "about a quarter of {}: {locked}", CORES * ROUNDS);
     }
+}
+
+/// A thread waits after a conflict, and after nothing else.
+#[test]
+fn conflicts_are_followed_by_a_delay() {
+    let mut delayed = 0;
+    for seed in 0..20 {
+        for thread in &run(seed, htm(1_000.0), Attempts::default(), 20).counts {
+            assert!(thread.conflicts > 0 || thread.delayed == 0, "seed {seed}: {thread:?}");
+            delayed += thread.delayed;
+        }
+    }
+    assert!(delayed > 0, "some have conflicts");
 }
 
 #[test]

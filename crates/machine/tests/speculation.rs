@@ -373,10 +373,16 @@ fn a_program_learns_that_its_speculation_is_lost() {
                 m.copy_in(128, &[1; 8]);
                 m.stream(192, &[1; 8]);
                 assert_eq!(m.visible()[..32], [0; 32]);
+                let lost_at = m.now();
+                m.work(1_000_000);
+                assert_eq!(m.now(), lost_at, "a processor would have left the transaction");
                 assert_eq!(m.speculate(), Err(HardwareAbort::Nested), "it was not ended");
                 assert_eq!(m.end_speculation(), Err(HardwareAbort::Conflict));
                 assert_eq!(m.lost(), None);
                 m.store(64, 3);
+                let over_at = m.now();
+                m.work(1_000_000);
+                assert!(m.now() > over_at + 1_000, "it works again");
             }),
         ],
         vec![Box::new(|| _ = m.load(0)), nothing()],

@@ -9,17 +9,27 @@
 //! - a speculation that finds the lock taken waits until it is free before it begins again, and is not charged with a
 //!   loss: otherwise one fallback would drive all others into the lock, one after the other.
 //!
+//! The hardware lets the core win whose access comes last, so two transactions that begin again at once can make each
+//! other lose without end. So a thread lets a random time pass after a conflict, once the lock is free, twice as long
+//! after each further one ([`Delay`]).
+//!
 //! Without hardware (natively, so far) each transaction takes the lock.
 
 use crate::Memory;
 use crate::own::OwnWords;
 use crate::planted::{self, Bug};
+use crate::random::SplitMix64;
 use crate::transactions::{HardwareAbort, HardwareTicket};
+use std::fmt;
+use std::str::FromStr;
 
 /// The code with which a speculation is given up that has found the lock taken.
 pub const TAKEN: u8 = 0xFF;
 /// The code with which a speculation is given up whose transaction is rolled back.
 pub const CANCELLED: u8 = 0xFE;
+
+/// Cycles of one pause of a processor, about.
+const PAUSE_CYCLES: u32 = 64;
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;
@@ -60,6 +70,74 @@ impl Default for Attempts {
     }
 }
 
+/// Conflicts, interrupts and others, with a slash between them.
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.conflicts, self.interrupts, self.others)
+    }
+}
+
+impl FromStr for Attempts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [conflicts, interrupts, others] = numbers(text)
+            .ok_or_else(|| format!("'{text}' is not conflicts/interrupts/others, as 8/8/0"))?;
+        Ok(Attempts { conflicts, interrupts, others })
+    }
+}
+
+/// How long a thread waits after a conflict before it tries its transaction in hardware again: a random time below a
+/// bound, in cycles of the processor. The bound is twice as long after each further conflict of the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Delay {
+    /// The bound after the first conflict; 0 for no delay.
+    pub first: u32,
+    /// The bound does not grow beyond this.
+    pub most: u32,
+}
+
+impl Delay {
+    /// None.
+    pub const NONE: Delay = Delay { first: 0, most: 0 };
+
+    /// The bound after this many conflicts, at least one.
+    fn bound(self, conflicts: u32) -> u32 {
+        let doublings = conflicts.saturating_sub(1).min(31);
+        let bound = u64::from(self.first) << doublings;
+        bound.min(u64::from(self.most.max(self.first))) as u32
+    }
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Delay { first: 256, most: 8_192 }
+    }
+}
+
+/// The first bound and the last one, with a slash between them.
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.first, self.most)
+    }
+}
+
+impl FromStr for Delay {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [first, most] = numbers(text)
+            .ok_or_else(|| format!("'{text}' is not the first bound/the last, as 64/4096"))?;
+        Ok(Delay { first, most })
+    }
+}
+
+/// Numbers with slashes between them.
+fn numbers<const COUNT: usize>(text: &str) -> Option<[u32; COUNT]> {
+    let numbers: Option<Vec<u32>> = text.split('/').map(|part| part.parse().ok()).collect();
+    numbers?.try_into().ok()
+}
+
 /// How a thread's transactions have run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElisionCounts {
@@ -79,27 +157,42 @@ pub struct ElisionCounts {
     pub taken: u64,
     /// Speculations of transactions that were rolled back.
     pub cancelled: u64,
+    /// Cycles waited after conflicts.
+    pub delayed: u64,
 }
 
 /// A thread's use of the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Elision {
     attempts: Attempts,
+    delay: Delay,
+    /// The seed of the next random time.
+    seed: u64,
     /// Losses of the transaction at hand.
     losses: Attempts,
+    /// Whether the last one was a conflict after which the thread has not waited yet.
+    is_to_wait: bool,
     counts: ElisionCounts,
 }
 
 impl Default for Elision {
     fn default() -> Self {
-        Elision::new(Attempts::default())
+        Elision::new(Attempts::default(), Delay::default(), 0)
     }
 }
 
 impl Elision {
-    /// With these attempts.
-    pub fn new(attempts: Attempts) -> Self {
-        Elision { attempts, losses: Attempts::NONE, counts: ElisionCounts::default() }
+    /// With these attempts, and a delay whose random times follow from `seed`, which no two threads should share.
+    pub fn new(attempts: Attempts, delay: Delay, seed: u64) -> Self {
+        let (losses, counts) = (Attempts::NONE, ElisionCounts::default());
+        // Threads' sequences are far apart.
+        let seed = SplitMix64::new(seed).next();
+        Elision { attempts, delay, seed, losses, is_to_wait: false, counts }
+    }
+
+    /// Changes attempts and delay, from the next loss on.
+    pub fn tune(&mut self, attempts: Attempts, delay: Delay) {
+        (self.attempts, self.delay) = (attempts, delay);
     }
 
     /// How this thread's transactions have run.
@@ -126,6 +219,7 @@ impl Elision {
     }
 
     fn note(&mut self, why: HardwareAbort) {
+        self.is_to_wait = why == HardwareAbort::Conflict;
         let (losses, counts) = (&mut self.losses, &mut self.counts);
         let (losses, count) = match why {
             HardwareAbort::Conflict => (&mut losses.conflicts, &mut counts.conflicts),
@@ -135,6 +229,19 @@ impl Elision {
         };
         *losses += 1;
         *count += 1;
+    }
+
+    /// Draws the time to wait after a conflict, if the last loss was one.
+    fn draw_delay(&mut self) -> u32 {
+        let bound = self.delay.bound(self.losses.conflicts);
+        if !std::mem::take(&mut self.is_to_wait) || bound == 0 {
+            return 0;
+        }
+        let mut random = SplitMix64::new(self.seed);
+        self.seed = random.next();
+        let cycles = random.below(u64::from(bound)) as u32;
+        self.counts.delayed += u64::from(cycles);
+        cycles
     }
 }
 
@@ -148,6 +255,11 @@ impl ElidedLock {
     pub fn enter<M: Memory + ?Sized>(&self, memory: &M, thread: &mut Elision) -> Way {
         while thread.may_try() {
             self.wait(memory);
+            let cycles = thread.draw_delay();
+            if cycles > 0 {
+                pass(memory, cycles);
+                self.wait(memory);
+            }
             if let Err(why) = memory.speculate() {
                 thread.note(why);
                 continue;
@@ -262,6 +374,16 @@ impl ElidedLock {
     }
 }
 
+/// Lets this many cycles pass.
+fn pass<M: Memory + ?Sized>(memory: &M, cycles: u32) {
+    if memory.traces_own() {
+        return memory.work(cycles);
+    }
+    for _ in 0..cycles.div_ceil(PAUSE_CYCLES) {
+        memory.pause(0);
+    }
+}
+
 /// The lock, held by a thread until this is dropped.
 pub struct Held<'a, M: Memory + ?Sized> {
     lock: &'a ElidedLock,
@@ -278,6 +400,37 @@ impl<M: Memory + ?Sized> Drop for Held<'_, M> {
 mod tests {
     use super::*;
     use crate::Ram;
+
+    /// By hand: 100, 200, 400, then 500, the most, for ever.
+    #[test]
+    fn delays_double_up_to_a_bound() {
+        let delay = Delay { first: 100, most: 500 };
+        assert_eq!([1, 2, 3, 4, 40].map(|count| delay.bound(count)), [100, 200, 400, 500, 500]);
+        assert_eq!(Delay::NONE.bound(9), 0);
+        let mut thread = Elision::new(Attempts::default(), delay, 1);
+        assert_eq!(thread.draw_delay(), 0, "no conflict yet");
+        let mut longest = 0;
+        for _ in 0..200 {
+            thread.note(HardwareAbort::Conflict);
+            thread.losses.conflicts = 2;
+            longest = longest.max(thread.draw_delay());
+            assert_eq!(thread.draw_delay(), 0, "once for each conflict");
+        }
+        assert!((150..200).contains(&longest), "{longest}");
+        thread.note(HardwareAbort::Interrupt);
+        assert_eq!(thread.draw_delay(), 0, "no conflict");
+    }
+
+    #[test]
+    fn options_are_read_as_they_are_shown() {
+        let (attempts, delay) =
+            (Attempts { conflicts: 5, interrupts: 6, others: 7 }, Delay::default());
+        assert_eq!(attempts.to_string().parse(), Ok(attempts));
+        assert_eq!(delay.to_string().parse(), Ok(delay));
+        for bad in ["", "1", "1/2/3/4", "1/x/3", "-1/2/3"] {
+            assert!(bad.parse::<Attempts>().is_err() && bad.parse::<Delay>().is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn without_hardware_threads_take_the_lock() {

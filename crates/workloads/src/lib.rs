@@ -34,6 +34,7 @@ pub mod pages;
 pub mod payload;
 mod phase;
 pub mod pmembench;
+pub mod private;
 pub mod random;
 pub mod rbtree;
 pub mod records;
@@ -55,6 +56,7 @@ pub mod zipf;
 pub use computation::Computation;
 pub use latency::{Latencies, Recorder};
 pub use list::check_root;
+pub use private::{PrivateAccess, PrivateBuffer};
 pub use records::Records;
 pub use run::{
     Failure, Measured, Outcome, Plan, Progress, Share, Workload, counted_since, load, measure, work,

@@ -2,6 +2,7 @@
 
 use crate::answers::Answers;
 use crate::computation::Computation;
+use crate::private::PrivateBuffer;
 use perdura::{
     AnyHeap, AnySession, AnyTx, Counters, Engine, Heap, HeapSession, HeapTx, Memory, Mode, Result,
     Ticket, Tx,
@@ -63,6 +64,14 @@ pub trait Session {
     #[inline]
     fn computation(&self) -> Computation {
         Computation::default()
+    }
+
+    /// Where the thread reports the accesses to a buffer of its own, of this many bytes; nowhere, unless the session's
+    /// machine is simulated.
+    #[inline]
+    fn private_buffer(&self, bytes: u64) -> PrivateBuffer {
+        let _ = bytes;
+        PrivateBuffer::default()
     }
 }
 

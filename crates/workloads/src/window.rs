@@ -12,6 +12,7 @@
 
 use crate::answers::Answers;
 use crate::computation::Computation;
+use crate::private::PrivateBuffer;
 use crate::session::{Session, Store, Submit};
 use perdura::{Counters, Result, Ticket};
 use std::collections::VecDeque;
@@ -139,5 +140,10 @@ impl<S: Submit> Session for Windowed<S> {
     #[inline]
     fn computation(&self) -> Computation {
         self.inner.computation()
+    }
+
+    #[inline]
+    fn private_buffer(&self, bytes: u64) -> PrivateBuffer {
+        self.inner.private_buffer(bytes)
     }
 }

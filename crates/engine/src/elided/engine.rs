@@ -96,6 +96,10 @@ where
             hardware
                 .fallback_percent
                 .store(tuning.fallback_percent.unwrap_or(0), Ordering::Relaxed);
+            hardware.tune(
+                tuning.attempts.unwrap_or_default(),
+                tuning.conflict_delay.unwrap_or_default(),
+            );
         }
     }
 

@@ -6,7 +6,7 @@
 use super::fallback::Fallback;
 use super::shared::{Elided, HardwareState, InnerSession, stored};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
-use perdura_memory::elision::{self, ElidedLock, Elision, ElisionCounts};
+use perdura_memory::elision::{self, Attempts, Delay, ElidedLock, Elision, ElisionCounts};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{LINE, Memory, Object, Touch};
 use std::sync::Arc;
@@ -63,11 +63,12 @@ pub struct ElidedSession<M: Memory + 'static, C: Fallback<S>, S: 'static> {
 
 impl<M: Memory + 'static, C: Fallback<S>, S: 'static> ElidedSession<M, C, S> {
     pub(super) fn new(engine: Arc<Elided<M, C, S>>, inner: InnerSession<M, C, S>) -> Self {
+        let (attempts, delay) = (Attempts::default(), Delay::default());
         ElidedSession {
             own: engine.memory.object(OWN_BYTES),
+            elision: Elision::new(attempts, delay, u64::from(inner.lane())),
             engine,
             inner,
-            elision: Elision::default(),
             way: Way::Outside,
             mode: None,
             keeps_old: false,
@@ -264,6 +265,10 @@ impl<M: Memory + 'static, C: Fallback<S>, S: Send + Sync + 'static> Session
             return self.abort();
         }
         let falls_back = self.engine.hardware.as_ref().is_some_and(|own| self.falls_back(own));
+        if let Some(hardware) = &self.engine.hardware {
+            let (attempts, delay) = hardware.patience();
+            self.elision.tune(attempts, delay);
+        }
         let choose = |own: &HardwareState, memory: &M, elision: &mut Elision| match falls_back {
             true => own.lock.take(memory),
             false => own.lock.enter(memory, elision),

@@ -50,6 +50,8 @@ const NEVER: Tuning = Tuning {
     batches: None,
     wait_for_readers_ns: None,
     fallback_percent: None,
+    attempts: None,
+    conflict_delay: None,
 };
 
 /// Settings from the narrowest to the widest; none of them may cause a panic or a hang.
@@ -72,6 +74,8 @@ fn settings() -> impl Iterator<Item = Tuning> {
                 batches: None,
                 wait_for_readers_ns: Some(0),
                 fallback_percent: None,
+                attempts: None,
+                conflict_delay: None,
             })
         })
     })

@@ -5,8 +5,10 @@ use crate::quantity::{self, NEVER, show_bytes, show_time};
 use perdura::{Skip, Tuning};
 use perdura_engine::area;
 use perdura_memory::LINE;
+use perdura_memory::elision::{Attempts, Delay};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
+use std::str::FromStr;
 
 /// An absent option has the engine's default. Engines that let no commits wait use only the log's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
@@ -40,7 +42,7 @@ pub(crate) struct Knobs {
     /// Engines archapt-*-sum: when write-backs are skipped: never, always, or where-fewer, where the
     /// checksums take fewer lines [default: where-fewer]
     #[arg(long, value_name = "WHEN")]
-    #[serde(default, deserialize_with = "skip", serialize_with = "name")]
+    #[serde(default, deserialize_with = "named", serialize_with = "name")]
     pub(crate) skip: Option<Skip>,
 
     /// Whether commits that are waited for at the same time share a record and its fences: true (then those not
@@ -48,6 +50,18 @@ pub(crate) struct Knobs {
     #[arg(long, value_name = "WHETHER")]
     #[serde(default)]
     pub(crate) share: Option<bool>,
+
+    /// Engines htm-*: how many conflicts, interrupts and other losses a transaction may have and still be tried in
+    /// hardware [default: 8/8/0]
+    #[arg(long, value_name = "LOSSES")]
+    #[serde(default, deserialize_with = "named", serialize_with = "name")]
+    pub(crate) attempts: Option<Attempts>,
+
+    /// Engines htm-*: cycles below which a transaction waits at random after its first conflict, twice as many after
+    /// each further one, and the most; 0/0: it does not wait [default: 256/8192]
+    #[arg(long, value_name = "CYCLES")]
+    #[serde(default, deserialize_with = "named", serialize_with = "name")]
+    pub(crate) conflict_delay: Option<Delay>,
 
     /// Bytes of the pool's log [default: an eighth of the pool, at most 64M]
     #[arg(long, value_name = "BYTES", value_parser = log_bytes)]
@@ -68,12 +82,19 @@ fn bytes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64
     quantity::deserialize(deserializer, quantity::bytes).map(Some)
 }
 
-fn skip<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Skip>, D::Error> {
+fn named<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: FromStr<Err = String>,
+{
     quantity::deserialize(deserializer, str::parse).map(Some)
 }
 
-fn name<S: Serializer>(skip: &Option<Skip>, serializer: S) -> Result<S::Ok, S::Error> {
-    skip.map(|skip| skip.to_string()).serialize(serializer)
+fn name<S: Serializer, T: fmt::Display>(
+    named: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    named.as_ref().map(T::to_string).serialize(serializer)
 }
 
 fn log<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -110,6 +131,8 @@ impl Knobs {
             batches: None,
             wait_for_readers_ns: None,
             fallback_percent: None,
+            attempts: self.attempts,
+            conflict_delay: self.conflict_delay,
             skip: self.skip,
             share: self.share,
         }
@@ -129,7 +152,8 @@ impl Knobs {
 
 impl fmt::Display for Knobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Knobs { answer_within, group, queue, together, skip, share, log, checksums } = *self;
+        let Knobs { answer_within, group, queue, together, skip, share, .. } = *self;
+        let Knobs { attempts, conflict_delay, log, checksums, .. } = *self;
         let parts = [
             answer_within.map(|ns| match ns {
                 NEVER => "no bound of time for answers".to_owned(),
@@ -146,6 +170,11 @@ impl fmt::Display for Knobs {
             share.map(|share| match share {
                 true => "a record for those that are waited for at the same time".to_owned(),
                 false => "a record for each commit that is waited for".to_owned(),
+            }),
+            attempts.map(|most| format!("{most} losses of a transaction in hardware")),
+            conflict_delay.map(|bounds| match bounds {
+                Delay { first: 0, .. } => "no delay after a conflict".to_owned(),
+                bounds => format!("a delay of {bounds} cycles after a conflict"),
             }),
             log.map(|bytes| format!("a log of {}", show_bytes(bytes))),
             checksums.then(|| "checksums of all pages".to_owned()),

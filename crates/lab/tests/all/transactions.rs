@@ -45,6 +45,52 @@ fn sim_counts_paths_and_causes() {
     }
 }
 
+/// labyrinth's copy of the grid is memory that the machine knows. On one core, by hand: a transaction reads the root, one
+/// for each wire takes it, one finds none left, one adds the results, and one for each wire routes it. With 32 x 32 x 3
+/// cells the grid, the copy and its costs have 24 + 24 + 12 of the nearest cache's 64 KB: all fit. With 48 x 48 x 3
+/// they have 54 + 54 + 27, and no route fits, whose transaction takes the lock at once.
+#[test]
+fn labyrinths_copy_is_in_the_transactions_sets() {
+    for (input, wires, routes_fit) in [("plain", 96, true), ("plus", 64, false)] {
+        let sim = ["sim", "--json", "--workload", "labyrinth", "--input", input];
+        let on = ["--machine", "persistence-sync", "--transactions", "htm"];
+        let report = json(&[&sim[..], &on, &["--engine", "htm-volatile"]].concat());
+        let runs = report["engines"].as_array().expect("engines");
+        let run = runs.iter().find(|run| run["engine"] == "htm-volatile").expect("its run");
+        let others = 1 + wires + 1 + 1;
+        let (hardware, lost) = if routes_fit { (others + wires, 0) } else { (others, wires) };
+        let counted = ["hardware_commits", "hardware_fallbacks", "hardware_capacity"]
+            .map(|name| count(&run["engine_counters"], name));
+        assert_eq!(counted, [hardware, lost, lost], "{input}");
+    }
+}
+
+/// Losses that a transaction may have, and the delay after a conflict, are options: with 0/0/0 a first loss takes the
+/// lock, and with a delay there are fewer conflicts.
+#[test]
+fn patience_is_an_option() {
+    let counted = |options: &[&str]| {
+        let sim = ["sim", "--json", "--workload", "sps", "--entries", "4", "--ops", "400"];
+        let on = ["--machine", "tiny-htm", "--transactions", "htm", "--cores", "4"];
+        let engine = ["--engine", "htm-volatile"];
+        let report = json(&[&sim[..], &on, &engine, options].concat());
+        let runs = report["engines"].as_array().expect("engines");
+        let run = runs.iter().find(|run| run["engine"] == "htm-volatile").expect("its run");
+        let counters = &run["engine_counters"];
+        let lost = CAUSES[..4].iter().map(|cause| count(counters, cause)).sum::<u64>();
+        (count(counters, "hardware_conflicts"), lost, count(counters, "hardware_fallbacks"))
+    };
+    let (_, lost, fallbacks) = counted(&["--attempts", "0/0/0"]);
+    assert!(lost > 0);
+    assert_eq!(fallbacks, lost, "each loss takes the lock");
+    let patient = ["--attempts", "1000/1000/0"];
+    let (at_once, _, _) = counted(&[&patient[..], &["--conflict-delay", "0/0"]].concat());
+    let (later, _, _) = counted(&[&patient[..], &["--conflict-delay", "2000/64000"]].concat());
+    assert!(later < at_once / 2, "{later} conflicts with a delay, {at_once} without");
+    let refused = fail(&["sim", "--attempts", "8/8"]);
+    assert!(refused.contains("as 8/8/0"), "{refused}");
+}
+
 #[test]
 fn without_hardware_all_is_as_under_the_lock() {
     let figures = |engine: &str| {

@@ -57,6 +57,8 @@ fn tuned<E: Engine<Reference>>(queue: u64, group: u64, skip: Skip) -> (Arc<Refer
         batches: None,
         wait_for_readers_ns: None,
         fallback_percent: None,
+        attempts: None,
+        conflict_delay: None,
     });
     (memory, engine)
 }

@@ -1,7 +1,7 @@
 //! Whether wires are whole, join their ends and do not meet.
 
 use super::maze::{DIRECTIONS, Maze};
-use super::route::Router;
+use super::route::{Reported, Router};
 use super::{Places, RESULTS, ROOT_WORDS};
 use crate::stamp::block::{self, WORD, word};
 use crate::{Computation, Failure, Outcome};
@@ -83,7 +83,7 @@ pub(super) fn wires(maze: &Maze, grid: &[u64], results: &[Laid]) -> Outcome<u64>
         return Err(Failure::wrong("the grid has other wires than threads have laid"));
     }
     // Cells do not become free again: if there was no way, there is none now.
-    let mut router = Router::new(maze.size(), Computation::default());
+    let mut router = Router::new(maze.size(), Reported::default(), Computation::default());
     for (number, wire) in without {
         router.copy_to().copy_from_slice(grid);
         if router.find(wire).is_some() {

@@ -29,7 +29,7 @@ use crate::zeroed;
 use crate::{Failure, Outcome, Progress, Recorder, Session, Share, Workload};
 use maze::{Maze, Size};
 use perdura::{Access, Result, Root, Tx};
-use route::Router;
+use route::{Reported, Router};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const ROOT: &str = "bench.labyrinth";
@@ -188,7 +188,8 @@ impl Labyrinth {
         recorder: &mut Recorder<'_>,
     ) -> Outcome {
         let at = Self::open(session)?;
-        let mut router = Router::new(at.size, session.computation());
+        let reported = Reported::to(session, at.size);
+        let mut router = Router::new(at.size, reported, session.computation());
         let mut results = Vec::new();
         loop {
             if !recorder.go_on() {

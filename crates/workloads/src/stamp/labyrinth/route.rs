@@ -1,7 +1,7 @@
 //! A way through a copy of the grid: costs spread from one end, and the way follows them back from the other.
 
 use super::maze::{DIRECTIONS, Size, Wire};
-use crate::Computation;
+use crate::{Computation, PrivateBuffer, Session};
 use std::collections::VecDeque;
 
 /// Cost of a step along each axis: changing the layer is dearer.
@@ -10,22 +10,44 @@ const STEP: [u32; 3] = [1, 1, 2];
 const BEND: u32 = 1;
 const UNKNOWN: u32 = u32::MAX;
 
+/// Bytes of a cell of the copy, and of an element of the queue.
+const CELL: u64 = size_of::<u64>() as u64;
+/// Bytes of a cost.
+const COST: u64 = size_of::<u32>() as u64;
+
 /// A thread's search for ways.
 pub(super) struct Router {
     size: Size,
     grid: Vec<u64>,
     costs: Vec<u32>,
     next: VecDeque<u64>,
-    /// Cells of this search whose neighbours were looked at.
-    expanded: u64,
+    /// Elements taken from `next` in this search.
+    taken: u64,
+    reported: Reported,
     computation: Computation,
 }
 
+/// Where the accesses to a router's buffers are reported.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    pub(super) grid: PrivateBuffer,
+    pub(super) costs: PrivateBuffer,
+    pub(super) next: PrivateBuffer,
+}
+
+impl Reported {
+    /// To the session's machine.
+    pub(super) fn to<S: Session>(session: &S, size: Size) -> Self {
+        let buffer = |bytes_each: u64| session.private_buffer(size.cells() * bytes_each);
+        Reported { grid: buffer(CELL), costs: buffer(COST), next: buffer(CELL) }
+    }
+}
+
 impl Router {
-    pub(super) fn new(size: Size, computation: Computation) -> Self {
+    pub(super) fn new(size: Size, reported: Reported, computation: Computation) -> Self {
         let cells = size.cells() as usize;
         let (grid, costs) = (vec![0; cells], vec![UNKNOWN; cells]);
-        Router { size, grid, costs, next: VecDeque::new(), expanded: 0, computation }
+        Router { size, grid, costs, next: VecDeque::new(), taken: 0, reported, computation }
     }
 
     /// The buffer for a copy of the grid.
@@ -33,13 +55,38 @@ impl Router {
         &mut self.grid
     }
 
-    /// The cells of a way along free cells, both ends included; `None` if there is none.
+    /// The cells of a way along free cells, both ends included; `None` if there is none. The copy has been made.
     pub(super) fn find(&mut self, wire: Wire) -> Option<Vec<u64>> {
-        self.expanded = 0;
-        let way = self.spread(wire).then(|| self.follow(wire));
-        let followed = way.as_ref().map_or(0, |way| way.len() as u64);
-        self.computation.charge((self.expanded + followed) * DIRECTIONS as u64);
-        way
+        self.reported.grid.wrote(0, self.size.cells() * CELL);
+        self.spread(wire).then(|| self.follow(wire))
+    }
+
+    fn is_free(&self, cell: u64) -> bool {
+        self.reported.grid.read(cell * CELL, CELL);
+        self.grid[cell as usize] == 0
+    }
+
+    fn cost(&self, cell: u64) -> u32 {
+        self.reported.costs.read(cell * COST, COST);
+        self.costs[cell as usize]
+    }
+
+    fn set_cost(&mut self, cell: u64, cost: u32) {
+        self.costs[cell as usize] = cost;
+        self.reported.costs.wrote(cell * COST, COST);
+    }
+
+    fn push(&mut self, cell: u64) {
+        self.next.push_back(cell);
+        let place = (self.taken + self.next.len() as u64 - 1) % self.next.capacity() as u64;
+        self.reported.next.wrote(place * CELL, CELL);
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        let cell = self.next.pop_front()?;
+        self.reported.next.value(self.taken % self.next.capacity() as u64 * CELL, CELL);
+        self.taken += 1;
+        Some(cell)
     }
 
     fn beside(&self, cell: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
@@ -50,22 +97,22 @@ impl Router {
     /// Gives cells their costs, until the other end has one.
     fn spread(&mut self, (from, to): Wire) -> bool {
         self.costs.fill(UNKNOWN);
-        self.costs[from as usize] = 0;
+        self.reported.costs.wrote(0, self.size.cells() * COST);
+        self.set_cost(from, 0);
         self.next.clear();
-        self.next.push_back(from);
-        while let Some(cell) = self.next.pop_front() {
+        self.taken = 0;
+        self.push(from);
+        while let Some(cell) = self.pop() {
             if cell == to {
                 return true;
             }
-            self.expanded += 1;
-            let cost = self.costs[cell as usize];
+            self.computation.charge(DIRECTIONS as u64);
+            let cost = self.cost(cell);
             for (way, beside) in self.beside(cell) {
-                let there = beside as usize;
-                let is_free = self.grid[there] == 0 || beside == to;
                 let through = cost + STEP[way / 2];
-                if is_free && through < self.costs[there] {
-                    self.costs[there] = through;
-                    self.next.push_back(beside);
+                if (self.is_free(beside) || beside == to) && through < self.cost(beside) {
+                    self.set_cost(beside, through);
+                    self.push(beside);
                 }
             }
         }
@@ -76,9 +123,9 @@ impl Router {
     fn follow(&self, (from, to): Wire) -> Vec<u64> {
         let (mut way, mut cell, mut before) = (vec![to], to, None);
         while cell != from {
-            let cost = self.costs[cell as usize];
-            let cheaper =
-                self.beside(cell).filter(|(_, beside)| self.costs[*beside as usize] < cost);
+            self.computation.charge(DIRECTIONS as u64);
+            let cost = self.cost(cell);
+            let cheaper = self.beside(cell).filter(|(_, beside)| self.cost(*beside) < cost);
             let with_bend = |(way, beside): &(usize, u64)| {
                 let bends = before.is_some_and(|before| before != *way);
                 self.costs[*beside as usize] + if bends { BEND } else { 0 }
@@ -88,6 +135,7 @@ impl Router {
             (before, cell) = (Some(direction), beside);
             way.push(cell);
         }
+        self.computation.charge(DIRECTIONS as u64);
         way.reverse();
         way
     }

@@ -1,9 +1,10 @@
 use super::check;
 use super::maze::{Maze, Size};
-use super::route::Router;
-use crate::{Computation, Failure};
-use std::sync::Arc;
+use super::route::{Reported, Router};
+use crate::{Computation, Failure, PrivateAccess, PrivateBuffer};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn maze() -> Maze {
     Maze::drawn(Size { x: 12, y: 10, z: 2 }, 12, 3).expect("valid parameters")
@@ -15,7 +16,8 @@ fn laid(maze: &Maze) -> (Vec<u64>, Vec<check::Laid>) {
     for (number, (from, to)) in (1..).zip(maze.wires()) {
         (grid[*from as usize], grid[*to as usize]) = (number, number);
     }
-    let (mut router, mut results) = (Router::new(maze.size(), Computation::default()), Vec::new());
+    let (mut router, mut results) =
+        (Router::new(maze.size(), Reported::default(), Computation::default()), Vec::new());
     for (number, wire) in (0..).zip(maze.wires()) {
         router.copy_to().copy_from_slice(&grid);
         let way = router.find(*wire).unwrap_or_default();
@@ -81,7 +83,7 @@ fn wires_that_meet_are_noticed() {
 #[test]
 fn ways_are_straight_where_they_can_be() {
     let size = Size { x: 8, y: 8, z: 1 };
-    let mut router = Router::new(size, Computation::default());
+    let mut router = Router::new(size, Reported::default(), Computation::default());
     let way = router.find((0, 63)).expect("a way");
     let bends = way.windows(3).filter(|three| three[1] - three[0] != three[2] - three[1]).count();
     assert_eq!((way.len(), bends), (15, 1), "{way:?}");
@@ -99,7 +101,43 @@ fn expansion_is_charged() {
     let charge = move |more| {
         charged.fetch_add(more, Ordering::Relaxed);
     };
-    let mut router = Router::new(Size { x: 4, y: 1, z: 1 }, Computation::charged_by(charge));
+    let mut router = Router::new(
+        Size { x: 4, y: 1, z: 1 },
+        Reported::default(),
+        Computation::charged_by(charge),
+    );
     assert_eq!(router.find((0, 3)), Some(vec![0, 1, 2, 3]));
     assert_eq!(steps.load(Ordering::Relaxed), (3 + 4) * 6);
+}
+
+/// What a search reports of its buffers, by hand. Of four cells in a row it expands three, which have 1 + 2 + 2
+/// neighbours, and goes back over three more, with as many:
+/// - the copy is stored once as a whole, and each neighbour of an expanded cell is read: 5;
+/// - costs are cleared, and given to four cells; read of each expanded cell and its neighbours, 3 + 5, and as many on the
+///   way back;
+/// - four cells enter the queue and leave it.
+#[test]
+fn accesses_to_the_buffers_are_reported() {
+    type Counts = Arc<Mutex<BTreeMap<(&'static str, PrivateAccess), (u64, u64)>>>;
+    let counts = Counts::default();
+    let buffer = |name: &'static str| {
+        let counts = counts.clone();
+        PrivateBuffer::accessed_by(move |at, len, access| {
+            assert!(at + len <= 4 * 8, "{name}: {at} + {len}");
+            let mut counts = counts.lock().expect("no panic");
+            let (count, bytes) = counts.entry((name, access)).or_default();
+            (*count, *bytes) = (*count + 1, *bytes + len);
+        })
+    };
+    let reported = Reported { grid: buffer("grid"), costs: buffer("costs"), next: buffer("next") };
+    let mut router = Router::new(Size { x: 4, y: 1, z: 1 }, reported, Computation::default());
+    assert_eq!(router.find((0, 3)), Some(vec![0, 1, 2, 3]));
+    let counted = |name, access| counts.lock().expect("no panic").get(&(name, access)).copied();
+    assert_eq!(counted("grid", PrivateAccess::Write), Some((1, 4 * 8)));
+    assert_eq!(counted("grid", PrivateAccess::Read), Some((5, 5 * 8)));
+    assert_eq!(counted("costs", PrivateAccess::Write), Some((1 + 4, (4 + 4) * 4)));
+    assert_eq!(counted("costs", PrivateAccess::Read), Some((2 * (3 + 5), 2 * (3 + 5) * 4)));
+    assert_eq!(counted("next", PrivateAccess::Write), Some((4, 4 * 8)));
+    assert_eq!(counted("next", PrivateAccess::Value), Some((4, 4 * 8)));
+    assert_eq!(counts.lock().expect("no panic").len(), 6);
 }
