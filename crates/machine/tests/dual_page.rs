@@ -145,7 +145,7 @@ fn hosts() -> [MachineConfig; 3] {
 /// Two lives whose power is cut at every event and arrival, and in recovery.
 fn lives(seed: u64, pool: u64, seen: &mut Seen) -> Result<(), String> {
     let pages = pool + 1 + seed % 6;
-    let cores = if seed % 3 == 0 { 3 } else { 1 };
+    let cores = if seed.is_multiple_of(3) { 3 } else { 1 };
     let config = &hosts()[seed as usize % 5 % 3];
     let mut left =
         AfterCut { words: vec![7; (pages * PAGE * 8) as usize], own: Vec::new(), stores: 0 };
@@ -162,7 +162,11 @@ fn lives(seed: u64, pool: u64, seen: &mut Seen) -> Result<(), String> {
         let options = Options {
             cores: Some(cores),
             seed,
-            schedule: if seed % 2 == 0 { Schedule::Clock } else { Schedule::Seeded { every: 4 } },
+            schedule: if seed.is_multiple_of(2) {
+                Schedule::Clock
+            } else {
+                Schedule::Seeded { every: 4 }
+            },
             mechanism: design,
             own: std::mem::take(&mut left.own),
             // Long enough to fill the pool.
