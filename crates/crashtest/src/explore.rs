@@ -144,6 +144,9 @@ impl<S: Subject> Explorer<'_, S> {
         let Exploration { history, met, .. } = &exploration;
         let chosen = points.chosen(met.clone(), history.events, life.seed);
         let (omit, engine) = (self.case.omit, self.engine);
+        if self.cuts_machine(depth) {
+            self.machine_images(&exploration)?;
+        }
         let mut watch = |machine: &Machine, event: Event| {
             if !chosen(&event) {
                 return ControlFlow::Continue(());

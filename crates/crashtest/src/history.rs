@@ -1,6 +1,7 @@
 //! The history of a run: its transactions and acknowledgements, and hence the states that a power cut may leave.
 
 use crate::Subject;
+use perdura_machine::{Event, Ps};
 use std::ops::RangeInclusive;
 
 /// Which commits a power cut leaves, of those that are not known to be durable.
@@ -44,6 +45,8 @@ pub(crate) struct Transaction<O> {
     pub(crate) failed: bool,
     /// The number of events when it was acknowledged as durable; `u64::MAX` if never.
     pub(crate) acknowledged: u64,
+    /// The time of its core when its commit had returned.
+    pub(crate) returned: Ps,
 }
 
 impl<O> Transaction<O> {
@@ -189,7 +192,24 @@ impl<M: Clone> States<M> {
         if self.survivors == Survivors::InOrder || !made {
             return Allowed::Prefixes(self.prefixes(event));
         }
-        self.sets(subject, history, event)
+        self.sets(subject, history, event, |tx| tx.acknowledged <= event)
+    }
+
+    /// The same, of a power cut at a time at or before `event`, where the clocks of cores differ: what was acknowledged
+    /// later by its core's clock may be missing, even if its core ran earlier. `None` if commits become durable in order,
+    /// or there was no structure yet.
+    pub(crate) fn allowed_at<S: Subject<Model = M>>(
+        &self,
+        subject: &S,
+        history: &History<S::Op>,
+        event: &Event,
+        time: Ps,
+    ) -> Option<Allowed<M>> {
+        let last = event.number - u64::from(event.arrival > 0);
+        let made = self.spans[..self.before].iter().all(|(_, acknowledged)| *acknowledged <= last);
+        let sure = |tx: &Transaction<S::Op>| tx.acknowledged <= last && tx.returned <= time;
+        let sets = || self.sets(subject, history, event.number, sure);
+        (self.survivors == Survivors::Any && made).then(sets)
     }
 
     /// All acknowledged commits, with any subset of the others that had begun, or with those up to some ticket.
@@ -198,13 +218,14 @@ impl<M: Clone> States<M> {
         subject: &S,
         history: &History<S::Op>,
         event: u64,
+        is_sure: impl Fn(&Transaction<S::Op>) -> bool,
     ) -> Allowed<M> {
         let mut order: Vec<&Transaction<S::Op>> =
             history.in_order().into_iter().map(|number| &history.transactions[number]).collect();
         order.extend(history.transactions.iter().filter(|tx| tx.failed));
         let stored = |tx: &&Transaction<S::Op>| (tx.wrote || tx.failed) && tx.begun < event;
         let order: Vec<_> = order.into_iter().filter(stored).collect();
-        let sure = |tx: &&&Transaction<S::Op>| tx.acknowledged <= event;
+        let sure = |tx: &&&Transaction<S::Op>| is_sure(tx);
         let open = order.len() - order.iter().filter(sure).count();
         assert!(open <= MOST_OPEN, "{open} transactions are neither durable nor over");
         // All commits before the first uncertain one.
@@ -295,6 +316,7 @@ mod tests {
             wrote: true,
             failed: false,
             acknowledged,
+            returned: Ps::default(),
         };
         let all = [tx(3, u64::MAX), tx(2, 5), tx(1, u64::MAX), tx(4, u64::MAX)];
         let order: Vec<_> = all.iter().collect();

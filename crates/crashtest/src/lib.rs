@@ -58,7 +58,7 @@
 //!
 //! Reading order: [`subject`], [`case`], [`answers`], `history` (the required states), `life` (a run on a
 //! machine), `candidates` (the possible images), `verify` (their checks), `explore` (a case),
-//! `crash_point` (one of its crash points); `root_cause` (which stores decide), [`mod@shrink`] and [`failure`] for
+//! `crash_point` (one of its crash points), `machine_images` (crash points inside a commit of the hardware's); `root_cause` (which stores decide), [`mod@shrink`] and [`failure`] for
 //! failures, [`replay`] to reproduce them; [`mod@check`] for everything at once; [`mutants`] for testing the tester;
 //! [`table3`] for a paper's table of what is safe where, with `seq`, its unsynchronised row; [`mechanisms`] for hardware that orders programs' stores, where the images are the machine's own. Independent of
 //! the rest: [`rot`] for damaged media, [`stress`] for threads on real pools.
@@ -77,6 +77,7 @@ pub mod failure;
 mod history;
 mod life;
 mod losses;
+mod machine_images;
 pub mod mechanisms;
 pub mod mutants;
 mod place;

@@ -7,7 +7,7 @@ use crate::polling::Poll;
 use crate::readers::{self, Read};
 use crate::{Answers, Case, Start, Subject};
 use perdura::{AnyHeap, AnySession, Counters, Error, Format, Mode, Ticket, Tx};
-use perdura_machine::{Event, Keep, Machine, Options};
+use perdura_machine::{Event, Keep, Machine, Options, Ps};
 use perdura_memory::random::SplitMix64;
 use perdura_memory::{Domain, Memory};
 use std::cell::{Cell, RefCell};
@@ -116,16 +116,29 @@ impl<S: Subject> Life<'_, S> {
     pub(crate) fn live(
         &self,
         engine: &dyn AnyFamily,
-        mut watch: Option<Watch<'_>>,
+        watch: Option<Watch<'_>>,
         omit: Option<Event>,
     ) -> Result<LifeOutcome<S::Op, S::Model>, Stopped> {
+        self.live_keeping(engine, watch, omit, Keep::Model)
+    }
+
+    /// Runs it, on a new machine that keeps the persistency model, or its own durable image.
+    pub(crate) fn live_keeping(
+        &self,
+        engine: &dyn AnyFamily,
+        mut watch: Option<Watch<'_>>,
+        omit: Option<Event>,
+        keep: Keep,
+    ) -> Result<LifeOutcome<S::Op, S::Model>, Stopped> {
+        let keeps_model = keep == Keep::Model;
         let options = Options {
             cores: Some(self.case.cores),
             limit: self.limit,
             seed: self.seed,
             schedule: self.case.schedule,
-            keep: Keep::Model,
-            before_fences: true,
+            keep,
+            before_fences: keeps_model,
+            at_arrivals: !keeps_model,
             omit,
             left: self.world.left.clone(),
             failing_fence: self.failing_fence(),
@@ -140,7 +153,8 @@ impl<S: Subject> Life<'_, S> {
             Some(fitted) => fitted.fit(self.case, options).map_err(Stopped::Problem)?,
             None => options,
         };
-        let modelled = self.fitted.is_none();
+        let polls = self.fitted.is_none();
+        let modelled = polls && keeps_model;
         let config = self.case.config();
         let machine = Arc::new(Machine::from_words(config, self.world.visible.clone(), options));
         let history = RefCell::new(History::default());
@@ -195,7 +209,7 @@ impl<S: Subject> Life<'_, S> {
         let (answers, survivors) =
             (self.case.answers(engine.groups()), engine.survivors(self.case.domain));
         opened.tune(&answers.tuning);
-        if modelled {
+        if polls {
             poll.replace(Poll::of(&*opened, self.ops.len()));
         }
         let programs = (0..self.ops.len()).map(|core| {
@@ -338,7 +352,18 @@ impl<S: Subject> Life<'_, S> {
             let op = op.clone();
             let (ticket, serial, acknowledged) = (None, None, u64::MAX);
             let (again, wrote, failed) = (false, false, false);
-            let tx = Transaction { op, begun, ticket, serial, again, wrote, failed, acknowledged };
+            let returned = Ps::default();
+            let tx = Transaction {
+                op,
+                begun,
+                ticket,
+                serial,
+                again,
+                wrote,
+                failed,
+                acknowledged,
+                returned,
+            };
             history.transactions.push(tx);
             history.transactions.len() - 1
         };
@@ -377,6 +402,7 @@ impl<S: Subject> Life<'_, S> {
             let tx = &mut history.borrow_mut().transactions[index];
             let counted = session.counters() - before;
             (tx.ticket, tx.serial) = (Some(ticket.0), session.serial());
+            tx.returned = machine.cut_time();
             let aborted = counted.aborts_conflict + counted.aborts_user > 0;
             (tx.wrote, tx.again) = (counted.commits > 0, aborted);
         }

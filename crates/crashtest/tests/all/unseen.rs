@@ -160,6 +160,24 @@ fn a_checkpoint_that_overlooks_commits() {
     hunt.finds(Bug::CommitsOverlooked, &[SET, "not durable", "damaged"]);
 }
 
+/// Over an undo log: words that others have seen are taken back; stores in place are not.
+#[test]
+fn undone_after_others_have_seen_it() {
+    let hunt = Hunt { engine: "ccstm-undo", ..HUNT };
+    hunt.finds(Bug::UnlockedBeforeDurable, &[SET, READ, "damaged"]);
+}
+
+#[test]
+fn a_checkpoint_that_overlooks_undoable_commits() {
+    let hunt = Hunt { engine: "ccstm-undo", answers: CHECKPOINTS, ..HUNT };
+    hunt.finds(Bug::CommitsOverlooked, &[SET, READ, "damaged"]);
+}
+
+#[test]
+fn records_behind_void_ones_are_not_read() {
+    Hunt { engine: "ccstm-undo", ..HUNT }.finds(Bug::BehindVoidUnread, &[SET, "damaged"]);
+}
+
 #[test]
 fn numbered_out_of_turn() {
     let hunt = Hunt { engine: "ccstm", domain: Domain::Media, ..HUNT };

@@ -55,6 +55,7 @@ fn a_right_is_revoked_without_waiting() {
 #[test]
 fn a_word_of_two_commits_is_not_locked() {
     finds("FirstLineLocked", "ccstm", "sps", THREE);
+    finds("FirstLineLocked", "ccstm-undo", "sps", THREE);
     finds("LockedInTwoSteps", "ccstm", "bytes", &brief("transient"));
     finds("TickedInTwoSteps", "ccstm", "sps", &brief("transient"));
 }
@@ -66,7 +67,7 @@ fn a_record_holds_what_no_commit_stored() {
         finds("WordTooMuchLogged", engine, "bytes", ONE);
         finds("TornRecordTaken", engine, "sps", ONE);
     }
-    for engine in ["redo", "undo"] {
+    for engine in ["redo", "undo", "ccstm-undo"] {
         finds("PartsMissing", engine, "wide", THREE);
     }
     finds("LoggedBeforeChecked", "ccstm", "sps", THREE);
@@ -76,7 +77,7 @@ fn a_record_holds_what_no_commit_stored() {
 
 #[test]
 fn memory_is_reachable_before_it_is_durable() {
-    for engine in ["redo", "undo", "s-wal", "eager", "archapt-redo", "ccstm"] {
+    for engine in ["redo", "undo", "s-wal", "eager", "archapt-redo", "ccstm", "ccstm-undo"] {
         finds("FreshForgotten", engine, "churn", ONE);
     }
     for engine in ["redo", "ccstm", "eager"] {

@@ -97,6 +97,7 @@ fn a_word_of_two_commits_is_not_locked() {
     finds("SumsUnlocked", "ccstm", &["--domain", "transient"]);
     finds("SumsUnlocked", "ccstm", &["--domain", "media"]);
     finds("FirstLineLocked", "ccstm", &["--domain", "media"]);
+    finds("FirstLineLocked", "ccstm-undo", &["--domain", "transient"]);
 }
 
 #[test]

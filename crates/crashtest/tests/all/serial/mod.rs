@@ -241,6 +241,7 @@ fn planted_bugs_are_found() {
     // Releasing locks before durability shows only after a power cut.
     for bug in [Bug::UncheckedReads, Bug::MovedUnchecked, Bug::StampBeforeLocks, Bug::NothingKept] {
         finds(EngineKind::CcStm, bug);
+        finds(EngineKind::CcStmUndo, bug);
     }
     // Bugs in moving readers.
     finds(EngineKind::Redo, Bug::NothingKept);

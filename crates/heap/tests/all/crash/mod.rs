@@ -17,8 +17,8 @@ use crate::family::Family;
 use explore::{Bench, Story};
 use omit::{Omitting, Site, Sites};
 use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, Domain, Engine, HtmRedoEngine, HtmUndoEngine, RedoEngine,
-    SWalEngine, UndoEachEngine, UndoEngine, Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, CcStmUndoEngine, Domain, Engine, HtmRedoEngine,
+    HtmUndoEngine, RedoEngine, SWalEngine, UndoEachEngine, UndoEngine, Volatile,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{AnyMemory, Reference};
@@ -39,6 +39,7 @@ const S_WAL: Family = Family::of::<SWalEngine<AnyMemory>>();
 const UNDO_EACH: Family = Family::of::<UndoEachEngine<AnyMemory>>();
 const HTM_UNDO: Family = Family::of::<HtmUndoEngine<AnyMemory>>();
 const HTM_REDO: Family = Family::of::<HtmRedoEngine<AnyMemory>>();
+const CCSTM_UNDO: Family = Family::of::<CcStmUndoEngine<AnyMemory>>();
 const ARCHAPT_UNDO: Family = Family::of::<ArchaptUndoEngine<AnyMemory>>();
 const ARCHAPT_REDO: Family = Family::of::<ArchaptRedoEngine<AnyMemory>>();
 const VOLATILE: Family = Family::of::<Volatile<AnyMemory>>();
@@ -125,6 +126,11 @@ fn s_wal_survives_every_cut() {
 #[test]
 fn undo_each_survives_every_cut() {
     survives(UNDO_EACH);
+}
+
+#[test]
+fn ccstm_undo_survives_every_cut() {
+    survives(CCSTM_UNDO);
 }
 
 /// Without hardware: on the fallback path. With it: the crash tester's `elided.rs`.

@@ -236,7 +236,14 @@ impl Arguments {
             perdura_crashtest::case::start_name(*start)
         })?;
         let domains = [Domain::Transient, Domain::Persistent, Domain::Media];
-        let domains = several(&self.domain, "domain", &domains, Domain::to_string)?;
+        let mut domains = several(&self.domain, "domain", &domains, Domain::to_string)?;
+        if let Some(transactions) = self.transactions
+            && self.domain == ["all"]
+            && transactions.design(&machine)?.reserves_for_each_core() > 0
+        {
+            // Hardware with a log of its own is for these caches.
+            domains.retain(|domain| *domain == Domain::Transient);
+        }
         self.check_numbers(&self.cores(&[1, 3]))?;
         Cases::new(self, machine, &starts, &domains)
     }
