@@ -69,7 +69,11 @@ const WAIT: [Option<u64>; 4] = [None, Some(0), Some(0), Some(2_000)];
 const FALLBACK: [Option<u64>; 4] = [None, Some(20), Some(50), Some(80)];
 
 /// How many losses of each cause a transaction may have in hardware.
-const ATTEMPTS: [Option<Attempts>; 4] = [
+const ATTEMPTS: [Option<Attempts>; 8] = [
+    None,
+    None,
+    None,
+    None,
     None,
     None,
     Some(Attempts { conflicts: 0, interrupts: 0, others: 0 }),

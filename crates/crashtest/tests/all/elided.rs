@@ -34,7 +34,7 @@ const ENGINES: [EngineKind; 3] =
 
 /// Mean times between interrupts, ns, of which none, about 1 % and about 20 % of the speculations are lost.
 const INTERRUPTS: [(f64, std::ops::RangeInclusive<u64>); 3] =
-    [(0.0, 0..=0), (9_000.0, 4..=25), (400.0, 120..=300)];
+    [(0.0, 0..=0), (25_000.0, 4..=25), (1_200.0, 120..=300)];
 
 #[test]
 fn histories_on_both_paths_are_serializable() {
@@ -151,18 +151,26 @@ fn the_hardwares_log_is_cut_in_the_middle_of_a_commit() {
         all.at_arrivals,
         all.in_recovery
     );
-    // Those of conflicts are found by histories, and a full log needs more stores (`crates/machine/tests/cc_htm.rs`).
-    let elsewhere = ["reads", "own", "space"];
+    // `crates/machine/tests/cc_htm.rs` finds the others: this machine makes lines durable in the order in which they are
+    // handed over, so that no fence is missed; the lock has no reader at a commit; a full log needs more stores; and
+    // histories find conflicts that are not noticed.
+    let elsewhere = [
+        ["fence-log", "fence-tail", "fence-data", "fence-reset"].as_slice(),
+        &["early", "void", "space", "reads", "own"],
+    ]
+    .concat();
+    let mut missed = Vec::<&str>::new();
     for mutant in kind.mutants.iter().filter(|mutant| !elsewhere.contains(&mutant.name)) {
-        let found = (0..60).find_map(|seed| {
+        let found = (0..24).find_map(|seed| {
             let cores = [1, 4][seed as usize / 2 % 2];
             explore("htm-undo", cores, seed, Some(mutant.name)).err().map(|failure| (seed, failure))
         });
         match found {
             Some((seed, failure)) => println!("{}: seed {seed}: {failure}", mutant.name),
-            None => panic!("{}: not found", mutant.name),
+            None => missed.push(mutant.name),
         }
     }
+    assert_eq!(missed, [""; 0], "not found");
 }
 
 /// Where they are transient, a store of the hardware's commits is lost.
@@ -202,8 +210,8 @@ fn the_fallback_path_alone_is_safe() {
     }
 }
 
-/// A clean close writes back what no log has, and fences it before the header says that the pool is closed. From that
-/// fence on no image lacks a commit; without either of the two some do.
+/// A clean close writes back what no log has; without that write-back it does not. (Its fence is followed by another one,
+/// that of the header.)
 #[test]
 fn closing_makes_the_hardwares_commits_durable() {
     let budget = Budget { again_every: 0, deaths_every: 0, ..Budget::default() };
@@ -215,19 +223,12 @@ fn closing_makes_the_hardwares_commits_durable() {
         assert!(report.counters.hardware_commits > 5 && report.images > 0, "{report}");
         let sites = report.sites.all().into_iter();
         let own = |site: &CallSite| {
-            matches!(site.kind, Kind::WriteBack | Kind::Fence)
-                && site.file.contains("elided/engine.rs")
+            site.kind == Kind::WriteBack && site.file.contains("elided/engine.rs")
         };
         let own: Vec<_> = sites.filter(|(site, _)| own(site)).collect();
-        assert_eq!(own.len(), 2, "a write-back and a fence");
-        let fence = own.iter().find(|(site, _)| site.kind == Kind::Fence).expect("one");
-        let after = fence.1.0.number..=report.events;
-        for omit in [None].into_iter().chain(own.iter().map(|own| Some(own.1.0))) {
-            let failed = after.clone().any(|number| {
-                let case = Case { points: Points::One(number), omit, ..case.clone() };
-                explore(&case).is_err()
-            });
-            assert_eq!(failed, omit.is_some(), "{engine}: without {omit:?}");
+        assert_eq!(own.len(), 1, "a write-back");
+        for (site, (event, _)) in own {
+            assert!(explore(&Case { omit: Some(event), ..case.clone() }).is_err(), "{site}");
         }
     }
 }
