@@ -203,7 +203,7 @@ pub fn design(
     machine: &MachineConfig,
     mutant: Option<&str>,
 ) -> Result<Box<dyn Design>, MechanismError> {
-    make(find(name)?, machine, mutant)
+    fitted(find(name)?, machine, mutant)
 }
 
 /// As [`design`], for a mechanism for transactions.
@@ -215,19 +215,16 @@ pub fn speculating(
     machine: &MachineConfig,
     mutant: Option<&str>,
 ) -> Result<Box<dyn Design>, MechanismError> {
-    make(find_in(SPECULATING, name)?, machine, mutant)
+    fitted(find_in(SPECULATING, name)?, machine, mutant)
 }
 
-fn make(
+/// A mechanism that is used in the machine, and must fit into it.
+fn fitted(
     kind: &'static Kind,
     machine: &MachineConfig,
     mutant: Option<&str>,
 ) -> Result<Box<dyn Design>, MechanismError> {
-    let mutant = match mutant {
-        None => None,
-        Some(wanted) => Some(kind.mutant(wanted)?),
-    };
-    let design = kind.build(machine.mechanism.get(kind.name), mutant)?;
+    let design = make(kind, machine, mutant)?;
     let room = machine.memory.dram_cache.as_ref().map_or(u64::MAX, |cache| cache.bytes);
     // A quarter of it, so that a cache is left.
     if design.reserves_dram() > room / 4 {
@@ -239,6 +236,18 @@ fn make(
     }
     let fits = design.fits(machine).map_err(|what| MechanismError::Table { name: kind.name, what });
     fits.map(|()| design)
+}
+
+fn make(
+    kind: &'static Kind,
+    machine: &MachineConfig,
+    mutant: Option<&str>,
+) -> Result<Box<dyn Design>, MechanismError> {
+    let mutant = match mutant {
+        None => None,
+        Some(wanted) => Some(kind.mutant(wanted)?),
+    };
+    kind.build(machine.mechanism.get(kind.name), mutant)
 }
 
 /// The kind with this name, for persistence.
