@@ -227,9 +227,14 @@ fn sums_are_constant<E: Engine<AnyMemory>>() {
                 });
             }
             let writers = [1, 2].map(|writer| {
-                let engine = &engine;
+                let (engine, over, reads) = (&engine, &over, &reads);
                 scope.spawn(move || {
-                    transfer(&mut engine.session().unwrap(), seed * 10 + writer, 400);
+                    let mut session = engine.session().unwrap();
+                    transfer(&mut session, seed * 10 + writer, 400);
+                    // Until some reader has had a turn.
+                    while reads.load(Ordering::Relaxed) == 0 && !over.load(Ordering::Relaxed) {
+                        transfer(&mut session, seed * 10 + writer, 10);
+                    }
                 })
             });
             let ended = writers.map(|writer| writer.join());
