@@ -7,7 +7,7 @@ mod common;
 
 use common::bank::{LockRead, bank, ends};
 use common::cuts::{LINES, Run, Tally, cuts, run_of};
-use common::{timed, tiny};
+use common::{figure, timed, tiny};
 use perdura_machine::config::DurableAt;
 use perdura_machine::mechanism::{CcHtm, CcHtmConfig, Mutant, list};
 use perdura_machine::{AfterCut, Design, Keep, Machine, MachineConfig, Options, Schedule};
@@ -45,11 +45,6 @@ fn timed_machine(cc: CcHtmConfig) -> Machine {
     machine.fence();
     machine.work(10_000);
     machine
-}
-
-fn figure(machine: &Machine, name: &str) -> u64 {
-    let figures = machine.statistics().mechanism_figures;
-    figures.iter().find(|figure| figure.0 == name).expect("a figure").1
 }
 
 const BEGIN: u64 = 30;

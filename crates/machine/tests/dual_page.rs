@@ -5,8 +5,7 @@
 
 mod common;
 
-use common::tiny;
-use perdura_machine::config::DramCache;
+use common::{behind_dram, figure, tiny};
 use perdura_machine::mechanism::{DualPage, DualPageConfig, Metadata, list};
 use perdura_machine::{
     AfterCut, Design, Kind, Machine, MachineConfig, Options, Ps, Schedule, presets,
@@ -28,11 +27,6 @@ fn machine(pages: u64, config: DualPageConfig) -> Machine {
     let options = Options { cores: Some(1), mechanism: dual_page(config), ..Options::default() };
     let preset = presets::load("dual-page").expect("a preset");
     Machine::from_words(preset, vec![0; (pages * PAGE * 8) as usize], options)
-}
-
-fn figure(machine: &Machine, name: &str) -> u64 {
-    let figures = machine.statistics().mechanism_figures;
-    figures.iter().find(|figure| figure.0 == name).expect("a figure").1
 }
 
 /// Stores to these lines of each of the pages, and ends the epoch. Returns the lines written to the home device.
@@ -126,19 +120,7 @@ fn hosts() -> [MachineConfig; 3] {
     let mut plain = tiny(Domain::Transient);
     (plain.memory.home.channels, plain.memory.home.interleave_bytes) = (2, 64);
     plain.memory.controller.write_queue = 2;
-    let cached = |block_bytes| {
-        let mut config = plain.clone();
-        config.memory.dram_cache = Some(DramCache {
-            source: "a test".to_owned(),
-            bytes: 4 * block_bytes,
-            ways: 0,
-            block_bytes,
-            lookup_ns: 2.0,
-            victim_blocks: None,
-            device: plain.memory.home.clone(),
-        });
-        config
-    };
+    let cached = |block_bytes| behind_dram(&plain, 4, block_bytes);
     [cached(4096), cached(1024), plain.clone()]
 }
 

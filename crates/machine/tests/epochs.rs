@@ -4,8 +4,7 @@
 
 mod common;
 
-use common::timed;
-use perdura_machine::config::DramCache;
+use common::{behind_dram, timed};
 use perdura_machine::mechanism::{Dirtied, Flush, Home, Leaving, Moments, Verdict};
 use perdura_machine::{Design, Hardware, Machine, MachineConfig, Mechanism, Options, Ps, presets};
 use perdura_memory::{LINE, Memory};
@@ -78,17 +77,7 @@ impl Mechanism for Telling {
 /// Times that add up by hand, with DRAM of blocks of four lines: 2 ns to look a block up; a line is read in 100 + 10 + 5
 /// ns, since rows are closed.
 fn cached(blocks: u64) -> MachineConfig {
-    let mut config = timed(0);
-    config.memory.dram_cache = Some(DramCache {
-        source: "a test".to_owned(),
-        bytes: blocks * 4 * LINE,
-        ways: 0,
-        block_bytes: 4 * LINE,
-        lookup_ns: 2.0,
-        victim_blocks: None,
-        device: config.memory.home.clone(),
-    });
-    config
+    behind_dram(&timed(0), blocks, 4 * LINE)
 }
 
 fn machine(config: MachineConfig, flush: Flush, dram: u64) -> (Machine, Telling) {

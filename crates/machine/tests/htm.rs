@@ -5,7 +5,7 @@
 mod common;
 
 use common::bank::{LockRead, Outcome, bank, ends};
-use common::tiny;
+use common::{figure, tiny};
 use perdura_machine::mechanism::{Htm, HtmConfig, Mutant, list};
 use perdura_machine::{Machine, MachineConfig, Options, Schedule, presets};
 use perdura_memory::{Domain, HardwareAbort, LINE, Memory, OwnWords, Touch};
@@ -28,11 +28,6 @@ fn papers(cores: usize, htm: HtmConfig) -> Machine {
     let machine = machine_on(config, htm, options);
     machine.grow(4 << 20).expect("its limit");
     machine
-}
-
-fn figure(machine: &Machine, name: &str) -> u64 {
-    let figures = machine.statistics().mechanism_figures;
-    figures.iter().find(|figure| figure.0 == name).expect("a figure").1
 }
 
 /// Two cores and a line. Core 0 speculates and accesses the line; then core 1 does, speculating too or not. Core 1 asks,

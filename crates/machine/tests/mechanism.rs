@@ -4,8 +4,7 @@
 mod common;
 
 use common::mechanisms::{Test, small, undo_log};
-use common::tiny;
-use perdura_machine::config::DramCache;
+use common::{behind_dram, tiny};
 use perdura_machine::mechanism::{Fetch, Home, Leaving, Moments, Verdict, list};
 use perdura_machine::{
     Design, Hardware, Keep, Machine, MachineConfig, Mechanism, Options, Ps, Schedule,
@@ -159,16 +158,7 @@ fn verdicts_are_kept() {
 /// The machine, and one whose evicted lines sit in volatile DRAM.
 fn with_and_without_dram() -> [MachineConfig; 2] {
     let plain = tiny(Domain::Transient);
-    let mut cached = plain.clone();
-    cached.memory.dram_cache = Some(DramCache {
-        source: "a test".to_owned(),
-        bytes: 1024,
-        ways: 0,
-        block_bytes: 256,
-        lookup_ns: 2.0,
-        victim_blocks: None,
-        device: plain.memory.home.clone(),
-    });
+    let cached = behind_dram(&plain, 4, 256);
     [plain, cached]
 }
 

@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::figure;
 use perdura_machine::mechanism::{PageOverlays, PageOverlaysConfig};
 use perdura_machine::{Machine, Options, presets};
 use perdura_memory::{LINE, Memory};
@@ -17,11 +18,6 @@ fn machine(config: PageOverlaysConfig) -> Machine {
     let options = Options { cores: Some(1), mechanism, ..Options::default() };
     let machine = presets::load("dual-page").expect("a preset");
     Machine::from_words(machine, vec![0; (PAGES * PAGE * 8) as usize], options)
-}
-
-fn figure(machine: &Machine, name: &str) -> u64 {
-    let figures = machine.statistics().mechanism_figures;
-    figures.iter().find(|figure| figure.0 == name).expect("a figure").1
 }
 
 /// An epoch that stores to `dirty` lines of each page, from line `first` of it on. Returns the lines that are written for

@@ -6,8 +6,7 @@ mod common;
 
 use common::conflicts::conflicts;
 use common::mechanisms::{Test, by_name, small, undo_log};
-use common::{timed, tiny};
-use perdura_machine::config::DramCache;
+use common::{behind_dram, timed, tiny};
 use perdura_machine::mechanism::{
     Accessed, Departure, Effect, HeldVersion, How, Leaving, Moments, Promise, Verdict, Version,
     list,
@@ -30,16 +29,7 @@ fn with_and_without_dram() -> [MachineConfig; 2] {
     let mut plain = tiny(Domain::Transient);
     (plain.memory.home.channels, plain.memory.home.interleave_bytes) = (2, 64);
     plain.memory.controller.write_queue = 2;
-    let mut cached = plain.clone();
-    cached.memory.dram_cache = Some(DramCache {
-        source: "a test".to_owned(),
-        bytes: 1024,
-        ways: 0,
-        block_bytes: 256,
-        lookup_ns: 2.0,
-        victim_blocks: None,
-        device: plain.memory.home.clone(),
-    });
+    let cached = behind_dram(&plain, 4, 256);
     [plain, cached]
 }
 

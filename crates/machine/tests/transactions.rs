@@ -5,8 +5,8 @@
 
 mod common;
 
-use common::{timed, tiny};
-use perdura_machine::config::{DramCache, DurableAt};
+use common::{behind_dram, timed, tiny};
+use perdura_machine::config::DurableAt;
 use perdura_machine::mechanism::{Promise, list};
 use perdura_machine::{AfterCut, Design, Machine, MachineConfig, Options, Schedule};
 use perdura_memory::random::SplitMix64;
@@ -46,16 +46,7 @@ fn machines() -> [MachineConfig; 3] {
     (media.memory.home.channels, media.memory.home.interleave_bytes) = (2, 64);
     media.memory.controller.write_queue = 4;
     media.memory.controller.durable_at = DurableAt::Media;
-    let mut cached = queue.clone();
-    cached.memory.dram_cache = Some(DramCache {
-        source: "a test".to_owned(),
-        bytes: 1024,
-        ways: 0,
-        block_bytes: 256,
-        lookup_ns: 2.0,
-        victim_blocks: None,
-        device: queue.memory.home.clone(),
-    });
+    let cached = behind_dram(&queue, 4, 256);
     [queue, media, cached]
 }
 

@@ -1,9 +1,9 @@
 //! Programs with durable speculations whose power is cut at every event and every arrival, in two lives, and in recovery.
 
 use super::bank::ends;
-use super::tiny;
 use super::whole::{Ledger, Transaction};
-use perdura_machine::config::{DramCache, DurableAt};
+use super::{behind_dram, tiny};
+use perdura_machine::config::DurableAt;
 use perdura_machine::mechanism::{CcHtm, CcHtmConfig, Mutant};
 use perdura_machine::{AfterCut, Design, Kind, Machine, MachineConfig, Options, Ps, Schedule};
 use perdura_memory::random::SplitMix64;
@@ -229,16 +229,7 @@ fn machines() -> [MachineConfig; 4] {
     let mut short = plain.clone();
     (short.memory.home.channels, short.memory.home.interleave_bytes) = (2, 64);
     short.memory.controller.write_queue = 2;
-    let mut cached = plain.clone();
-    cached.memory.dram_cache = Some(DramCache {
-        source: "a test".to_owned(),
-        bytes: 1024,
-        ways: 0,
-        block_bytes: 256,
-        lookup_ns: 2.0,
-        victim_blocks: None,
-        device: plain.memory.home.clone(),
-    });
+    let cached = behind_dram(&plain, 4, 256);
     let mut media = short.clone();
     media.memory.controller.write_queue = 4;
     media.memory.controller.durable_at = DurableAt::Media;

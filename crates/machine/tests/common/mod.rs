@@ -13,8 +13,8 @@ pub(crate) mod rare;
 #[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
 pub(crate) mod whole;
 
-use perdura_machine::MachineConfig;
-use perdura_machine::config::Page;
+use perdura_machine::config::{DramCache, Page};
+use perdura_machine::{Machine, MachineConfig};
 use perdura_memory::Domain;
 
 /// The machine with tiny caches, in this domain.
@@ -40,4 +40,27 @@ pub(crate) fn timed(store_buffer: usize) -> MachineConfig {
     (home.read_burst_ns, home.write_burst_ns) = (5.0, 5.0);
     config.memory.controller.turnaround_ns = 0.0;
     config
+}
+
+/// That machine with this many blocks of DRAM in front of its home device, and as fast as that one; 2 ns to look one up.
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) fn behind_dram(config: &MachineConfig, blocks: u64, block_bytes: u64) -> MachineConfig {
+    let mut cached = config.clone();
+    cached.memory.dram_cache = Some(DramCache {
+        source: "a test".to_owned(),
+        bytes: blocks * block_bytes,
+        ways: 0,
+        block_bytes,
+        lookup_ns: 2.0,
+        victim_blocks: None,
+        device: config.memory.home.clone(),
+    });
+    cached
+}
+
+/// A figure of the machine's mechanisms.
+#[allow(dead_code, reason = "each test file has this module, and not each uses all of it")]
+pub(crate) fn figure(machine: &Machine, name: &str) -> u64 {
+    let figures = machine.statistics().mechanism_figures;
+    figures.iter().find(|figure| figure.0 == name).expect("a figure").1
 }

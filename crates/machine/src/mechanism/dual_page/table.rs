@@ -141,7 +141,6 @@ impl Table {
                 CachedPair { entry, vectors, changed: false }
             }
         };
-        // Callers change dirty vectors: a look that does not costs a write of DRAM too many, at most.
         self.cached.push(pair);
         let last = self.cached.len() - 1;
         (there, &mut self.cached[last].vectors)
