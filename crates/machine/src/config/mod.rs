@@ -219,7 +219,7 @@ impl MachineConfig {
         self.memory.validate().map_err(invalid)
     }
 
-    /// A hash of all figures; of those in [`ADDED`] only where a machine has them.
+    /// A hash of all figures; of those in `ADDED` only where a machine has them.
     pub fn hash(&self) -> u64 {
         let text = format!("{self:?}");
         let text = ADDED.iter().fold(text, |text, absent| text.replace(absent, ""));
