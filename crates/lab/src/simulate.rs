@@ -5,7 +5,7 @@ use crate::computing::ComputingSession;
 use crate::failure::{Failure, Outcome};
 use crate::faults::FaultInjector;
 use crate::quantity::show_bytes;
-use perdura::{AnyHeap, Counters, EngineKind, Format};
+use perdura::{AnyHeap, Counters, EngineKind, Format, Opening};
 use perdura_crashtest::Losses;
 use perdura_machine::cache::Policy;
 use perdura_machine::mechanism::Promise;
@@ -13,7 +13,7 @@ use perdura_machine::mechanism::list::{self, MechanismError};
 use perdura_machine::{
     Design, Keep, Machine, MachineConfig, Options, Plain, Ps, Schedule, Statistics,
 };
-use perdura_memory::{AnyMemory, Unflushed};
+use perdura_memory::{AnyMemory, LINE, Memory, PAGE, Ram, Unflushed, WORD};
 use perdura_workloads::random::Random;
 use perdura_workloads::{Progress, Recorder, Share, Store, Windows, Workload};
 use std::cell::{Cell, RefCell};
@@ -121,6 +121,8 @@ pub(crate) struct Plan {
     pub(crate) unflushed: bool,
     /// Whether the log is emptied before and after the measured transactions, with the cost of the latter included.
     pub(crate) emptied: bool,
+    /// Whether the data is loaded before the machine is switched on: its caches then have none of it.
+    pub(crate) loaded_before: bool,
 }
 
 /// The measurement.
@@ -135,6 +137,8 @@ pub(crate) struct Run {
     pub(crate) losses: Losses,
     /// The simulator's own run time.
     pub(crate) seconds: f64,
+    /// Bytes in pages of 4 KiB that held anything when the machine was switched on, if the data was loaded before.
+    pub(crate) loaded_bytes: Option<u64>,
 }
 
 /// The maximum number of bytes of a simulated machine.
@@ -155,16 +159,63 @@ pub(crate) fn run<W: Workload>(
 ) -> Outcome<Run> {
     let format = format(plan, bytes)?;
     let options = options(plan, &format)?;
-    let machine = Arc::new(Machine::new(plan.machine.clone(), &[0; 64], options));
+    let loaded = match plan.loaded_before {
+        true => Some(load_before(plan, workload, format, progress)?),
+        false => None,
+    };
+    let loaded_bytes = loaded.as_deref().map(bytes_in_pages);
+    let has_data = loaded.is_some();
+    let words = loaded.unwrap_or_else(|| vec![0; (LINE / WORD) as usize]);
+    let machine = Arc::new(Machine::from_words(plan.machine.clone(), words, options));
     let mut memory = AnyMemory::new(machine.clone());
     if plan.unflushed {
         memory = AnyMemory::new(Arc::new(Unflushed::new(Arc::new(memory))));
     }
     // The simulated time does not depend on dispatch.
-    let heap = <dyn AnyHeap>::create(plan.engine, Arc::new(memory), format)
-        .map_err(|error| Failure::new(error.to_string()))?;
+    let heap = match has_data {
+        true => <dyn AnyHeap>::open(plan.engine, Arc::new(memory), Opening::default()),
+        false => <dyn AnyHeap>::create(plan.engine, Arc::new(memory), format),
+    };
+    let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
     heap.tune(&plan.knobs.tuning());
-    phases(plan, workload, &machine, &*heap, progress)
+    if !has_data {
+        load(plan, workload, &*heap, progress)?;
+    }
+    let run = phases(plan, workload, &machine, &*heap, progress)?;
+    Ok(Run { loaded_bytes, ..run })
+}
+
+/// Loads the data, and closes the pool, in ordinary memory. Returns its words.
+fn load_before<W: Workload>(
+    plan: &Plan,
+    workload: &W,
+    format: Format,
+    progress: &Progress,
+) -> Outcome<Vec<u64>> {
+    let ram = Arc::new(AnyMemory::new(Arc::new(Ram::new(format.limit))));
+    let heap = <dyn AnyHeap>::create(plan.engine, ram.clone(), format)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    load(plan, workload, &*heap, progress)?;
+    heap.close()?;
+    Ok((0..ram.len() / WORD).map(|word| ram.load(word * WORD)).collect())
+}
+
+fn load<W: Workload>(
+    plan: &Plan,
+    workload: &W,
+    heap: &dyn AnyHeap,
+    progress: &Progress,
+) -> Outcome {
+    progress.restart();
+    // With epochs each transaction would wait for the end of its own.
+    let unanswered = if plan.mechanism.promises() == Promise::Epoch { usize::MAX } else { 1 };
+    workload.load(&mut Windows::new(heap, unanswered).session()?, progress)?;
+    Ok(())
+}
+
+fn bytes_in_pages(words: &[u64]) -> u64 {
+    let used = |page: &&[u64]| page.iter().any(|word| *word != 0);
+    words.chunks((PAGE / WORD) as usize).filter(used).count() as u64 * PAGE
 }
 
 /// Limit of the heap's size.
@@ -224,10 +275,6 @@ fn phases<W: Workload>(
     progress: &Progress,
 ) -> Outcome<Run> {
     progress.restart();
-    // With epochs each transaction would wait for the end of its own.
-    let unanswered = if plan.mechanism.promises() == Promise::Epoch { usize::MAX } else { 1 };
-    workload.load(&mut Windows::new(heap, unanswered).session()?, progress)?;
-    progress.restart();
     let no_faults = FaultInjector::new(machine, 0, 0, plan.seed);
     let phase = |operations, first_stream| Phase { operations, first_stream, injector: &no_faults };
     if !W::ENDS {
@@ -258,7 +305,7 @@ fn phases<W: Workload>(
     let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
     let losses = injector.losses()?;
-    Ok(Run { operations, statistics, counters, counts, losses, seconds })
+    Ok(Run { operations, statistics, counters, counts, losses, seconds, loaded_bytes: None })
 }
 
 /// A part of a run's transactions.

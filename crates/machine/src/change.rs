@@ -4,6 +4,21 @@ use crate::{ConfigError, MachineConfig};
 use toml::{Table, Value};
 
 impl MachineConfig {
+    /// One of its figures, as it would be written in the machine's file, without quotes. `path` is as for
+    /// [`with`](Self::with).
+    ///
+    /// # Errors
+    /// `Invalid`: there is no such figure.
+    pub fn figure(&self, path: &str) -> Result<String, ConfigError> {
+        let invalid = |what: String| ConfigError::Invalid { name: self.name.clone(), what };
+        let mut table = Table::try_from(self).map_err(|error| invalid(error.to_string()))?;
+        match find(&mut table, path) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(figure) => Ok(figure.to_string()),
+            None => Err(invalid(format!("it has no figure '{path}'"))),
+        }
+    }
+
     /// The same machine with another value for one of its figures. `path` is that of the figure in the machine's file,
     /// as `memory.controller.static_write_ns`, or `caches.L1.latency_cycles` with a cache's name; `value` is as it
     /// would be written there, without quotes.

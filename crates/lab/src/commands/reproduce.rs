@@ -59,6 +59,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER")]
     warehouses: Option<u32>,
 
+    /// In full size: experiments whose simulated runs are smaller than the paper's, in all figures alike, have them in the
+    /// paper's size
+    #[arg(long, conflicts_with = "divided_by")]
+    full: bool,
+
+    /// Another factor by which such simulated runs are smaller
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    divided_by: Option<u64>,
+
     /// Repetitions; engines take turns, and figures are medians
     #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
@@ -116,6 +125,7 @@ impl Arguments {
             records: self.records,
             warehouses: self.warehouses,
             repetitions: self.repeat,
+            divided_by: if self.full { Some(1) } else { self.divided_by },
             seed: self.seed,
             threads: self.threads.clone(),
             engines: self.engine.clone(),

@@ -1,5 +1,6 @@
 //! Calibrates a figure of the simulated machine that no paper gives: for each workload on one engine, before all other
-//! runs, which then use it.
+//! runs, which then use it. What is to come out is the engine's share of the base's throughput, or the share of its time
+//! in which all cores wait for the ends of its epochs.
 //!
 //! The experiment's values are tried one after the other, since the engine's share need not be monotonic in them; then
 //! the interval between the two neighbours that enclose the paper's share is halved repeatedly.
@@ -21,7 +22,9 @@ pub(crate) struct Calibration {
     pub(crate) figure: String,
     pub(crate) engine: String,
     pub(crate) value: u64,
-    /// The engine's share of the base with that value.
+    /// Whether shares are of the engine's time, and not of the base's throughput.
+    pub(crate) in_checkpoints: bool,
+    /// The engine's share with that value.
     pub(crate) share: f64,
     /// The paper's share.
     pub(crate) wanted: f64,
@@ -37,30 +40,35 @@ impl Calibrating {
         plan: &Plan,
         stage: &Stage,
     ) -> Outcome<Calibration> {
-        let Calibrate { figure, values, share: wanted, .. } = &self.of;
+        let Calibrate { figure, values, .. } = &self.of;
+        let wanted = self.wanted(workload)?;
         let mut tried = Vec::new();
-        nearest(values, *wanted, &mut tried, |value| {
-            let mut rates = [0.0; 2];
-            for (protocol, rate) in [&self.base, &self.engine].into_iter().zip(&mut rates) {
-                interrupt::check(&stage.progress)?;
-                let job = Job {
-                    part,
-                    workload,
-                    work: plan.work(workload).map_err(Failure::new)?,
-                    setting,
-                    threads: part.threads.first().copied().unwrap_or(1),
-                    repetition: 0,
-                    engine: Some(protocol),
-                    unflushed: false,
-                    calibrated: Some((figure, value)),
-                };
-                let label = format!("{figure} = {value}: {}", job.describe());
-                *rate = runs::run(&job, &label, plan, stage)?.per_second;
-                interrupt::check(&stage.progress)?;
+        let run = |protocol, value| {
+            interrupt::check(&stage.progress)?;
+            let job = Job {
+                part,
+                workload,
+                work: plan.work(workload).map_err(Failure::new)?,
+                setting,
+                threads: part.threads.first().copied().unwrap_or(1),
+                repetition: 0,
+                engine: Some(protocol),
+                unflushed: false,
+                calibrated: Some((figure, value)),
+            };
+            let label = format!("{figure} = {value}: {}", job.describe());
+            let sample = runs::run(&job, &label, plan, stage)?;
+            interrupt::check(&stage.progress)?;
+            Ok::<_, Failure>(sample)
+        };
+        nearest(values, wanted, &mut tried, |value| match &self.base {
+            Some(base) => {
+                let [base, own] = [run(base, value)?, run(&self.engine, value)?];
+                Ok(own.per_second / base.per_second)
             }
-            Ok(rates[1] / rates[0])
+            None => Ok(run(&self.engine, value)?.checkpoint_share.unwrap_or_default()),
         })?;
-        let far = |(_, share): &&(u64, f64)| (share - wanted).abs();
+        let far = |(_, share): &&(u64, f64)| (*share - wanted).abs();
         let found = tried.iter().min_by(|a, b| far(a).total_cmp(&far(b)));
         let &(value, share) = found.ok_or_else(|| Failure::new("there is no value to try"))?;
         Ok(Calibration {
@@ -69,9 +77,19 @@ impl Calibrating {
             figure: figure.clone(),
             engine: self.engine.name.clone(),
             value,
+            in_checkpoints: self.base.is_none(),
             share,
-            wanted: *wanted,
+            wanted,
             tried,
+        })
+    }
+
+    /// What is to come out of the workload's runs.
+    fn wanted(&self, workload: &str) -> Outcome<f64> {
+        let Calibrate { share, in_checkpoints, .. } = &self.of;
+        let own = in_checkpoints.get(workload).map(|percent| percent / 100.0);
+        share.or(own).ok_or_else(|| {
+            Failure::new(format!("nothing is known that {workload} could be calibrated on"))
         })
     }
 }

@@ -68,7 +68,11 @@ fn is_calibrated(experiment: &Experiment, value: &Value) -> bool {
     let calibrate = experiment.run.simulated.iter().find_map(|own| own.calibrate.as_ref());
     value.calibrated
         || calibrate.is_some_and(|own| {
-            value.quantity == Quantity::Share && value.engine.as_ref() == Some(&own.engine)
+            let quantity = match own.share {
+                Some(_) => Quantity::Share,
+                None => Quantity::InCheckpoints,
+            };
+            value.quantity == quantity && value.engine.as_ref() == Some(&own.engine)
         })
 }
 

@@ -190,6 +190,8 @@ pub(crate) struct Setting {
     pub(crate) policy: Option<Policy>,
     /// Operations in a transaction of microworkloads.
     pub(crate) ops_per_tx: Option<u32>,
+    /// Length of the mechanisms' epochs, microseconds.
+    pub(crate) epoch_us: Option<u64>,
     /// Figures of the simulated machine or of its mechanisms, by their paths in the machine's file.
     #[serde(default)]
     pub(crate) sets: BTreeMap<String, Scalar>,
@@ -259,8 +261,11 @@ pub(crate) struct Calibrate {
     pub(crate) values: Vec<u64>,
     /// The only engine that it is calibrated on.
     pub(crate) engine: String,
-    /// Its share in the paper.
-    pub(crate) share: f64,
+    /// Its share in the paper,
+    pub(crate) share: Option<f64>,
+    /// or for each workload the percentage of the time in which all cores wait for the ends of its epochs.
+    #[serde(default)]
+    pub(crate) in_checkpoints: BTreeMap<String, f64>,
     /// By how much its runs have fewer operations than the experiment's.
     #[serde(default = "undivided")]
     pub(crate) operations_divided_by: u64,
@@ -298,6 +303,26 @@ pub(crate) struct Simulated {
     /// Factor by which its caches are smaller than the preset's.
     #[serde(default = "undivided")]
     pub(crate) caches_divided_by: u64,
+    /// Factor by which the whole experiment is smaller: caches, the figures that `divides` names, epochs, the workloads'
+    /// entries and operations. All are given in full size.
+    #[serde(default = "undivided")]
+    pub(crate) divided_by: u64,
+    /// Figures of the machine that `divided_by` makes smaller, by their paths in the machine's file.
+    #[serde(default)]
+    pub(crate) divides: Vec<String>,
+    /// Figures of the machine for one workload, by the workload's name.
+    #[serde(default)]
+    pub(crate) figures_of: BTreeMap<String, BTreeMap<String, Scalar>>,
+    /// Engines that run a workload in place of each protocol's own: one that rolls back, or that has its threads run at the
+    /// same time.
+    #[serde(default)]
+    pub(crate) engine_of: BTreeMap<String, String>,
+    /// Whether data is loaded before the machine is switched on.
+    #[serde(default)]
+    pub(crate) loaded_before: bool,
+    /// Warm-up operations for each measured one.
+    #[serde(default = "twice")]
+    pub(crate) warm_up: f64,
     #[serde(default = "one")]
     pub(crate) cores: Vec<u32>,
     /// Not needed by microworkloads.
@@ -343,6 +368,7 @@ pub(crate) struct Scale {
     pub(crate) threads: Option<Vec<u32>>,
     pub(crate) cuts: Option<u64>,
     pub(crate) caches_divided_by: Option<u64>,
+    pub(crate) divided_by: Option<u64>,
 }
 
 fn closed_loop() -> Window {
@@ -351,6 +377,10 @@ fn closed_loop() -> Window {
 
 fn millisecond() -> u64 {
     1000
+}
+
+fn twice() -> f64 {
+    2.0
 }
 
 fn no_mechanism() -> String {
@@ -366,14 +396,29 @@ fn one() -> Vec<u32> {
 }
 
 impl Simulated {
-    /// The machine, with caches smaller than the preset's by the given factor.
-    pub(super) fn machine(&self, caches_divided_by: u64) -> Result<MachineConfig, String> {
+    /// The machine, smaller by `divided_by`, with caches smaller than the preset's by the other factor too.
+    pub(super) fn machine(
+        &self,
+        divided_by: u64,
+        caches_divided_by: u64,
+    ) -> Result<MachineConfig, String> {
         let mut machine = presets::load(&self.machine).map_err(|error| error.to_string())?;
+        let with = |machine: MachineConfig, figure: &str, value: &str| {
+            machine.with(figure, value).map_err(|error| error.to_string())
+        };
         for (figure, value) in &self.sets {
-            machine =
-                machine.with(figure, &value.to_string()).map_err(|error| error.to_string())?;
+            machine = with(machine, figure, &value.to_string())?;
             machine.title += &format!("; {figure} = {value}");
         }
+        if divided_by != 1 {
+            for figure in &self.divides {
+                let full = machine.figure(figure).map_err(|error| error.to_string())?;
+                let value = divided(figure, &full, divided_by)?;
+                machine = with(machine, figure, &value)?;
+            }
+            machine.title += &format!("; everything {divided_by} times smaller");
+        }
+        let caches_divided_by = caches_divided_by.saturating_mul(divided_by);
         if caches_divided_by == 1 {
             return Ok(machine);
         }
@@ -382,9 +427,20 @@ impl Simulated {
             return Err(format!("the caches cannot be divided by {caches_divided_by}"));
         }
         machine.caches.iter_mut().for_each(|level| level.bytes /= caches_divided_by);
-        machine.title += &format!("; caches {caches_divided_by} times smaller");
+        if divided_by == 1 {
+            machine.title += &format!("; caches {caches_divided_by} times smaller");
+        }
         machine.validate().map_err(|error| error.to_string())?;
         Ok(machine)
+    }
+}
+
+/// A figure of the machine, smaller by a factor.
+pub(super) fn divided(figure: &str, value: &str, by: u64) -> Result<String, String> {
+    let whole = value.parse::<u64>().map_err(|_| format!("{figure} is no whole number"))?;
+    match by > 0 && whole.is_multiple_of(by) {
+        true => Ok((whole / by).to_string()),
+        false => Err(format!("{figure} = {whole} cannot be divided by {by}")),
     }
 }
 

@@ -7,7 +7,7 @@ use super::kind::Kind;
 use super::plan::Place;
 use super::quantity::Quantity::{self, *};
 use super::quantity::Step;
-use super::runs::{Cell, Sample};
+use super::runs::{Cell, DramSample, Sample};
 use crate::bench::spread::Spread;
 use perdura::Counters;
 use perdura_crashtest::Losses;
@@ -190,6 +190,15 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         Fences => own.fence_share.map(|share| share * 100.0),
         InCheckpoints => own.checkpoint_share.map(|share| share * 100.0),
         Checkpoints => own.checkpoints.map(|count| count as f64),
+        DeviceWrites => device_writes(own),
+        WritesRatio => ratio(device_writes(own)?, device_writes(workload_base?)?),
+        DramMisses => {
+            let DramSample { hits, misses, .. } = own.dram.as_ref()?;
+            ratio(*misses as f64 * 100.0, (hits + misses) as f64)
+        }
+        ReadsByWrites => own.dram.as_ref().and_then(|dram| ratio(dram.reads as f64, dram.writes as f64)),
+        CleanLines => clean_lines(own.dram.as_ref()?),
+        Footprint => own.loaded_bytes.map(|bytes| bytes as f64 / 1e6),
         HardwareSuccess => {
             let (commits, begun) = (own.counters.hardware_commits, own.counters.speculations());
             ratio(commits as f64 * 100.0, begun as f64)
@@ -241,6 +250,18 @@ fn traffic(sample: &Sample) -> Option<f64> {
 /// Lines that reached memory for each transaction, also for engines that count no commits.
 fn lines_written(sample: &Sample) -> Option<f64> {
     ratio(sample.memory_writes? as f64, sample.operations as f64)
+}
+
+/// Lines that were written to the home device's cells for each transaction.
+fn device_writes(sample: &Sample) -> Option<f64> {
+    ratio(sample.device_writes? as f64, sample.operations as f64)
+}
+
+/// The share of clean lines in blocks that went home with dirty ones, percent.
+fn clean_lines(dram: &DramSample) -> Option<f64> {
+    let blocks: u64 = dram.dirty_lines.iter().sum();
+    let dirty: u64 = (1..).zip(&dram.dirty_lines).map(|(lines, blocks)| lines * blocks).sum();
+    ratio(dirty as f64, (blocks * dram.lines) as f64).map(|dirty| (1.0 - dirty) * 100.0)
 }
 
 /// Writes of the most frequently written line, for each transaction.
@@ -337,6 +358,9 @@ mod tests {
             checksums: None,
             losses: None,
             memory_writes: None,
+            device_writes: None,
+            dram: None,
+            loaded_bytes: None,
             memory_bytes: None,
             stored_bytes: None,
             most_worn: None,

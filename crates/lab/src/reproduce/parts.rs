@@ -1,12 +1,13 @@
 //! The places where an experiment is run, and how much of it, by its file and the command line: natively, on the
 //! simulated machine, through the server.
 
-use super::experiment::Experiment;
+use super::experiment::{Experiment, divided};
 use super::kind::Kind;
 use super::quantity::Quantity;
 use super::tpcc;
 use super::work::{self, Work};
 use crate::failure::{Failure, Outcome};
+use perdura::EngineKind;
 use perdura_machine::MachineConfig;
 use perdura_memory::Domain;
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub(crate) struct Changes {
     pub(crate) operations: Option<u64>,
     pub(crate) records: Option<u64>,
     pub(crate) warehouses: Option<u32>,
+    /// Another factor than the experiment's, by which simulated runs are smaller than in full size.
+    pub(crate) divided_by: Option<u64>,
     pub(crate) repetitions: Option<u32>,
     pub(crate) seed: Option<u64>,
     pub(crate) threads: Vec<u32>,
@@ -30,6 +33,9 @@ pub(crate) struct Changes {
     /// Only these settings, by name.
     pub(crate) settings: Vec<String>,
 }
+
+/// Warm-up operations of native runs for each measured one.
+const NATIVE_WARM_UP: f64 = 0.1;
 
 /// A place for runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -95,19 +101,42 @@ pub(crate) struct Part {
     pub(crate) repetitions: u32,
     /// Power cuts of each run.
     pub(crate) cuts: u64,
+    /// Of simulated runs: the factor by which everything is smaller than the experiment's file says,
+    pub(crate) divided_by: u64,
+    /// the figures of the machine that are made smaller,
+    #[serde(skip)]
+    pub(crate) divides: Vec<String>,
+    /// figures for one workload,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) figures_of: BTreeMap<String, BTreeMap<String, String>>,
+    /// engines in place of the protocols' own for one workload,
+    #[serde(skip)]
+    pub(crate) engine_of: BTreeMap<String, EngineKind>,
+    /// whether data is loaded before the machine is switched on,
+    pub(crate) loaded_before: bool,
+    /// and warm-up operations for each measured one.
+    pub(crate) warm_up: f64,
 }
 
 impl Part {
     /// Operations of this workload.
     pub(crate) fn operations_of(&self, workload: &str) -> u64 {
-        self.operations_of.get(workload).copied().unwrap_or(self.operations)
+        let full = self.operations_of.get(workload).copied().unwrap_or(self.operations);
+        full.div_ceil(self.divided_by)
     }
 
-    /// Warm-up operations: for simulated caches twice as many as are measured, natively a tenth, as in `perdura
-    /// bench`.
+    /// Warm-up operations: for simulated caches twice as many as are measured, unless the experiment says otherwise,
+    /// natively a tenth, as in `perdura bench`.
     pub(crate) fn warm_up_of(&self, workload: &str) -> u64 {
-        let operations = self.operations_of(workload);
-        if self.place == Place::Simulated { 2 * operations } else { operations / 10 }
+        (self.operations_of(workload) as f64 * self.warm_up) as u64
+    }
+
+    /// A figure of the machine in a run of this size, given in full size.
+    pub(crate) fn divided(&self, figure: &str, value: &str) -> Result<String, String> {
+        match self.divided_by != 1 && self.divides.iter().any(|own| own == figure) {
+            true => divided(figure, value, self.divided_by),
+            false => Ok(value.to_owned()),
+        }
     }
 }
 
@@ -123,6 +152,12 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
         operations_of: run.operations_of.clone(),
         repetitions: run.repetitions,
         cuts: 0,
+        divided_by: 1,
+        divides: Vec::new(),
+        figures_of: BTreeMap::new(),
+        engine_of: BTreeMap::new(),
+        loaded_before: false,
+        warm_up: NATIVE_WARM_UP,
     };
     let mut parts = Vec::new();
     let both = changes.native == changes.simulated;
@@ -138,12 +173,23 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
             operations: served.operations,
             operations_of: served.operations_of.clone(),
             repetitions: served.repetitions,
-            ..usual
+            ..usual.clone()
         });
     }
     if let Some(simulated) = run.simulated.as_ref().filter(|_| both || changes.simulated) {
         let quick = experiment.quick.caches_divided_by.filter(|_| changes.quick);
-        let machine = simulated.machine(quick.unwrap_or(simulated.caches_divided_by));
+        let divided_by = experiment.quick.divided_by.filter(|_| changes.quick);
+        let divided_by = changes.divided_by.or(divided_by).unwrap_or(simulated.divided_by);
+        let machine = simulated.machine(divided_by, quick.unwrap_or(simulated.caches_divided_by));
+        let figures_of = simulated.figures_of.iter().map(|(workload, figures)| {
+            let figures = figures.iter();
+            let figures = figures.map(|(figure, value)| (figure.clone(), value.to_string()));
+            (workload.clone(), figures.collect())
+        });
+        let engine_of = simulated.engine_of.iter().map(|(workload, engine)| {
+            let engine = engine.parse::<EngineKind>().map_err(|error| error.to_string())?;
+            Ok::<_, String>((workload.clone(), engine))
+        });
         parts.push(Part {
             place: Place::Simulated,
             machine: Some(machine.map_err(Failure::new)?),
@@ -154,6 +200,12 @@ pub(super) fn parts(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<P
             operations_of: simulated.operations_of.clone(),
             repetitions: simulated.repetitions,
             cuts: simulated.cuts,
+            divided_by,
+            divides: simulated.divides.clone(),
+            figures_of: figures_of.collect(),
+            engine_of: engine_of.collect::<Result<_, _>>().map_err(Failure::new)?,
+            loaded_before: simulated.loaded_before,
+            warm_up: simulated.warm_up,
         });
     }
     if parts.is_empty() {
@@ -205,6 +257,7 @@ fn check(part: &Part, experiment: &Experiment, has_records: bool) -> Outcome {
     experiment.kind.cores_fit(&part.threads).or_else(refuse)?;
     let Part { place, cuts, .. } = part;
     let least = part.operations_of.values().fold(part.operations, |all, own| all.min(*own));
+    let least = least.div_ceil(part.divided_by);
     if *cuts > least {
         return refuse(format!("{cuts} power cuts need as many operations at least, not {least}"));
     }

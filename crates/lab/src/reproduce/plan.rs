@@ -28,6 +28,9 @@ pub(crate) struct Setting {
     pub(crate) policy: Option<Policy>,
     /// Operations in a transaction of microworkloads, if not the experiment's.
     pub(crate) ops_per_tx: Option<u32>,
+    /// Length of the mechanisms' epochs in full size, if not their own, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) epoch_us: Option<u64>,
     /// Figures of the simulated machine.
     pub(crate) sets: BTreeMap<String, String>,
     /// For bare objects: when they are processed.
@@ -38,8 +41,9 @@ pub(crate) struct Setting {
 impl Setting {
     /// The setting of an experiment without settings.
     pub(super) fn unnamed(window: Window, tuning: Knobs) -> Self {
-        let (policy, ops_per_tx, sets) = (None, None, BTreeMap::new());
-        Setting { name: None, at: None, window, tuning, policy, ops_per_tx, sets, when: None }
+        let (policy, ops_per_tx, epoch_us, sets) = (None, None, None, BTreeMap::new());
+        let (name, at, when) = (None, None, None);
+        Setting { name, at, window, tuning, policy, ops_per_tx, epoch_us, sets, when }
     }
 }
 
@@ -79,7 +83,8 @@ pub(crate) struct Plan {
 pub(crate) struct Calibrating {
     pub(super) of: Calibrate,
     pub(super) engine: Protocol,
-    pub(super) base: Protocol,
+    /// `None` if not the engine's share of the base is sought.
+    pub(super) base: Option<Protocol>,
     /// The experiment without its settings.
     pub(super) setting: Setting,
 }
@@ -91,7 +96,7 @@ impl Calibrating {
         let of = run.simulated.as_ref().and_then(|simulated| simulated.calibrate.clone());
         let (Some(of), Some(base)) = (of, &run.base) else { return Ok(None) };
         let engine = Protocol::of(experiment, &of.engine)?;
-        let base = Protocol::of(experiment, base)?;
+        let base = of.share.is_some().then(|| Protocol::of(experiment, base)).transpose()?;
         let setting = Setting::unnamed(run.window, run.tuning);
         Ok(Some(Calibrating { of, engine, base, setting }))
     }
@@ -182,7 +187,8 @@ impl Plan {
     /// The engines of this workload: its base, and those that can run it.
     pub(crate) fn engines_of(&self, workload: &str) -> Vec<&Protocol> {
         let base = self.own_bases.get(workload).filter(|base| !self.engines.contains(base));
-        let able = |own: &&Protocol| own.engine.rolls_back() || !rolls_back(workload);
+        let replaced = self.parts.iter().any(|part| part.engine_of.contains_key(workload));
+        let able = |own: &&Protocol| replaced || own.engine.rolls_back() || !rolls_back(workload);
         base.into_iter().chain(self.engines.iter().filter(able)).collect()
     }
 
@@ -216,6 +222,7 @@ fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>>
         tuning: own.tuning.unwrap_or(tuning),
         policy: own.policy,
         ops_per_tx: own.ops_per_tx,
+        epoch_us: own.epoch_us,
         sets: own.sets.iter().map(|(figure, value)| (figure.clone(), value.to_string())).collect(),
         when: None,
     });

@@ -104,6 +104,18 @@ pub(crate) enum Quantity {
     InCheckpoints,
     /// and how many epochs end.
     Checkpoints,
+    /// Lines written to the cells of the home device for each transaction,
+    DeviceWrites,
+    /// and those relative to the base's.
+    WritesRatio,
+    /// Of a DRAM cache: the share of its accesses that do not find their block,
+    DramMisses,
+    /// lines that the last cache reads for each one that it writes,
+    ReadsByWrites,
+    /// and the share of clean lines in the blocks that go home with dirty ones.
+    CleanLines,
+    /// Bytes of data when the machine is switched on.
+    Footprint,
     /// The share of the transactions begun in hardware that it has committed,
     HardwareSuccess,
     /// and the share of those lost by their capacity, of all that were lost.
@@ -134,7 +146,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 68] = [
+const ALL: [(Quantity, &str, &str, Kind); 74] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -198,6 +210,12 @@ const ALL: [(Quantity, &str, &str, Kind); 68] = [
     (Fences, "in-fences", "%", Kind::Share),
     (InCheckpoints, "in-checkpoints", "%", Kind::Share),
     (Checkpoints, "checkpoints", "checkpoints", Kind::Share),
+    (DeviceWrites, "device-writes", "/tx", Kind::Share),
+    (WritesRatio, "writes-ratio", "of the base's", Kind::Share),
+    (DramMisses, "dram-misses", "%", Kind::Share),
+    (ReadsByWrites, "reads-by-writes", "times", Kind::Share),
+    (CleanLines, "clean-lines", "%", Kind::Share),
+    (Footprint, "footprint", "MB", Kind::Share),
     (HardwareSuccess, "hardware-success", "%", Kind::Share),
     (CapacityLosses, "capacity-losses", "% of losses", Kind::Share),
     (InPlace, "in-place", "/tx", Kind::Share),
@@ -254,7 +272,7 @@ impl Quantity {
 
     /// Whether it is a ratio.
     fn is_ratio(self) -> bool {
-        matches!(self, Share | Traffic | TrafficRatio | LinesRatio)
+        matches!(self, Share | Traffic | TrafficRatio | LinesRatio | WritesRatio)
     }
 
     /// Shows a value of it.

@@ -15,7 +15,8 @@ use crate::simulate;
 use crate::workload::Made;
 use perdura::{AnyHeap, Counters, EngineKind, Format};
 use perdura_crashtest::Losses;
-use perdura_machine::{ConfigError, MachineConfig};
+use perdura_machine::controller::{DeviceStats, DramCacheStats};
+use perdura_machine::{ConfigError, MachineConfig, Statistics};
 use perdura_matrices::cost::{self, Costs, Demand, When};
 use perdura_memory::{AnyMemory, Domain, MapOptions, Mapped, Ram};
 use perdura_workloads::records::Plain;
@@ -66,6 +67,13 @@ pub(crate) struct Sample {
     pub(crate) losses: Option<Losses>,
     /// Lines that reached the simulated machine's memory.
     pub(crate) memory_writes: Option<u64>,
+    /// Lines of those that its cells were written with: without those that coalesced in its queue.
+    pub(crate) device_writes: Option<u64>,
+    /// Its DRAM cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dram: Option<DramSample>,
+    /// Bytes of the pages that held data when it was switched on.
+    pub(crate) loaded_bytes: Option<u64>,
     /// Bytes of those, and bytes stored by the program.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) stored_bytes: Option<u64>,
@@ -81,6 +89,38 @@ pub(crate) struct Sample {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mechanism: BTreeMap<&'static str, u64>,
     pub(crate) memory: String,
+}
+
+/// What a DRAM cache of the simulated machine did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct DramSample {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// Lines that the last cache has read, and that it has written.
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    /// Lines of a block.
+    pub(crate) lines: u64,
+    /// Of the blocks that went home with dirty lines, how many had one, two, and so on.
+    pub(crate) dirty_lines: Vec<u64>,
+}
+
+fn dram(statistics: &Statistics) -> Option<DramSample> {
+    let memory = &statistics.memory;
+    let DramCacheStats { hits, misses, .. } = memory.dram_cache?;
+    let writes = memory.writes;
+    Some(DramSample {
+        hits,
+        misses,
+        reads: memory.reads,
+        writes: writes.evictions + writes.write_backs + writes.streams,
+        lines: memory.dirty_lines.len() as u64,
+        dirty_lines: memory.dirty_lines.clone(),
+    })
+}
+
+fn device_writes(home: &DeviceStats) -> u64 {
+    home.writes - home.coalesced
 }
 
 /// A run to be made.
@@ -162,11 +202,15 @@ impl Job<'_> {
         let machine = self.part.machine.clone();
         let mut machine = machine.ok_or_else(|| Failure::new("no machine to simulate"))?;
         let wrong = |error: ConfigError| Failure::new(error.to_string());
+        for (figure, value) in self.part.figures_of.get(self.workload).into_iter().flatten() {
+            machine = machine.with(figure, value).map_err(wrong)?;
+        }
         if let Some((figure, value)) = self.calibrated {
             machine = machine.with(figure, &value.to_string()).map_err(wrong)?;
         }
         for (figure, value) in &self.setting.sets {
-            machine = machine.with(figure, value).map_err(wrong)?;
+            let value = self.part.divided(figure, value).map_err(Failure::new)?;
+            machine = machine.with(figure, &value).map_err(wrong)?;
         }
         machine.cores.count = self.threads as usize;
         simulate::set_policy(&mut machine, self.setting.policy);
@@ -217,21 +261,34 @@ impl On<'_> {
         })
     }
 
+    /// The protocol's engine, or the one that runs this workload.
+    fn engine_kind(&self) -> EngineKind {
+        let other = self.job.part.engine_of.get(self.job.workload);
+        other.copied().unwrap_or(self.engine.engine)
+    }
+
+    /// Length of the mechanism's epochs in a run of this size, microseconds.
+    fn epoch_us(&self) -> u64 {
+        let full = self.job.setting.epoch_us.unwrap_or(self.engine.epoch_us);
+        full.div_ceil(self.job.part.divided_by)
+    }
+
     fn simulated(&self, made: &Made) -> Outcome<Sample> {
         let On { job, plan, stage, .. } = *self;
         let machine = job.machine()?;
         let memory = format!("simulated: {}", machine.title);
         let work = simulate::Plan {
             machine,
-            engine: self.engine.engine,
+            engine: self.engine_kind(),
             cores: job.threads as usize,
             operations: job.operations(),
             warm_up: job.warm_up() / 2,
             settle: job.warm_up() / 2,
+            loaded_before: job.part.loaded_before,
             seed: job.seed(plan),
             mechanism: self.engine.mechanism,
             transactions: self.engine.transactions,
-            epoch_us: self.engine.epoch_us,
+            epoch_us: self.epoch_us(),
             window: job.setting.window.transactions(),
             knobs: job.setting.tuning,
             cuts: job.part.cuts,
@@ -255,6 +312,9 @@ impl On<'_> {
             losses: (run.losses.cuts > 0).then_some(run.losses),
             memory_writes: Some(run.statistics.memory.home.writes),
             memory_bytes: Some(run.statistics.memory.home.written_bytes),
+            device_writes: Some(device_writes(&run.statistics.memory.home)),
+            dram: dram(&run.statistics),
+            loaded_bytes: run.loaded_bytes,
             stored_bytes: Some(stored),
             most_worn: run.statistics.memory.home.wear.map(|wear| wear.most),
             fence_share: Some(run.statistics.fence_share()),

@@ -148,21 +148,27 @@ fn means_over(report: &Report) -> String {
 
 /// The calibrated figures, by workload.
 fn calibrated(calibrations: &[Calibration]) -> String {
-    let Some(Calibration { figure, engine, wanted, .. }) = calibrations.first() else {
+    let Some(Calibration { figure, engine, in_checkpoints, wanted, .. }) = calibrations.first()
+    else {
         return String::new();
     };
     let rows = calibrations.iter().map(|own| {
         let tried = own.tried.iter().map(|(value, share)| format!("{value}: {share:.3}"));
-        let far = (own.share - wanted).abs() > wanted / 50.0;
+        let far = (own.share - own.wanted).abs() > own.wanted / 50.0;
         let share = format!("{:.3}{}", own.share, if far { ", not reached" } else { "" });
+        let wanted = format!("{:.3}", own.wanted);
         let setting = own.setting.as_ref().map_or(String::new(), |name| format!(", {name}"));
         let tried = tried.collect::<Vec<_>>().join(", ");
-        [format!("{}{setting}", own.workload), own.value.to_string(), share, tried]
+        [format!("{}{setting}", own.workload), own.value.to_string(), share, wanted, tried]
     });
+    let what = match in_checkpoints {
+        true => "share of time in checkpoints is nearest to the paper's".to_owned(),
+        false => format!("share of the base's throughput is nearest to {wanted}"),
+    };
     format!(
-        "{figure} was found for each workload on {engine} alone: the value with which its share of the base's \
-         throughput is nearest to {wanted}; all others are run with that, and are predictions\n{}",
-        table(["workload", figure.as_str(), "share", "tried"], rows)
+        "{figure} was found for each workload on {engine} alone: the value with which its {what}; all others are run \
+         with that, and are predictions\n{}",
+        table(["workload", figure.as_str(), "share", "wanted", "tried"], rows)
     )
 }
 
@@ -176,8 +182,10 @@ fn places(report: &Report) -> String {
             .operations_of
             .iter()
             .filter(|(workload, _)| report.plan.workloads.contains(workload))
-            .map(|(workload, operations)| format!(", {workload} {}", show_count(*operations)));
-        let operations = plural(part.operations, "operation");
+            .map(|(workload, _)| {
+                format!(", {workload} {}", show_count(part.operations_of(workload)))
+            });
+        let operations = plural(part.operations_of(""), "operation");
         let operations = match report.plan.kind {
             Kind::Checksums => String::new(),
             _ => format!(" ({operations}{})", own.collect::<String>()),

@@ -119,21 +119,45 @@ impl Experiment {
 
     /// The figures that settings and the calibration change exist in the machine.
     fn validate_figures(&self, simulated: &Simulated) -> Result<(), String> {
-        let machine = simulated.machine(1)?;
+        let machine = simulated.machine(1, 1)?;
         let with = |figure: &str, value: String| {
             machine.with(figure, &value).map(drop).map_err(|error| error.to_string())
         };
         for setting in &self.run.settings {
             setting.sets.iter().try_for_each(|(figure, value)| with(figure, value.to_string()))?;
         }
-        let Some(Calibrate { figure, values, engine, share, .. }) = &simulated.calibrate else {
-            return Ok(());
-        };
+        for (workload, figures) in &simulated.figures_of {
+            if !self.run.workloads.contains(workload) {
+                return Err(format!("'{workload}' in figures_of is none of its workloads"));
+            }
+            figures.iter().try_for_each(|(figure, value)| with(figure, value.to_string()))?;
+        }
+        for (workload, engine) in &simulated.engine_of {
+            if !self.run.workloads.contains(workload) || self.run.native {
+                return Err(format!(
+                    "'{workload}' in engine_of is none of its workloads, or is run natively too"
+                ));
+            }
+            let engine = engine.parse::<EngineKind>().map_err(|error| error.to_string())?;
+            if work::rolls_back(workload) && !engine.rolls_back() {
+                return Err(format!("{engine} in engine_of cannot roll back, as {workload} does"));
+            }
+        }
+        let Some(own) = &simulated.calibrate else { return Ok(()) };
+        let Calibrate { figure, values, engine, share, in_checkpoints, .. } = own;
+        if share.is_some() != in_checkpoints.is_empty() {
+            return Err("calibrate needs either a share or in_checkpoints".to_owned());
+        }
         let fits = self.run.base.as_ref().is_some_and(|base| base != engine);
-        if !fits || *share <= 0.0 {
+        if share.is_some_and(|share| !fits || share <= 0.0) {
             return Err(
                 "calibrate needs an engine, which is not the base, and its share".to_owned()
             );
+        }
+        let fits = |percent: &f64| *percent > 0.0 && *percent < 100.0;
+        let known = |name: &String| self.run.workloads.contains(name);
+        if !in_checkpoints.keys().all(known) || !in_checkpoints.values().all(fits) {
+            return Err("in_checkpoints needs workloads of its own, with percentages".to_owned());
         }
         if values.is_empty() || !values.is_sorted_by(|a, b| a < b) {
             return Err("calibrate needs values that ascend".to_owned());
@@ -283,7 +307,13 @@ impl Simulated {
     fn validate(&self, quick: &Scale, has_records: bool) -> Result<(), String> {
         for divisor in [Some(self.caches_divided_by), quick.caches_divided_by].into_iter().flatten()
         {
-            self.machine(divisor)?;
+            self.machine(self.divided_by, divisor)?;
+        }
+        if let Some(divided_by) = quick.divided_by {
+            self.machine(divided_by, self.caches_divided_by)?;
+        }
+        if !(0.0..=100.0).contains(&self.warm_up) {
+            return Err("warm_up is 0 to 100 operations for each measured one".to_owned());
         }
         tpcc_valid(self.tpcc)?;
         if (has_records && self.records == 0) || self.operations == 0 || self.repetitions == 0 {

@@ -63,16 +63,17 @@ impl Work {
 }
 
 impl Part {
-    /// The workload with this part's amount of data, and this number of operations in a transaction, if one is given. A
+    /// The workload with this part's amount of data, smaller by its factor, and this number of operations in a transaction, if one is given. A
     /// microworkload has at most as many entries as there are records, if these are given.
     pub(super) fn sized(&self, work: &Work, ops_per_tx: Option<u32>) -> Outcome<Option<Choice>> {
         let (Work::Database(choice) | Work::Micro(choice)) = work else { return Ok(None) };
         let mut choice = choice.clone();
         let mut set = |name: &str, value| choice.asked.insert(name.to_owned(), value);
-        let (records, tpcc) = (self.extent.records, self.extent.tpcc);
+        let (records, tpcc) = (self.extent.records.div_ceil(self.divided_by), self.extent.tpcc);
         match work {
             Work::Database(choice) if is_tpcc(choice.row.name) => {
-                set(ENTRIES, Value::Number(tpcc.warehouses.into()));
+                let warehouses = u64::from(tpcc.warehouses).div_ceil(self.divided_by);
+                set(ENTRIES, Value::Number(warehouses));
                 set("scale", Value::Name(tpcc.rows.name().to_owned()));
                 set(OVER, Value::Name("store".to_owned()));
             }
@@ -84,7 +85,7 @@ impl Part {
                 if let Some(ops) = ops_per_tx {
                     set(OPS_PER_TX, Value::Number(ops.into()));
                 }
-                let entries = choice.values(1)?.entries();
+                let entries = choice.values(1)?.entries().div_ceil(self.divided_by);
                 let most = if records == 0 { entries } else { entries.min(records) };
                 choice.asked.insert(ENTRIES.to_owned(), Value::Number(most));
             }
@@ -107,8 +108,9 @@ pub(super) fn base_fits(run: &Run, workload: &str) -> Result<(), String> {
     let base = run.base_of.get(workload).or(run.base.as_ref());
     let unable =
         |name: &&String| Protocol::named(run, name).is_ok_and(|base| !base.engine.rolls_back());
+    let replaced = run.simulated.iter().any(|own| own.engine_of.contains_key(workload));
     match base.filter(unable) {
-        Some(base) if rolls_back(workload) => Err(format!(
+        Some(base) if rolls_back(workload) && !replaced => Err(format!(
             "the base '{base}' cannot roll back, as {workload} does: \
              give it another one, as base_of = {{ {workload} = \"volatile\" }}"
         )),

@@ -84,6 +84,8 @@ pub(super) struct DramCache {
     most_victims: Option<usize>,
     victims: Finishes,
     stats: DramCacheStats,
+    /// Of the blocks that went home with dirty lines, how many had one, two, and so on.
+    dirty_lines: Vec<u64>,
 }
 
 impl DramCache {
@@ -101,6 +103,7 @@ impl DramCache {
             most_victims: config.victim_blocks,
             victims: Finishes::default(),
             stats: DramCacheStats::default(),
+            dirty_lines: vec![0; (config.block_bytes / 64) as usize],
         }
     }
 
@@ -150,7 +153,15 @@ impl DramCache {
         };
         let waits = from > ready;
         let block = InDram { first: replaced * self.lines, dirty: old.dirty, ready: from };
+        self.note_dirty_lines(old.dirty);
         Some(Replaced { block, waits })
+    }
+
+    /// A block goes home with these dirty lines, given as bits.
+    pub(super) fn note_dirty_lines(&mut self, dirty: u64) {
+        if dirty != 0 {
+            self.dirty_lines[dirty.count_ones() as usize - 1] += 1;
+        }
     }
 
     /// The dirty lines of a replaced block have been handed over, and the last of them is `accepted` then. Returns until
@@ -317,6 +328,11 @@ impl DramCache {
     pub(super) fn reset_stats(&mut self) {
         self.device.reset_stats();
         self.stats = DramCacheStats::default();
+        self.dirty_lines.fill(0);
+    }
+
+    pub(super) fn dirty_lines(&self) -> Vec<u64> {
+        self.dirty_lines.clone()
     }
 
     pub(super) fn stats(&self) -> (DeviceStats, DramCacheStats) {

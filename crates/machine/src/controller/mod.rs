@@ -314,6 +314,13 @@ impl Controller {
         self.dram.as_ref().map_or_else(Vec::new, DramCache::dirty_blocks)
     }
 
+    /// The dirty lines of a block of the volatile DRAM cache, given as bits, go home at an epoch's end.
+    pub(crate) fn note_dirty_lines(&mut self, dirty: u64) {
+        if let Some(dram) = &mut self.dram {
+            dram.note_dirty_lines(dirty);
+        }
+    }
+
     /// These lines of the block that begins with `first` are clean.
     pub(crate) fn clean(&mut self, first: u64, lines: u64) {
         if let Some(dram) = &mut self.dram {
@@ -368,6 +375,7 @@ impl Controller {
             home: self.home.stats(),
             dram: dram.map(|(device, _)| device),
             dram_cache: dram.map(|(_, cache)| cache),
+            dirty_lines: self.dram.as_ref().map_or_else(Vec::new, DramCache::dirty_lines),
             volatile: self.volatile.as_ref().map(Device::stats),
         }
     }

@@ -17,6 +17,10 @@ pub struct ControllerStats {
     /// Hits and misses of the DRAM cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dram_cache: Option<DramCacheStats>,
+    /// Of the blocks of that cache that were replaced, or written home at an epoch's end, with dirty lines: how many had
+    /// one of them, two, and so on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dirty_lines: Vec<u64>,
     /// Memory beside the home device, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volatile: Option<DeviceStats>,

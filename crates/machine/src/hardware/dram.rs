@@ -35,6 +35,7 @@ impl Hardware {
     /// Takes the contents of the dirty lines of a block, which is clean from here on: the caller writes them home.
     /// Takes no time; [`read_dram`](Self::read_dram) does.
     pub fn take_dirty(&mut self, block: InDram) -> Vec<(u64, LineWords)> {
+        self.controller.note_dirty_lines(block.dirty);
         self.controller.clean(block.first, block.dirty);
         block.dirty_lines().map(|line| (line, self.data.take_dram(line))).collect()
     }

@@ -87,6 +87,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FIGURE=VALUES")]
     sweep: Option<Sweep>,
 
+    /// Loads the data before the machine is switched on, which takes less of this machine's time; its caches then have
+    /// none of it
+    #[arg(long)]
+    loaded_before: bool,
+
     /// Power cuts at random among the measured transactions, of one core, to see what they would take of
     /// what engines left to the caches; the run goes on after each
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -240,6 +245,7 @@ impl Arguments {
             cuts: if engine.skips() { self.cuts } else { 0 },
             unflushed: false,
             emptied: false,
+            loaded_before: self.loaded_before,
         }
     }
 

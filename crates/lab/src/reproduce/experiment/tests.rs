@@ -149,7 +149,7 @@ fn power_cuts_are_read() {
     let experiment = Experiment::parse("x", CRASH).expect("an experiment");
     assert_eq!(experiment.run.settings[0].policy, Some(Policy::Lru));
     let simulated = experiment.run.simulated.expect("simulated runs");
-    let bytes = |divisor| simulated.machine(divisor).expect("a machine").caches[0].bytes;
+    let bytes = |divisor| simulated.machine(1, divisor).expect("a machine").caches[0].bytes;
     assert_eq!(bytes(1), 8 * bytes(8));
 }
 
