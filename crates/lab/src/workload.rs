@@ -30,14 +30,24 @@ impl std::fmt::Debug for Choice {
 }
 
 impl Choice {
+    /// The workload of this row, as it is.
+    pub(crate) fn of(row: &'static Row) -> Self {
+        Choice { row, asked: Asked::new() }
+    }
+
     /// The workload of this name, as it is.
     pub(crate) fn named(name: &str) -> workloads::Outcome<Self> {
-        Ok(Choice { row: Row::named(name)?, asked: Asked::new() })
+        Ok(Choice::of(Row::named(name)?))
     }
 
     /// Values of all its parameters, for this number of threads.
     pub(crate) fn values(&self, threads: usize) -> workloads::Outcome<Values> {
         self.row.values(&self.asked, threads)
+    }
+
+    /// Whether some of its transactions are rolled back.
+    pub(crate) fn rolls_back(&self) -> bool {
+        self.values(1).is_ok_and(|values| (self.row.rolls_back)(&values))
     }
 
     /// The workload, to be loaded: its data follows from `seed`, and `operations` will follow, warm-up included.
@@ -96,7 +106,7 @@ pub(crate) trait AnyWorkload {
     /// As [`Workload::ENDS`].
     fn ends(&self) -> bool;
 
-    /// As [`Workload::ROLLS_BACK`].
+    /// As [`Workload::rolls_back`].
     fn rolls_back(&self) -> bool;
 
     /// As [`engine::run`].
@@ -125,7 +135,7 @@ impl<W: Workload> AnyWorkload for W {
     }
 
     fn rolls_back(&self) -> bool {
-        W::ROLLS_BACK
+        Workload::rolls_back(self)
     }
 
     fn natively(

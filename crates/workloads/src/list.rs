@@ -21,8 +21,8 @@ pub struct Row {
     pub parameters: &'static [Parameter],
     /// Operations that a native benchmark measures, unless it is told how many.
     pub operations: fn(&Values) -> u64,
-    /// As [`Workload::ROLLS_BACK`].
-    pub rolls_back: bool,
+    /// Whether some of its transactions are rolled back, with these values: [`Workload::rolls_back`].
+    pub rolls_back: fn(&Values) -> bool,
     /// The kinds of roots of its own that it leaves in a pool, with the checks of their structures.
     pub roots: &'static [(u32, CheckBlocks)],
 }
@@ -286,6 +286,10 @@ pub const OPS_PER_TX: &str = "ops-per-tx";
 const MOST_OPS_PER_TX: u64 = 1_000_000;
 /// The parameter of those whose threads can be kept apart.
 pub const DISJOINT: &str = "disjoint";
+/// The parameter of those with several kinds of transactions: which of them.
+pub const MIX: &str = "mix";
+/// The mix that the benchmark's specification has.
+pub const STANDARD_MIX: &str = "standard";
 /// The parameter of those on keyed records: where these are.
 pub const OVER: &str = "over";
 

@@ -232,7 +232,7 @@ impl<M: WordMap> Listed for Maps<M> {
             list::disjoint("each thread has a map of its own, with its part of the keys"),
         ],
         operations: |_| 2_000_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[],
     };
 

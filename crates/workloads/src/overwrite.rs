@@ -77,7 +77,7 @@ impl Listed for Overwrite {
             list::disjoint("each thread overwrites its own part of the values"),
         ],
         operations: |_| 500_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(KIND, check_blocks)],
     };
 

@@ -158,9 +158,6 @@ pub trait Workload: Sync {
     /// The kinds of operations, for the latency table.
     const KINDS: &'static [&'static str];
 
-    /// Whether some of its transactions are rolled back after they have stored, which the engine must support.
-    const ROLLS_BACK: bool = false;
-
     /// Whether it is a program that ends when its input is used up: it runs once, without a warm-up, and does as many
     /// operations as that takes, whatever the plan says.
     const ENDS: bool = false;
@@ -168,6 +165,11 @@ pub trait Workload: Sync {
     /// Whether native benchmarks compile its transactions for each engine, so that no access is dispatched at run time:
     /// for workloads whose native times are compared. Each takes minutes to build; the others are compiled once.
     const STATIC: bool = false;
+
+    /// Whether some of its transactions are rolled back after they have stored, which the engine must support.
+    fn rolls_back(&self) -> bool {
+        false
+    }
 
     /// Records that [`load`](Workload::load) makes, for a progress bar.
     fn load_size(&self) -> u64;

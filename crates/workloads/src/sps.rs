@@ -79,7 +79,7 @@ const fn row(name: &'static str, line: &'static str, parameters: &'static [Param
         line,
         parameters,
         operations: |_| 2_000_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(KIND, |_, at, visit| visit(at))],
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::workload::Choice;
 use perdura::EngineKind;
 use perdura_crashtest::subjects::{STRUCTURES, SUBJECTS};
 use perdura_machine::cache::Policy;
@@ -116,7 +117,7 @@ fn options(row: &Row) -> String {
     options.collect::<Vec<_>>().join(", ")
 }
 
-fn workload(row: &Row) -> Value {
+fn workload(row: &'static Row) -> Value {
     let parameters = row
         .parameters
         .iter()
@@ -125,7 +126,7 @@ fn workload(row: &Row) -> Value {
         "name": row.name,
         "line": row.line,
         "parameters": parameters.collect::<Vec<_>>(),
-        "rolls_back": row.rolls_back,
+        "rolls_back": Choice::of(row).rolls_back(),
         "crash": is_tested(row),
     })
 }

@@ -196,7 +196,9 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
             let DramSample { hits, misses, .. } = own.dram.as_ref()?;
             ratio(*misses as f64 * 100.0, (hits + misses) as f64)
         }
-        ReadsByWrites => own.dram.as_ref().and_then(|dram| ratio(dram.reads as f64, dram.writes as f64)),
+        ReadsByWrites => {
+            own.dram.as_ref().and_then(|dram| ratio(dram.reads as f64, dram.writes as f64))
+        }
         CleanLines => clean_lines(own.dram.as_ref()?),
         Footprint => own.loaded_bytes.map(|bytes| bytes as f64 / 1e6),
         HardwareSuccess => {

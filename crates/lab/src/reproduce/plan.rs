@@ -188,7 +188,9 @@ impl Plan {
     pub(crate) fn engines_of(&self, workload: &str) -> Vec<&Protocol> {
         let base = self.own_bases.get(workload).filter(|base| !self.engines.contains(base));
         let replaced = self.parts.iter().any(|part| part.engine_of.contains_key(workload));
-        let able = |own: &&Protocol| replaced || own.engine.rolls_back() || !rolls_back(workload);
+        let able = |own: &&Protocol| {
+            replaced || own.engine.rolls_back() || !rolls_back(&self.sizes, workload)
+        };
         base.into_iter().chain(self.engines.iter().filter(able)).collect()
     }
 

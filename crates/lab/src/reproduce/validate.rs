@@ -139,7 +139,7 @@ impl Experiment {
                 ));
             }
             let engine = engine.parse::<EngineKind>().map_err(|error| error.to_string())?;
-            if work::rolls_back(workload) && !engine.rolls_back() {
+            if work::rolls_back(&self.run.sizes, workload) && !engine.rolls_back() {
                 return Err(format!("{engine} in engine_of cannot roll back, as {workload} does"));
             }
         }

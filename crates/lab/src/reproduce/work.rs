@@ -43,13 +43,10 @@ impl Work {
         let mut choice = Choice::named(own).map_err(|error| error.to_string())?;
         match (choice.row.parameter(OVER), spec) {
             (Some(_), None) => return Ok(Work::Database(choice)),
-            (Some(_), Some(_)) => {
-                Err(format!("{own} has the experiment's size: leave out its own"))
-            }
             (None, _) if kind == Kind::Reuse => {
                 Err(format!("'{name}' is no database: choose tpcc, or ycsb-a to ycsb-f"))
             }
-            (None, _) => Ok(()),
+            _ => Ok(()),
         }?;
         choice.asked = spec.map(SizeSpec::asked).unwrap_or_default();
         choice.values(1).map_err(|error| error.to_string())?;
@@ -110,7 +107,7 @@ pub(super) fn base_fits(run: &Run, workload: &str) -> Result<(), String> {
         |name: &&String| Protocol::named(run, name).is_ok_and(|base| !base.engine.rolls_back());
     let replaced = run.simulated.iter().any(|own| own.engine_of.contains_key(workload));
     match base.filter(unable) {
-        Some(base) if rolls_back(workload) && !replaced => Err(format!(
+        Some(base) if rolls_back(&run.sizes, workload) && !replaced => Err(format!(
             "the base '{base}' cannot roll back, as {workload} does: \
              give it another one, as base_of = {{ {workload} = \"volatile\" }}"
         )),
@@ -119,6 +116,10 @@ pub(super) fn base_fits(run: &Run, workload: &str) -> Result<(), String> {
 }
 
 /// Whether transactions of this workload are rolled back after stores.
-pub(super) fn rolls_back(workload: &str) -> bool {
-    Choice::named(workload).is_ok_and(|choice| choice.row.rolls_back)
+pub(super) fn rolls_back(sizes: &BTreeMap<String, SizeSpec>, workload: &str) -> bool {
+    // No kind but that of bare objects has others.
+    match Work::named(Kind::Share, sizes, workload) {
+        Ok(Work::Database(choice) | Work::Micro(choice)) => choice.rolls_back(),
+        _ => false,
+    }
 }

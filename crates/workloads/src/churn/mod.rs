@@ -233,7 +233,7 @@ impl Listed for Churn {
             list::ops_per_tx("blocks allocated, resized or freed in a transaction", 3),
         ],
         operations: |_| 200_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(KIND, check_blocks)],
     };
 

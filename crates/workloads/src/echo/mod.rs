@@ -167,7 +167,7 @@ impl Listed for Echo {
             },
         ],
         operations: |_| 10_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(master::KIND, master::check_blocks)],
     };
 

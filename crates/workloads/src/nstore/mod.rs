@@ -105,7 +105,7 @@ impl Listed for NStore {
             Parameter { name: FIELD_BYTES, line: "bytes of a field", usual: Usual::Number(100) },
         ],
         operations: |_| 200_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(table::KIND, table::check_blocks)],
     };
 

@@ -308,7 +308,7 @@ impl Listed for Pages {
             list::ops_per_tx("rows replaced in a transaction", 8),
         ],
         operations: |_| 200_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(KIND, check_blocks)],
     };
 

@@ -286,7 +286,7 @@ impl<M: PmdkMap, const OPERATION: usize> Listed for Each<M, OPERATION> {
             },
         ],
         operations: |values| values.entries(),
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(M::KIND, check_blocks::<M>), (M::KIND_OF_BLOCKS, check_values::<M>)],
     };
 

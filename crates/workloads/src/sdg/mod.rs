@@ -243,7 +243,7 @@ impl Listed for Graph {
             list::ops_per_tx("edges toggled in a transaction", 12),
         ],
         operations: |_| 500_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(Self::KIND, check_blocks::<Self>)],
     };
 

@@ -94,7 +94,7 @@ macro_rules! listed {
                     Some($options($crate::stamp::input_of(values)).$field)
                 }),
                 operations: $operations,
-                rolls_back: false,
+                rolls_back: |_| false,
                 roots: &[(KIND, check_blocks)],
             };
 

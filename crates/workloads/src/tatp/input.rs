@@ -2,6 +2,7 @@
 
 use super::population::{Digits, HOURS, STARTS, TYPES, digits, number};
 use crate::random::Random;
+use std::ops::Range;
 
 /// The kinds of transactions, in the order of TATP's specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,18 +79,40 @@ pub struct Input {
 /// Draws inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Desk {
+    /// The number of the first subscriber that is drawn, counted from 0.
+    first: u64,
     subscribers: u64,
     distribution: Distribution,
+    /// The only kind drawn, in place of the mix.
+    only: Option<Kind>,
 }
 
 impl Desk {
     /// Inputs for this many subscribers.
     pub const fn new(subscribers: u64, distribution: Distribution) -> Self {
-        Desk { subscribers, distribution }
+        Desk { first: 0, subscribers, distribution, only: None }
     }
 
-    /// Draws a transaction of the mix.
+    /// The same with transactions of one kind alone.
+    pub const fn only(self, kind: Kind) -> Self {
+        Desk { only: Some(kind), ..self }
+    }
+
+    /// The same for the subscribers of this range alone, which is not empty and counts from 0.
+    pub const fn within(self, range: Range<u64>) -> Self {
+        Desk { first: range.start, subscribers: range.end - range.start, ..self }
+    }
+
+    /// Whether some of the transactions fail, as those of the mix do.
+    pub fn fails(&self) -> bool {
+        self.only != Some(Kind::UpdateLocation)
+    }
+
+    /// Draws a transaction of the mix, or of the only kind.
     pub fn draw(&self, random: &mut Random) -> Input {
+        if let Some(kind) = self.only {
+            return self.draw_of(random, kind);
+        }
         let mut left = random.below(100);
         let (kind, _) = Kind::MIX
             .into_iter()
@@ -104,7 +127,7 @@ impl Desk {
 
     /// Draws a transaction of this kind.
     pub fn draw_of(&self, random: &mut Random, kind: Kind) -> Input {
-        let id = self.draw_subscriber(random);
+        let id = self.first + self.draw_subscriber(random);
         let word = random.word().to_le_bytes();
         Input {
             kind,

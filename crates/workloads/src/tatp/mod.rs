@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const BATCH: u64 = 8;
 /// The maximum number of bytes of a subscriber's rows, with the tables' free slots.
 pub const BYTES_PER_SUBSCRIBER: u64 = 700;
+const UPDATE_LOCATION: &str = "update-location";
 const DISTRIBUTION: &str = "distribution";
 const KINDS: usize = Kind::MIX.len();
 
@@ -58,6 +59,8 @@ const FAILED: [&str; KINDS] = [
 pub struct Tatp {
     people: Population,
     desk: Desk,
+    /// Whether each thread asks for its own part of the subscribers.
+    disjoint: bool,
     /// For each subscriber the sum of the changes to the fingerprint.
     changes: Vec<AtomicU64>,
     succeeded: [AtomicU64; KINDS],
@@ -74,10 +77,16 @@ impl Tatp {
         Ok(Tatp {
             people,
             desk: Desk::new(subscribers, distribution),
+            disjoint: false,
             changes: (0..subscribers).map(|_| AtomicU64::new(0)).collect(),
             succeeded: Default::default(),
             failed: Default::default(),
         })
+    }
+
+    /// The same with transactions of one kind alone.
+    pub fn only(self, kind: Kind) -> Self {
+        Tatp { desk: self.desk.only(kind), ..self }
     }
 
     fn tables<S: Session>(session: &mut S) -> Outcome<Tables> {
@@ -193,14 +202,20 @@ impl Listed for Tatp {
         line: "TATP's seven transactions on a home location register",
         parameters: &[
             list::entries("subscribers", 10_000),
+            list::disjoint("each thread asks for its own part of the subscribers"),
             Parameter {
                 name: DISTRIBUTION,
                 line: "how subscribers are drawn",
                 usual: Usual::OneOf(&["non-uniform", "uniform"]),
             },
+            Parameter {
+                name: list::MIX,
+                line: "standard, TATP's seven transactions, or update-location alone",
+                usual: Usual::OneOf(&[list::STANDARD_MIX, UPDATE_LOCATION]),
+            },
         ],
         operations: |_| 200_000,
-        rolls_back: <Tatp as Workload>::ROLLS_BACK,
+        rolls_back: |values| values.name(list::MIX) != UPDATE_LOCATION,
         roots: &[],
     };
 
@@ -210,6 +225,15 @@ impl Listed for Tatp {
             _ => Distribution::NonUniform,
         };
         let workload = Tatp::new(given.entries(), distribution, given.seed)?;
+        let workload = match given.values.name(list::MIX) {
+            UPDATE_LOCATION => workload.only(Kind::UpdateLocation),
+            _ => workload,
+        };
+        if given.entries() < given.parts() as u64 {
+            let what = "each thread needs a subscriber of its own";
+            return Err(Failure::Parameters(what.to_owned()));
+        }
+        let workload = Tatp { disjoint: given.values.is_on(list::DISJOINT), ..workload };
         Ok(code.run(workload, given.entries().saturating_mul(BYTES_PER_SUBSCRIBER)))
     }
 }
@@ -217,7 +241,9 @@ impl Listed for Tatp {
 impl Workload for Tatp {
     const KINDS: &'static [&'static str] = &NAMES;
 
-    const ROLLS_BACK: bool = true;
+    fn rolls_back(&self) -> bool {
+        self.desk.fails()
+    }
 
     fn load_size(&self) -> u64 {
         self.people.subscribers()
@@ -241,11 +267,15 @@ impl Workload for Tatp {
         recorder: &mut Recorder<'_>,
     ) -> Outcome {
         let tables = Self::tables(session)?;
+        let desk = match self.disjoint {
+            true => self.desk.within(share.part_of(self.people.subscribers())),
+            false => self.desk,
+        };
         for _ in 0..share.operations {
             if !recorder.go_on() {
                 break;
             }
-            let input = self.desk.draw(&mut share.random);
+            let input = desk.draw(&mut share.random);
             let answer = recorder
                 .operation(input.kind as usize, || Self::transact(session, &tables, &input))?;
             self.note(&input, answer)?;

@@ -83,7 +83,7 @@ impl<K: ListedSet> Listed for Toggles<K> {
             list::ops_per_tx("keys toggled in a transaction", K::OPS_PER_TX),
         ],
         operations: |_| 500_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(K::KIND, check_blocks::<K>)],
     };
 

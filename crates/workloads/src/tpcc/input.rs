@@ -97,17 +97,27 @@ pub struct StockLevel {
 pub struct Desk {
     scale: Scale,
     constants: Constants,
+    /// Whether new orders alone are drawn.
+    new_orders: bool,
 }
 
 impl Desk {
     /// Inputs for data of this scale. The constants of the non-uniform numbers follow from
     /// `seed`, which must be that of the load.
     pub fn new(scale: Scale, seed: u64) -> Self {
-        Desk { scale, constants: Constants::new(seed) }
+        Desk { scale, constants: Constants::new(seed), new_orders: false }
+    }
+
+    /// The same with new orders alone.
+    pub fn only_new_orders(self) -> Self {
+        Desk { new_orders: true, ..self }
     }
 
     /// Draws the input of a customer of this warehouse on this date (from 1 on).
     pub fn draw(&self, random: &mut Random, warehouse: u32, date: u64) -> Input {
+        if self.new_orders {
+            return Input::NewOrder(self.new_order(random, warehouse, date));
+        }
         match random.between(1, 100) {
             1..=4 => Input::StockLevel(self.stock_level(random, warehouse)),
             5..=8 => Input::Delivery(self.delivery(random, warehouse, date)),

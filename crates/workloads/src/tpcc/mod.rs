@@ -64,6 +64,12 @@ impl<R: Rooted> Tpcc<R> {
         Ok(Tpcc { scale, loader, desk, tally: Tally::default(), of: PhantomData })
     }
 
+    /// The same with new orders alone, if so.
+    fn mixed(self, new_orders: bool) -> Self {
+        let desk = if new_orders { self.desk.only_new_orders() } else { self.desk };
+        Tpcc { desk, ..self }
+    }
+
     fn records<S: Session>(&self, session: &mut S) -> Outcome<R> {
         let records = session.read(|tx| R::find(tx))?;
         records.ok_or_else(|| Failure::wrong("TPC-C's tables are gone"))
@@ -191,6 +197,8 @@ fn warehouse_of(share: &mut Share, scale: Scale) -> u32 {
     (thread + threads * share.random.below(own)) as u32 + 1
 }
 
+const NEW_ORDER: &str = "new-order";
+
 /// The workload in the list.
 pub struct Shop;
 
@@ -214,9 +222,14 @@ impl Listed for Shop {
                 line: "where the tables are: store, which is what the server keeps, or plain, the heap's own collections",
                 usual: Usual::OneOf(&["store", "plain"]),
             },
+            Parameter {
+                name: list::MIX,
+                line: "standard, TPC-C's five transactions, or new-order alone",
+                usual: Usual::OneOf(&[list::STANDARD_MIX, NEW_ORDER]),
+            },
         ],
         operations: |_| 100_000,
-        rolls_back: <Tpcc<Plain> as Workload>::ROLLS_BACK,
+        rolls_back: |_| true,
         roots: &[],
     };
 
@@ -228,9 +241,10 @@ impl Listed for Shop {
         };
         scale.validate()?;
         let bytes = scale.bytes_after(given.operations);
+        let new_orders = given.values.name(list::MIX) == NEW_ORDER;
         Ok(match given.values.name(list::OVER) {
-            "plain" => code.run(Tpcc::<Plain>::new(scale, given.seed)?, bytes),
-            _ => code.run(Tpcc::<C::Store>::new(scale, given.seed)?, bytes),
+            "plain" => code.run(Tpcc::<Plain>::new(scale, given.seed)?.mixed(new_orders), bytes),
+            _ => code.run(Tpcc::<C::Store>::new(scale, given.seed)?.mixed(new_orders), bytes),
         })
     }
 }
@@ -239,7 +253,9 @@ impl<R: Rooted> Workload for Tpcc<R> {
     const KINDS: &'static [&'static str] =
         &["new-order", "payment", "order-status", "delivery", "stock-level"];
 
-    const ROLLS_BACK: bool = true;
+    fn rolls_back(&self) -> bool {
+        true
+    }
 
     /// Orders count with their lines, and customers with their first payments.
     fn load_size(&self) -> u64 {

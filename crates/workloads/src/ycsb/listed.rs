@@ -60,7 +60,7 @@ impl<const LETTER: usize> Listed for Core<LETTER> {
         line: NAMED[LETTER][1],
         parameters: PARAMETERS,
         operations: |_| 1_000_000,
-        rolls_back: false,
+        rolls_back: |_| false,
         roots: &[(KIND, check_blocks)],
     };
 

@@ -216,7 +216,7 @@ impl Arguments {
 
     /// Whether transactions of the workload are rolled back.
     fn rolls_back(&self) -> bool {
-        self.workload.row.rolls_back
+        self.workload.rolls_back()
     }
 
     /// The workload's parameters.

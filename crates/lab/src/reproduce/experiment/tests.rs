@@ -229,7 +229,6 @@ fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
         ("\"in-order\" }", "\"in-order\", epoch_us = 0 }", "1 microsecond"),
         ("few = {", "many = {", "'many' in sizes"),
         ("mean_over = [\"hash\"]", "mean_over = [\"sps\"]", "'sps' in sizes or mean_over"),
-        ("workload = \"sps\"", "workload = \"tpcc\"", "the experiment's size"),
         ("entries = 16", "entrys = 16", "no parameter 'entrys': it has entries"),
         ("ops_per_tx = 3", "ops_per_tx = 0", "is 1 to 1000000"),
         ("ops_per_tx = 2", "ops_per_tx = 0", "an operation at least"),
