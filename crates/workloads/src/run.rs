@@ -199,6 +199,11 @@ pub trait Workload: Sync {
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+
+    /// How large the loaded data is, by name: reported with the counters.
+    fn sizes(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// The measurements of a run.
@@ -214,7 +219,7 @@ pub struct Measured {
     pub overall: Option<Latencies>,
     /// The engine's counters.
     pub counters: Counters,
-    /// The workload's counters: see [`Workload::counts`].
+    /// The workload's counters and sizes: see [`Workload::counts`] and [`Workload::sizes`].
     pub counts: Vec<(&'static str, u64)>,
 }
 
@@ -267,13 +272,14 @@ pub fn measure<W: Workload, S: ?Sized + Store<Session: Submit>>(
     Ok(measured)
 }
 
-/// The workload's counters since they were `before`.
+/// The workload's counters since they were `before`, and its sizes.
 pub fn counted_since<W: Workload>(
     workload: &W,
     before: &[(&'static str, u64)],
 ) -> Vec<(&'static str, u64)> {
     let now = workload.counts().into_iter();
-    now.zip(before).map(|((name, count), (_, before))| (name, count - before)).collect()
+    let since = now.zip(before).map(|((name, count), (_, before))| (name, count - before));
+    since.chain(workload.sizes()).collect()
 }
 
 /// Does one thread's share of the operations, and waits until all of it is durable.
