@@ -22,7 +22,10 @@ fn load(bytes: &[u8]) {
 fn run(edges: Edges) {
     let count = edges.edges.len();
     // Two numbers take four bytes at the least, and an entry of a symmetric matrix is two edges.
-    assert!(count > 0 && edges.edges.iter().all(|own| own.0.max(own.1) < edges.vertices && own.0 != own.1));
+    assert!(
+        count > 0
+            && edges.edges.iter().all(|own| own.0.max(own.1) < edges.vertices && own.0 != own.1)
+    );
     let vertices = edges.vertices;
     let (mut heap, snapshot) = (TestHeap::new(), Snapshot::of::<Communities>(edges));
     let layout = snapshot.layout(BLOCK);

@@ -59,6 +59,12 @@ pub(crate) fn values_as_json(values: &Values) -> serde_json::Value {
     serde_json::Value::Object(all.collect())
 }
 
+/// How large loaded data is, in a line.
+pub(crate) fn show_sizes(sizes: impl Iterator<Item = (&'static str, u64)>) -> String {
+    let sizes = sizes.map(|(name, size)| format!("{} {name}", quantity::show_count(size)));
+    format!("loaded: {}", sizes.collect::<Vec<_>>().join(", "))
+}
+
 /// A workload that has not been loaded.
 pub(crate) struct Made {
     workload: Box<dyn AnyWorkload>,

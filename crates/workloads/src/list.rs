@@ -272,12 +272,11 @@ fn unknown(name: &str) -> Failure {
 
 /// Roots that several workloads leave, or that of the smallest transaction, which is no workload of the list. The maps'
 /// are the heap's own collections.
-const OTHER_ROOTS: &[(u32, CheckBlocks)] =
-    &[
-        (records::KIND, records::check_blocks),
-        (graph::KIND, graph::check_blocks),
-        (word::KIND, |_, at, visit| visit(at)),
-    ];
+const OTHER_ROOTS: &[(u32, CheckBlocks)] = &[
+    (records::KIND, records::check_blocks),
+    (graph::KIND, graph::check_blocks),
+    (word::KIND, |_, at, visit| visit(at)),
+];
 
 /// Checks the data below a workload's root, and reports every block of it to `visit`; false if
 /// the root is not a workload's.
@@ -452,8 +451,13 @@ mod tests {
         assert_eq!(row.values(&Asked::new(), 3).expect("values").entries(), 3, "warehouses");
         let row = Row::named("pagerank").expect("a workload");
         let graph = |value| row.values(&[("graph".to_owned(), value)].into(), 1);
-        assert_eq!(graph(Value::Name("a.mtx".to_owned())).expect("a path").file("graph"), Some("a.mtx"));
-        assert!(graph(Value::Number(1)).is_err_and(|error| error.to_string().contains("a file's path")));
+        assert_eq!(
+            graph(Value::Name("a.mtx".to_owned())).expect("a path").file("graph"),
+            Some("a.mtx")
+        );
+        assert!(
+            graph(Value::Number(1)).is_err_and(|error| error.to_string().contains("a file's path"))
+        );
         assert_eq!(row.values(&Asked::new(), 1).expect("values").file("graph"), None);
         assert!(Row::named("x").is_err_and(|error| error.to_string().contains("one of sps, ")));
     }

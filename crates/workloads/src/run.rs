@@ -200,7 +200,7 @@ pub trait Workload: Sync {
         Vec::new()
     }
 
-    /// How large the loaded data is, by name: reported with the counters.
+    /// How large the loaded data is, by name.
     fn sizes(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -219,7 +219,9 @@ pub struct Measured {
     pub overall: Option<Latencies>,
     /// The engine's counters.
     pub counters: Counters,
-    /// The workload's counters and sizes: see [`Workload::counts`] and [`Workload::sizes`].
+    /// The workload's sizes: see [`Workload::sizes`].
+    pub sizes: Vec<(&'static str, u64)>,
+    /// The workload's counters: see [`Workload::counts`].
     pub counts: Vec<(&'static str, u64)>,
 }
 
@@ -269,17 +271,17 @@ pub fn measure<W: Workload, S: ?Sized + Store<Session: Submit>>(
     let before = workload.counts();
     let mut measured = phase(workload, store, &Phase::measured(plan, W::KINDS, progress))?;
     measured.counts = counted_since(workload, &before);
+    measured.sizes = workload.sizes();
     Ok(measured)
 }
 
-/// The workload's counters since they were `before`, and its sizes.
+/// The workload's counters since they were `before`.
 pub fn counted_since<W: Workload>(
     workload: &W,
     before: &[(&'static str, u64)],
 ) -> Vec<(&'static str, u64)> {
     let now = workload.counts().into_iter();
-    let since = now.zip(before).map(|((name, count), (_, before))| (name, count - before));
-    since.chain(workload.sizes()).collect()
+    now.zip(before).map(|((name, count), (_, before))| (name, count - before)).collect()
 }
 
 /// Does one thread's share of the operations, and waits until all of it is durable.

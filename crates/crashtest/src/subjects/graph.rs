@@ -7,7 +7,9 @@ use crate::Subject;
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
 use perdura_memory::random::SplitMix64;
-use perdura_workloads::graph::{self, Done, Graph, Limit, OnHeap, Program, Scratch, Shape, Snapshot};
+use perdura_workloads::graph::{
+    self, Done, Graph, Limit, OnHeap, Program, Scratch, Shape, Snapshot,
+};
 use perdura_workloads::{Computation, check_root};
 use std::marker::PhantomData;
 

@@ -79,6 +79,24 @@ macro_rules! subjects {
 
 // The one list: a new structure is its file, and its name here.
 subjects![
-    Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded, Tatp, Echo, NStore, PageRank, Communities, Components,
+    Sps,
+    Hash,
+    Ordered,
+    Churn,
+    YcsbA,
+    Wide,
+    Tpcc,
+    Strings,
+    Large,
+    Pieces,
+    Laned,
+    Blocks,
+    Roomy,
+    Crowded,
+    Tatp,
+    Echo,
+    NStore,
+    PageRank,
+    Communities,
+    Components,
 ];

@@ -139,7 +139,9 @@ fn edges<P: Program>(snapshot: &Snapshot) -> Outcome {
             if word != expected {
                 return Err(wrong(
                     vertex,
-                    &format!("its edge to {number} has {word:#x}, by its ends it has {expected:#x}"),
+                    &format!(
+                        "its edge to {number} has {word:#x}, by its ends it has {expected:#x}"
+                    ),
                 ));
             }
         }
@@ -163,7 +165,8 @@ fn within_components(reference: &Reference<'_>, records: &[Record]) -> Outcome<V
     let components = reference.components();
     for (vertex, (record, component)) in records.iter().zip(&components).enumerate() {
         if components.get(record.value as usize) != Some(component) {
-            let what = format!("vertex {vertex} has label {}, of no vertex that it reaches", record.value);
+            let what =
+                format!("vertex {vertex} has label {}, of no vertex that it reaches", record.value);
             return Err(Failure::Wrong(what));
         }
     }
@@ -187,7 +190,9 @@ impl Answers for PageRank {
                 is_near(vertex, record, (rank, rank))?;
             }
         }
-        for (vertex, (record, bounds)) in records.iter().zip(reference.bounds(done.epochs)).enumerate() {
+        for (vertex, (record, bounds)) in
+            records.iter().zip(reference.bounds(done.epochs)).enumerate()
+        {
             let bounds = if record.changes == 0 { (LEAST_RANK, LEAST_RANK) } else { bounds };
             is_near(vertex, record, bounds)?;
         }
@@ -196,8 +201,8 @@ impl Answers for PageRank {
 }
 
 impl Answers for Communities {
-    /// One thread's labels are those of the same updates; any are of the vertex's component; and when a sweep has changed
-    /// none, each is the most frequent one around its vertex.
+    /// One thread's labels are those of the same updates; any are of the vertex's component; and when a sweep has
+    /// changed none, each is the most frequent one around its vertex.
     fn verify(reference: &Reference<'_>, records: &[Record], done: &Done) -> Outcome {
         within_components(reference, records)?;
         if let Some(updates) = done.updates {
@@ -215,8 +220,8 @@ impl Answers for Communities {
 }
 
 impl Answers for Components {
-    /// One thread's labels are those of the same updates; any are of the vertex's component, and as small as their epochs
-    /// make them; and when a sweep has changed none, they are the components' smallest.
+    /// One thread's labels are those of the same updates; any are of the vertex's component, and as small as their
+    /// epochs make them; and when a sweep has changed none, they are the components' smallest.
     fn verify(reference: &Reference<'_>, records: &[Record], done: &Done) -> Outcome {
         let components = within_components(reference, records)?;
         if let Some(updates) = done.updates {

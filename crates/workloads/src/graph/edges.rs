@@ -70,7 +70,8 @@ impl Lists {
         let mut next = first_in.clone();
         let (mut places, mut sources) = (vec![0; targets.len()], vec![0; targets.len()]);
         for source in 0..vertices {
-            let range = first_out[source as usize] as usize..first_out[source as usize + 1] as usize;
+            let range =
+                first_out[source as usize] as usize..first_out[source as usize + 1] as usize;
             for index in range {
                 let place = &mut next[targets[index] as usize];
                 places[index] = *place;

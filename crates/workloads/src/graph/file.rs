@@ -74,7 +74,8 @@ impl<R: BufRead> Lines<R> {
             Ok(text) => Ok(Some(text.trim())),
             Err(_) => Err(FileError::Line {
                 line: self.line,
-                what: "no text: a graph is a text file, unpacked, of two vertex numbers a line".to_owned(),
+                what: "no text: a graph is a text file, unpacked, of two vertex numbers a line"
+                    .to_owned(),
             }),
         }
     }
@@ -109,7 +110,10 @@ impl Fields {
             None => Err("one number is missing: write two, separated by a blank".to_owned()),
             Some(word) => word.parse().map_err(|_| {
                 let word: String = word.chars().take(40).collect();
-                format!("'{word}' is not a number of a vertex: write whole numbers, at most {}", u64::MAX)
+                format!(
+                    "'{word}' is not a number of a vertex: write whole numbers, at most {}",
+                    u64::MAX
+                )
             }),
         };
         let (first, second) = (number()?, number()?);
@@ -165,12 +169,14 @@ fn market<R: BufRead>(lines: &mut Lines<R>, first: &str) -> Result<Vec<(u64, u64
     let mut pairs = Vec::new();
     for entry in 0..header.entries {
         let Some(fields) = lines.fields('%')? else {
-            let what = format!("the file ends after {entry} of {} entries: get all of it", header.entries);
+            let what =
+                format!("the file ends after {entry} of {} entries: get all of it", header.entries);
             return Err(lines.wrong(what));
         };
         let range = 1..=header.rows;
         if !range.contains(&fields.first) || !range.contains(&fields.second) {
-            let what = format!("row and column are 1 to {}, as the matrix has no more", header.rows);
+            let what =
+                format!("row and column are 1 to {}, as the matrix has no more", header.rows);
             return Err(lines.wrong(what));
         }
         let is_value = |word: &String| word.parse::<f64>().is_ok();
@@ -184,7 +190,9 @@ fn market<R: BufRead>(lines: &mut Lines<R>, first: &str) -> Result<Vec<(u64, u64
     }
     match lines.fields('%')? {
         None => Ok(pairs),
-        Some(_) => Err(lines.wrong(format!("more entries than {}: correct their number", header.entries))),
+        Some(_) => {
+            Err(lines.wrong(format!("more entries than {}: correct their number", header.entries)))
+        }
     }
 }
 
@@ -215,7 +223,8 @@ fn header<R: BufRead>(lines: &mut Lines<R>, first: &str) -> Result<Header> {
     })?;
     let sizes = lines.fields('%')?;
     let missing = "rows, columns and entries are missing: three numbers";
-    let Fields { first: rows, second: columns, third, has_more } = sizes.ok_or_else(|| lines.wrong(missing))?;
+    let Fields { first: rows, second: columns, third, has_more } =
+        sizes.ok_or_else(|| lines.wrong(missing))?;
     let entries = third.filter(|_| !has_more).and_then(|word| word.parse().ok());
     let entries = entries.ok_or_else(|| lines.wrong(missing))?;
     if rows != columns {
@@ -227,11 +236,14 @@ fn header<R: BufRead>(lines: &mut Lines<R>, first: &str) -> Result<Header> {
 
 /// Gives vertices new numbers, without gaps.
 fn numbered(pairs: Vec<(u64, u64)>) -> Result<Edges> {
-    let mut known: Vec<u64> = pairs.iter().flat_map(|(source, target)| [*source, *target]).collect();
+    let mut known: Vec<u64> =
+        pairs.iter().flat_map(|(source, target)| [*source, *target]).collect();
     known.sort_unstable();
     known.dedup();
     if pairs.is_empty() {
-        return Err(FileError::Whole("it has no edge between two vertices: choose another graph".to_owned()));
+        return Err(FileError::Whole(
+            "it has no edge between two vertices: choose another graph".to_owned(),
+        ));
     }
     if pairs.len() as u64 > MOST_EDGES || known.len() as u64 > MOST_VERTICES {
         let what = format!(
@@ -265,7 +277,10 @@ mod tests {
         let header = "%%MatrixMarket matrix coordinate pattern general\n% a comment\n";
         assert_eq!(edges(&format!("{header}4 4 3\n1 2\n3 3\n%\n4 1\n")), [(0, 1), (2, 0)]);
         let header = "%%matrixmarket MATRIX coordinate real symmetric\n";
-        assert_eq!(edges(&format!("{header}3 3 2\n2 1 -1.5e3\n3 2 nan")), [(1, 0), (0, 1), (2, 1), (1, 2)]);
+        assert_eq!(
+            edges(&format!("{header}3 3 2\n2 1 -1.5e3\n3 2 nan")),
+            [(1, 0), (0, 1), (2, 1), (1, 2)]
+        );
     }
 
     /// Each is refused, with its line and with what to do.
@@ -292,13 +307,27 @@ mod tests {
             ("%%MatrixMarket matrix array real general\n".to_owned(), 1, "convert it"),
             ("%%MatrixMarket matrix coordinate complex general\n".to_owned(), 1, "convert it"),
             ("%%MatrixMarket matrix coordinate real hermitian\n".to_owned(), 1, "convert it"),
-            ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2\n".to_owned(), 3, "and a number"),
-            ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 x\n".to_owned(), 3, "and a number"),
+            (
+                "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2\n".to_owned(),
+                3,
+                "and a number",
+            ),
+            (
+                "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 x\n".to_owned(),
+                3,
+                "and a number",
+            ),
         ] {
             let error = read(text.as_bytes()).expect_err(&text).to_string();
-            assert!(error.starts_with(&format!("line {line}: ")) && error.contains(what), "{error}");
+            assert!(
+                error.starts_with(&format!("line {line}: ")) && error.contains(what),
+                "{error}"
+            );
         }
-        assert!(read(&[0x1F, 0x8B, 8, 0xFF][..]).is_err_and(|error| error.to_string().contains("unpacked")));
+        assert!(
+            read(&[0x1F, 0x8B, 8, 0xFF][..])
+                .is_err_and(|error| error.to_string().contains("unpacked"))
+        );
         for text in ["", "#\n", "5 5\n"] {
             let error = read(text.as_bytes()).expect_err(text).to_string();
             assert!(error.contains("no edge between two vertices"), "{error}");

@@ -193,12 +193,7 @@ impl Graph {
     ///
     /// # Errors
     /// As the transaction's reads.
-    pub fn copy<T: Tx + ?Sized>(
-        &self,
-        tx: &mut T,
-        block: u64,
-        to: &mut Snapshot,
-    ) -> Result<()> {
+    pub fn copy<T: Tx + ?Sized>(&self, tx: &mut T, block: u64, to: &mut Snapshot) -> Result<()> {
         let (array, range) = self.layout.block(block);
         let mut words = Vec::new();
         self.append(tx, array, range, &mut words)?;
@@ -247,13 +242,15 @@ impl Snapshot {
         let records: Vec<Record> = (0..vertices).map(record).collect();
         let mut words = Vec::with_capacity(lists.sources.len());
         for target in 0..vertices {
-            let range = lists.first_in[target as usize] as usize..lists.first_in[target as usize + 1] as usize;
+            let range = lists.first_in[target as usize] as usize
+                ..lists.first_in[target as usize + 1] as usize;
             for &source in &lists.sources[range] {
                 let degree = records[source as usize].out_degree;
                 words.push(P::word(source, P::unseen(source), P::unseen(target), degree));
             }
         }
-        let out = lists.targets.iter().zip(&lists.places).map(|(target, place)| pack(*target, *place));
+        let out =
+            lists.targets.iter().zip(&lists.places).map(|(target, place)| pack(*target, *place));
         Snapshot { records, words, out: out.collect() }
     }
 

@@ -67,8 +67,9 @@ impl Source {
     /// # Errors
     /// `Parameters`, with the line that is wrong.
     pub fn file(path: &Path) -> Outcome<Self> {
-        let refused =
-            |error: FileError| Failure::Parameters(format!("the graph '{}': {error}", path.display()));
+        let refused = |error: FileError| {
+            Failure::Parameters(format!("the graph '{}': {error}", path.display()))
+        };
         let file = File::open(path).map_err(|error| refused(error.into()))?;
         let edges = read(BufReader::with_capacity(1 << 20, file)).map_err(refused)?;
         Ok(Source::Edges(Arc::new(edges)))
@@ -250,7 +251,8 @@ impl<P: Answers> Workload for Analytics<P> {
         let own = share.part_of(self.layout.vertices.into());
         let (first, end) = (own.start as u32, own.end as u32);
         if first == end {
-            let what = "each thread needs a vertex of its own: choose a larger graph, or fewer threads";
+            let what =
+                "each thread needs a vertex of its own: choose a larger graph, or fewer threads";
             return Err(Failure::Parameters(what.to_owned()));
         }
         let mut next = self.sweeps().join(share.thread, share.threads, first);

@@ -134,7 +134,8 @@ impl<'s> Reference<'s> {
         let mut labels: Vec<u32> = (0..self.vertices() as u32).collect();
         for vertex in 0..updates.min(vertices) as usize {
             let seen = self.neighbours(vertex).filter(|other| (*other as usize) < vertex);
-            labels[vertex] = seen.map(|other| labels[other as usize]).fold(labels[vertex], u32::min);
+            labels[vertex] =
+                seen.map(|other| labels[other as usize]).fold(labels[vertex], u32::min);
         }
         let mut unchanged = 0;
         for update in vertices..updates {

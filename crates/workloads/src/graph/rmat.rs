@@ -1,7 +1,7 @@
 //! R-MAT graphs (Chakrabarti, Zhan and Faloutsos, SDM 2004), with the probabilities of Graph500: .57, .19, .19, .05.
 //!
-//! An edge is a cell of the matrix of all pairs, found by halving both sides: each time one of the four quarters is drawn.
-//! So few vertices have very many edges. Edges that begin where they end are drawn again; parallel ones are kept.
+//! An edge is a cell of the matrix of all pairs, found by halving both sides: each time one of the four quarters is
+//! drawn. So few vertices have very many edges. Edges that begin where they end are drawn again; parallel ones are kept.
 
 use super::edges::{Edge, Edges, MOST_EDGES, MOST_VERTICES};
 use crate::random::Random;
@@ -124,7 +124,9 @@ mod tests {
 
     #[test]
     fn refuses_impossible_sizes() {
-        for (vertices, degree) in [(0, 1), (1, 1), (4, 0), (1 << 29, 1), (1 << 28, 17), (u64::MAX, 2), (2, u64::MAX)] {
+        for (vertices, degree) in
+            [(0, 1), (1, 1), (4, 0), (1 << 29, 1), (1 << 28, 17), (u64::MAX, 2), (2, u64::MAX)]
+        {
             assert!(Shape::new(vertices, degree, true, 1).is_err(), "{vertices} {degree}");
         }
         assert_eq!(shape(5, 3, true).edge_count(), 24);

@@ -1,7 +1,7 @@
 //! How far each thread is, and what all of them have swept.
 //!
-//! Each thread goes round over its own vertices. An *epoch* ends when each thread has swept all its vertices, in sweeps that
-//! began in this epoch: so every vertex was updated in it, from edges not older than its begin. If nothing has changed
+//! Each thread goes round over its own vertices. An *epoch* ends when each thread has swept all its vertices, in sweeps
+//! that began in this epoch: so every vertex was updated in it, from edges not older than its begin. If nothing has changed
 //! in an epoch, nothing will.
 
 use super::edges::MOST_VERTICES;
@@ -36,7 +36,7 @@ impl Sweeps {
     /// with another number of threads each begins anew.
     pub(super) fn join(&mut self, thread: usize, threads: usize, first: u32) -> u32 {
         if self.threads.len() != threads {
-            // A thread may find a vertex with pending edges, which it does not update: so its first sweep does not count.
+            // A thread may find a vertex with pending edges, which it does not update: its first sweep does not count.
             self.has_others = !self.threads.is_empty();
             let began = if self.has_others { NEVER } else { self.epochs };
             let none = Sweep { next: MOST_VERTICES as u32, began, is_done: false };

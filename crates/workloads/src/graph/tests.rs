@@ -221,7 +221,11 @@ fn wrong_answers_are_noticed() {
         run.step::<Components>(LIMITS[0]);
     }
     let done = RunDone { updates: None, ..run.done };
-    let hub = run.model.records.iter().position(|record| record.value as usize + 3 < 32 && record.in_degree > 0);
+    let hub = run
+        .model
+        .records
+        .iter()
+        .position(|record| record.value as usize + 3 < 32 && record.in_degree > 0);
     let hub = hub.expect("a vertex in a component") as u32;
     let mut wrong = run.model.clone();
     set_value::<Components>(&mut wrong, hub, 31);
