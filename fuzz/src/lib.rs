@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod graph;
 mod import;
 mod log;
 mod machine;
@@ -34,13 +35,14 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     requests::REQUESTS,
     requests::COMMANDS,
     log::LOG,
     pool::POOL,
     import::IMPORT,
     machine::MACHINE,
+    graph::GRAPH,
 ];
 
 /// The target with this name.

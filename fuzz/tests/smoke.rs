@@ -89,3 +89,8 @@ fn import() {
 fn machine() {
     fuzz("machine", 500);
 }
+
+#[test]
+fn graph() {
+    fuzz("graph", 2000);
+}

@@ -131,6 +131,8 @@ pub(crate) struct Run {
     pub(crate) statistics: Statistics,
     /// The engine's counters for the measured transactions.
     pub(crate) counters: Counters,
+    /// How large the workload's data was when it was loaded.
+    pub(crate) sizes: Vec<(&'static str, u64)>,
     /// The workload's counts for the measured transactions.
     pub(crate) counts: Vec<(&'static str, u64)>,
     /// Losses of power cuts among the measured transactions.
@@ -305,7 +307,9 @@ fn phases<W: Workload>(
     let counts = perdura_workloads::counted_since(workload, &counted);
     workload.check(&mut heap.session()?)?;
     let losses = injector.losses()?;
-    Ok(Run { operations, statistics, counters, counts, losses, seconds, loaded_bytes: None })
+    let sizes = workload.sizes();
+    let loaded_bytes = None;
+    Ok(Run { operations, statistics, counters, sizes, counts, losses, seconds, loaded_bytes })
 }
 
 /// A part of a run's transactions.

@@ -8,7 +8,8 @@
 //! Reading order: [`session`], [`run`], [`window`], then the smallest workload ([`sps`]) and the largest
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
-//! [`tpcc`] has nine tables on [`records`]; [`tatp`], [`echo`] and [`nstore`] have tables of their own;
+//! [`tpcc`] has nine tables on [`records`]; [`tatp`], [`echo`] and [`nstore`] have tables of their own; [`graph`] has
+//! programs on the vertices of a graph;
 //! [`stamp`] has whole programs with barriers between their phases; [`pmembench`] has two of PMDK's maps.
 //! [`list`] names all of them.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
@@ -21,6 +22,7 @@ pub mod bptree;
 pub mod churn;
 pub mod computation;
 pub mod echo;
+pub mod graph;
 pub mod hash;
 pub mod latency;
 pub mod limit;

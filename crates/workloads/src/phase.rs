@@ -146,5 +146,6 @@ fn sum(threads: Vec<ThreadResult>, kinds: &'static [&'static str]) -> Measured {
     let histograms: Vec<_> = threads.into_iter().map(|thread| thread.histograms).collect();
     let overall = latency::overall(&histograms);
     let latencies = latency::summarise(kinds, histograms);
-    Measured { operations, elapsed, latencies, overall, counters, counts: Vec::new() }
+    let (sizes, counts) = (Vec::new(), Vec::new());
+    Measured { operations, elapsed, latencies, overall, counters, sizes, counts }
 }

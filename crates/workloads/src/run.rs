@@ -201,6 +201,11 @@ pub trait Workload: Sync {
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+
+    /// How large the loaded data is, by name.
+    fn sizes(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// The measurements of a run.
@@ -216,6 +221,8 @@ pub struct Measured {
     pub overall: Option<Latencies>,
     /// The engine's counters.
     pub counters: Counters,
+    /// The workload's sizes: see [`Workload::sizes`].
+    pub sizes: Vec<(&'static str, u64)>,
     /// The workload's counters: see [`Workload::counts`].
     pub counts: Vec<(&'static str, u64)>,
 }
@@ -266,6 +273,7 @@ pub fn measure<W: Workload, S: ?Sized + Store<Session: Submit>>(
     let before = workload.counts();
     let mut measured = phase(workload, store, &Phase::measured(plan, W::KINDS, progress))?;
     measured.counts = counted_since(workload, &before);
+    measured.sizes = workload.sizes();
     Ok(measured)
 }
 

@@ -5,6 +5,7 @@ mod bytes;
 mod churn;
 mod crowded;
 mod echo;
+mod graph;
 mod large;
 mod maps;
 mod nstore;
@@ -21,6 +22,7 @@ pub use bytes::Strings;
 pub use churn::Churn;
 pub use crowded::Crowded;
 pub use echo::Echo;
+pub use graph::{Communities, Components, OnGraph, PageRank};
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
 pub use nstore::NStore;
@@ -77,6 +79,24 @@ macro_rules! subjects {
 
 // The one list: a new structure is its file, and its name here.
 subjects![
-    Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded, Tatp, Echo, NStore,
+    Sps,
+    Hash,
+    Ordered,
+    Churn,
+    YcsbA,
+    Wide,
+    Tpcc,
+    Strings,
+    Large,
+    Pieces,
+    Laned,
+    Blocks,
+    Roomy,
+    Crowded,
+    Tatp,
+    Echo,
+    NStore,
+    PageRank,
+    Communities,
+    Components,
 ];

@@ -9,10 +9,12 @@ use crate::failure::Outcome;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
 use crate::quantity::{plural, show_count, show_ns};
+use crate::workload::show_sizes;
 use perdura::{Counters, EngineKind};
 use perdura_workloads::Latencies;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// All measurements, and their conditions.
 #[derive(Debug, Serialize)]
@@ -69,6 +71,9 @@ pub(crate) struct RunRecord {
     pub(crate) operations: u64,
     pub(crate) latencies: Vec<Latencies>,
     pub(crate) counters: Counters,
+    /// How large the workload's data was when it was loaded.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) sizes: BTreeMap<&'static str, u64>,
     /// The workload's own counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) counts: Vec<Count>,
@@ -137,6 +142,10 @@ impl Report {
             };
             parts.push(format!("latency of the run nearest to the median, {which}:"));
             parts.push(self.latencies().to_string());
+        }
+        let sizes = self.engines.iter().map(|engine| &engine.typical().sizes);
+        if let Some(sizes) = sizes.into_iter().find(|sizes| !sizes.is_empty()) {
+            parts.push(show_sizes(sizes.iter().map(|(name, size)| (*name, *size))));
         }
         if self.engines.iter().any(|engine| !engine.typical().counts.is_empty()) {
             parts.push("transactions in that run, all threads together:".to_owned());

@@ -154,6 +154,7 @@ fn record(run: Run, plan: &Plan, line_and_fence_ns: f64) -> RunRecord {
         operations: measured.operations,
         latencies: measured.latencies,
         counters: measured.counters,
+        sizes: measured.sizes.into_iter().collect(),
         counts: counts(&measured.counts, measured.elapsed),
     }
 }

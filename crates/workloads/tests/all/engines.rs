@@ -8,6 +8,7 @@ use perdura_memory::{Domain, Reference};
 use perdura_workloads::bptree::BpTree;
 use perdura_workloads::churn::Churn;
 use perdura_workloads::echo::Echo;
+use perdura_workloads::graph::{self, Analytics, Communities, Components, PageRank};
 use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
 use perdura_workloads::nstore::{Layout, NStore, Storage};
@@ -278,6 +279,31 @@ fn n_store_on_every_engine() {
             run_and_account(&plan(threads, 600), make);
         }
     }
+}
+
+/// Vertices with so many edges that they are split, and blocks that lists of edges end in.
+fn graph_on_every_engine<P: graph::Answers>() {
+    for (threads, together) in [(1, 16), (3, 1), (3, 16)] {
+        let shape = graph::Shape::new(128, 6, true, SEED).expect("valid parameters");
+        let source = graph::Source::Rmat(shape);
+        let make = || Analytics::<P>::new(source.clone(), together, 64).expect("valid parameters");
+        run_and_account(&plan(threads, 600), make);
+    }
+}
+
+#[test]
+fn page_rank_on_every_engine() {
+    graph_on_every_engine::<PageRank>();
+}
+
+#[test]
+fn communities_on_every_engine() {
+    graph_on_every_engine::<Communities>();
+}
+
+#[test]
+fn components_on_every_engine() {
+    graph_on_every_engine::<Components>();
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod cuts;
 mod echo;
 mod engines;
+mod graph;
 mod heap;
 mod nstore;
 mod records;

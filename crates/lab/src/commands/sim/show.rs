@@ -6,7 +6,7 @@ use crate::failure::Outcome;
 use crate::output;
 use crate::quantity::{plural, show_count, show_ns};
 use crate::simulate::{Run, TransactionsChoice};
-use crate::workload::values_as_json;
+use crate::workload::{show_sizes, values_as_json};
 use perdura::EngineKind;
 use perdura_crashtest::Losses;
 use perdura_machine::{CheckpointStats, MachineConfig};
@@ -103,6 +103,9 @@ pub(super) fn report(
     }
     if arguments.transactions.is_some() {
         output::print(paths(runs))?;
+    }
+    if !baseline.sizes.is_empty() {
+        output::print(show_sizes(baseline.sizes.iter().copied()))?;
     }
     if !baseline.counts.is_empty() {
         output::print(counts(runs))?;
@@ -272,6 +275,7 @@ pub(super) fn as_json(
                 "l1_miss_ratio": figures.miss,
                 "engine_counters": run.counters,
                 "power_cuts": run.losses,
+                "sizes": run.sizes.iter().copied().collect::<BTreeMap<_, _>>(),
                 "counts": run.counts.iter().copied().collect::<BTreeMap<_, _>>(),
                 "machine": run.statistics,
             })
