@@ -25,8 +25,8 @@ pub(super) fn mark(source: u32, target: u32) -> u64 {
 }
 
 /// The lists of all vertices, one after the other: edges out by target, edges in by source. Each edge has a *place*.
-/// Vertices are cut into intervals, and the places of the edges into each, its *shard*, follow each other in the order of
-/// the edges' sources: so those of the edges out of vertices in a row do so in each shard.
+/// Vertices are cut into intervals, and the places of the edges into each, its *shard*, follow each other in the order
+/// of the edges' sources: so those of the edges out of vertices in a row do so in each shard.
 #[derive(Debug)]
 pub(super) struct Lists {
     /// The first edge out of each vertex, and the end.

@@ -1,9 +1,9 @@
 //! Updates of vertices in a row, as many as a transaction has room for.
 //!
 //! A transaction updates at most [`Limit::vertices`] vertices, whose edges to write are at most [`Limit::edges`]. A
-//! vertex that alone has more is split: the first transaction reads all its edges, writes the vertex and as many edges as it
-//! may; the others write the rest, in their order. Meanwhile the vertex counts its pending edges, and keeps the value
-//! that they still have.
+//! vertex that alone has more is split: the first transaction reads all its edges, writes the vertex and as many edges
+//! as it may; the others write the rest, in their order. Meanwhile the vertex counts its pending edges, and keeps the
+//! value that they still have.
 
 use super::heap::Arrays;
 use super::programs::{End, Program};
