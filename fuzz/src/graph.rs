@@ -27,7 +27,7 @@ fn run(edges: Edges) {
             && edges.edges.iter().all(|own| own.0.max(own.1) < edges.vertices && own.0 != own.1)
     );
     let vertices = edges.vertices;
-    let (mut heap, snapshot) = (TestHeap::new(), Snapshot::of::<Communities>(edges));
+    let (mut heap, snapshot) = (TestHeap::new(), Snapshot::of::<Communities>(edges, 3));
     let layout = snapshot.layout(BLOCK);
     let at = Snapshot::create::<Communities, _>(&mut heap, &layout).expect("room");
     for block in 0..layout.blocks() {

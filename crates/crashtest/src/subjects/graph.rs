@@ -15,6 +15,7 @@ use std::marker::PhantomData;
 
 const VERTICES: u32 = 8;
 const DEGREE: u64 = 3;
+const SHARDS: u32 = 2;
 /// Words in a block, so that a list of edges lies in several.
 const BLOCK: u64 = 8;
 
@@ -50,7 +51,7 @@ pub struct Updates {
 impl<P: Program> OnGraph<P> {
     fn first() -> Snapshot {
         let shape = Shape::new(VERTICES.into(), DEGREE, true, 3).expect("valid parameters");
-        Snapshot::of::<P>(shape.edges())
+        Snapshot::of::<P>(shape.edges(), SHARDS)
     }
 
     fn update(arrays: &mut impl graph::Arrays, Updates { from, limit }: Updates) -> Result<Done> {

@@ -51,8 +51,8 @@ pub trait Answers: Program {
 /// # Errors
 /// `Wrong` where something is not as it should be.
 pub fn verify<P: Answers>(snapshot: &Snapshot, done: &Done) -> Outcome {
-    let sources = lists(snapshot, done.marks)?;
-    edges::<P>(snapshot)?;
+    let Ends { sources, positions } = lists(snapshot, done.marks)?;
+    edges::<P>(snapshot, &positions)?;
     let records = &snapshot.records;
     let changes = records.iter().map(|record| u64::from(record.changes)).sum::<u64>();
     if changes != done.changes {
@@ -66,9 +66,15 @@ pub fn verify<P: Answers>(snapshot: &Snapshot, done: &Done) -> Outcome {
     P::verify(&Reference::new(snapshot, sources), records, done)
 }
 
+/// What the lists say about each edge, by place.
+struct Ends {
+    sources: Vec<u32>,
+    /// Which of its target's edges in it is.
+    positions: Vec<u32>,
+}
+
 /// Checks that each edge is in the lists of both of its ends, and that the edges are those with the sum of marks.
-/// Returns the source of each edge, by place.
-fn lists(snapshot: &Snapshot, marks: u64) -> Outcome<Vec<u32>> {
+fn lists(snapshot: &Snapshot, marks: u64) -> Outcome<Ends> {
     let wrong = |vertex: usize, what: &str| Failure::Wrong(format!("vertex {vertex}: {what}"));
     let (mut next_in, mut next_out, mut sum) = (0_u64, 0_u64, 0_u64);
     for (vertex, record) in snapshot.records.iter().enumerate() {
@@ -78,17 +84,26 @@ fn lists(snapshot: &Snapshot, marks: u64) -> Outcome<Vec<u32>> {
         next_in += u64::from(record.in_degree);
         next_out += u64::from(record.out_degree);
     }
-    if (next_in, next_out) != (snapshot.words.len() as u64, snapshot.out.len() as u64) {
+    let edges = snapshot.words.len();
+    if (next_in, next_out) != (edges as u64, edges as u64) {
         return Err(Failure::wrong("the vertices have more or fewer edges than the graph"));
     }
-    let mut sources = vec![u32::MAX; snapshot.words.len()];
+    // By place: which vertex has the edge in, and as which of its edges.
+    let (mut targets, mut positions) = (vec![u32::MAX; edges], vec![0; edges]);
+    for (vertex, record) in snapshot.records.iter().enumerate() {
+        for nth in 0..record.in_degree {
+            let place = snapshot.into[(record.first_in + nth) as usize] as usize;
+            if targets.get(place) != Some(&u32::MAX) {
+                return Err(wrong(vertex, "an edge in that is none, or another one's"));
+            }
+            (targets[place], positions[place]) = (vertex as u32, nth);
+        }
+    }
+    let mut sources = vec![u32::MAX; edges];
     for (vertex, record) in snapshot.records.iter().enumerate() {
         for index in record.first_out..record.first_out + record.out_degree {
             let (target, place) = edge_of(snapshot.out[index as usize]);
-            let of_target = snapshot.records.get(target as usize).is_some_and(|target| {
-                place.checked_sub(target.first_in).is_some_and(|nth| nth < target.in_degree)
-            });
-            if !of_target {
+            if targets.get(place as usize) != Some(&target) {
                 return Err(wrong(vertex, "an edge that its target does not have"));
             }
             if std::mem::replace(&mut sources[place as usize], vertex as u32) != u32::MAX {
@@ -100,7 +115,7 @@ fn lists(snapshot: &Snapshot, marks: u64) -> Outcome<Vec<u32>> {
     if sum != marks {
         return Err(Failure::wrong("the edges are not those that were loaded"));
     }
-    Ok(sources)
+    Ok(Ends { sources, positions })
 }
 
 /// The value of a vertex that its edge at this position of those that it writes has.
@@ -112,8 +127,8 @@ fn value_on<P: Program>(vertex: u32, record: &Record, position: u64) -> u32 {
     }
 }
 
-/// Checks that each edge has exactly the values of its ends.
-fn edges<P: Program>(snapshot: &Snapshot) -> Outcome {
+/// Checks that each edge has exactly the values of its ends. `positions` say which of its target's edges in it is.
+fn edges<P: Program>(snapshot: &Snapshot, positions: &[u32]) -> Outcome {
     let wrong = |vertex: usize, what: &str| Failure::Wrong(format!("vertex {vertex}: {what}"));
     for (vertex, record) in snapshot.records.iter().enumerate() {
         if u64::from(record.pending) > P::written(record) {
@@ -131,7 +146,7 @@ fn edges<P: Program>(snapshot: &Snapshot) -> Outcome {
             let target = &snapshot.records[number as usize];
             let of_source = value_on::<P>(vertex as u32, record, before_out + u64::from(nth));
             let of_target = match P::BOTH_WAYS {
-                true => value_on::<P>(number, target, u64::from(place - target.first_in)),
+                true => value_on::<P>(number, target, positions[place as usize].into()),
                 false => 0,
             };
             let expected = P::word(vertex as u32, of_source, of_target, record.out_degree);

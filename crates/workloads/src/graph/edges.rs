@@ -24,8 +24,9 @@ pub(super) fn mark(source: u32, target: u32) -> u64 {
     splitmix64(splitmix64(u64::from(source)) ^ u64::from(target))
 }
 
-/// The lists of all vertices, one after the other: edges out by target, edges in by source. The edge at position `i` of
-/// `sources` has *place* `i`.
+/// The lists of all vertices, one after the other: edges out by target, edges in by source. Each edge has a *place*.
+/// Vertices are cut into intervals, and the places of the edges into each, its *shard*, follow each other in the order
+/// of the edges' sources: so those of the edges out of vertices in a row do so in each shard.
 #[derive(Debug)]
 pub(super) struct Lists {
     /// The first edge out of each vertex, and the end.
@@ -36,6 +37,8 @@ pub(super) struct Lists {
     /// The first edge into each vertex, and the end.
     pub(super) first_in: Vec<u32>,
     pub(super) sources: Vec<u32>,
+    /// The place of each edge in.
+    pub(super) places_in: Vec<u32>,
 }
 
 /// Turns counts into the positions before them, with the sum at the end.
@@ -49,38 +52,46 @@ fn firsts(mut counts: Vec<u32>) -> Vec<u32> {
 }
 
 impl Lists {
-    /// The lists of a graph of at most [`MOST_EDGES`] edges.
-    pub(super) fn of(Edges { vertices, edges }: Edges) -> Self {
+    /// The lists of a graph of at most [`MOST_EDGES`] edges, in this many shards or a few less.
+    pub(super) fn of(Edges { vertices, edges }: Edges, shards: u32) -> Self {
+        let interval = vertices.div_ceil(shards.clamp(1, vertices));
+        let shard = |target: u32| (target / interval) as usize;
         let (mut out, mut into) = (vec![0; vertices as usize], vec![0; vertices as usize]);
+        let mut of_shard = vec![0; shard(vertices - 1) + 1];
         for &(source, target) in &edges {
             out[source as usize] += 1;
             into[target as usize] += 1;
+            of_shard[shard(target)] += 1;
         }
         let (first_out, first_in) = (firsts(out), firsts(into));
         let (mut next, mut targets) = (first_out.clone(), vec![0; edges.len()]);
         for &(source, target) in &edges {
-            let place = &mut next[source as usize];
-            targets[*place as usize] = target;
-            *place += 1;
+            targets[take(&mut next[source as usize])] = target;
         }
         drop(edges);
         for pair in first_out.windows(2) {
             targets[pair[0] as usize..pair[1] as usize].sort_unstable();
         }
-        let mut next = first_in.clone();
-        let (mut places, mut sources) = (vec![0; targets.len()], vec![0; targets.len()]);
+        let (mut next, mut next_of_shard) = (first_in.clone(), firsts(of_shard));
+        let mut places = vec![0; targets.len()];
+        let (mut sources, mut places_in) = (places.clone(), places.clone());
         for source in 0..vertices {
-            let range =
-                first_out[source as usize] as usize..first_out[source as usize + 1] as usize;
-            for index in range {
-                let place = &mut next[targets[index] as usize];
-                places[index] = *place;
-                sources[*place as usize] = source;
-                *place += 1;
+            let first = first_out[source as usize] as usize;
+            let end = first_out[source as usize + 1] as usize;
+            for (target, place) in targets[first..end].iter().zip(&mut places[first..end]) {
+                *place = take(&mut next_of_shard[shard(*target)]) as u32;
+                let into = take(&mut next[*target as usize]);
+                (sources[into], places_in[into]) = (source, *place);
             }
         }
-        Lists { first_out, targets, places, first_in, sources }
+        Lists { first_out, targets, places, first_in, sources, places_in }
     }
+}
+
+/// The next index.
+fn take(next: &mut u32) -> usize {
+    *next += 1;
+    *next as usize - 1
 }
 
 #[cfg(test)]
@@ -90,11 +101,22 @@ mod tests {
     #[test]
     fn both_lists_have_each_edge() {
         let edges = vec![(2, 0), (0, 1), (2, 1), (0, 1), (3, 2), (0, 3)];
-        let lists = Lists::of(Edges { vertices: 5, edges });
-        assert_eq!(lists.first_out, [0, 3, 3, 5, 6, 6]);
-        assert_eq!(lists.targets, [1, 1, 3, 0, 1, 2]);
-        assert_eq!(lists.first_in, [0, 1, 4, 5, 6, 6]);
-        assert_eq!(lists.sources, [2, 0, 0, 2, 3, 0]);
-        assert_eq!(lists.places, [1, 2, 5, 0, 3, 4]);
+        let lists = |shards| Lists::of(Edges { vertices: 5, edges: edges.clone() }, shards);
+        let one = lists(1);
+        assert_eq!(one.first_out, [0, 3, 3, 5, 6, 6]);
+        assert_eq!(one.targets, [1, 1, 3, 0, 1, 2]);
+        assert_eq!(one.first_in, [0, 1, 4, 5, 6, 6]);
+        assert_eq!(one.sources, [2, 0, 0, 2, 3, 0]);
+        assert_eq!(one.places, [0, 1, 2, 3, 4, 5], "by source");
+        assert_eq!(one.places_in, [3, 0, 1, 4, 5, 2]);
+        let two = lists(2);
+        assert_eq!(two.targets, one.targets);
+        assert_eq!(two.places, [0, 1, 5, 2, 3, 4], "vertices 0 to 2, then 3 and 4");
+        assert_eq!(two.places_in, [2, 0, 1, 3, 4, 5]);
+        for shards in [5, 6, u32::MAX] {
+            let all = lists(shards);
+            assert_eq!(all.places, [1, 2, 5, 0, 3, 4], "by target");
+            assert_eq!(all.places_in, [0, 1, 2, 3, 4, 5]);
+        }
     }
 }

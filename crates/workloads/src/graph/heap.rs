@@ -1,14 +1,15 @@
-//! The graph in the heap: three arrays in blocks.
+//! The graph in the heap: four arrays in blocks.
 //!
 //! ```text
 //! root      program, vertices, edges, words in a block; where each block is, 0 if it is not loaded
 //! vertices  32 bytes each: value, value before, pending edges, changes; edges in and out: how many, and the first
-//! in        8 bytes an edge, by target: its value
-//! out       8 bytes an edge, by source: target, place in the array before
+//! values    8 bytes an edge, by shards (see `edges`): its value
+//! out       8 bytes an edge, by source: target, place in the array of values
+//! in        4 bytes an edge, by target: place in the array of values
 //! ```
 //!
-//! So an edge's value is at its target, where it is read in a row, and its source finds it by its place. A block is an
-//! allocation of at most a mebibyte. Loading fills a block in each transaction.
+//! So an edge has one value, which both of its ends find by its place. A block is an allocation of at most a mebibyte.
+//! Loading fills a block in each transaction.
 
 use super::edges::{Edges, Lists, MOST_EDGES, MOST_VERTICES};
 use super::programs::Program;
@@ -42,17 +43,19 @@ pub struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Array {
     Vertices,
-    In,
+    Values,
     Out,
+    In,
 }
 
-const ARRAYS: [Array; 3] = [Array::Vertices, Array::In, Array::Out];
+const ARRAYS: [Array; 4] = [Array::Vertices, Array::Values, Array::Out, Array::In];
 
 impl Layout {
     const fn words(&self, array: Array) -> u64 {
         match array {
             Array::Vertices => self.vertices as u64 * WORDS,
-            Array::In | Array::Out => self.edges as u64,
+            Array::Values | Array::Out => self.edges as u64,
+            Array::In => (self.edges as u64).div_ceil(2),
         }
     }
 
@@ -158,12 +161,17 @@ impl Graph {
 
     /// Where the value of the edge with this place is.
     pub fn value_at(&self, place: u32) -> u64 {
-        self.word(Array::In, u64::from(place))
+        self.word(Array::Values, u64::from(place))
     }
 
     /// Where the edge out with this number is.
     pub fn edge_at(&self, index: u32) -> u64 {
         self.word(Array::Out, u64::from(index))
+    }
+
+    /// Where the place of the edge in with this number is, and of the one before or after.
+    pub fn place_at(&self, index: u32) -> u64 {
+        self.word(Array::In, u64::from(index / 2))
     }
 
     /// Adds words of an array to `to`.
@@ -174,10 +182,6 @@ impl Graph {
         range: Range<u64>,
         to: &mut Vec<u64>,
     ) -> Result<()> {
-        if range.end > self.layout.words(array) {
-            let at = self.blocks[self.firsts[array as usize] as usize];
-            return Err(Error::corrupt("a vertex with edges that the graph does not have", at));
-        }
         let mut first = range.start;
         while first < range.end {
             let end = range.end.min((first / self.layout.block + 1) * self.layout.block);
@@ -202,8 +206,12 @@ impl Graph {
                 let records = words.chunks_exact(WORDS as usize);
                 to.records.extend(records.map(|it| Record::of(it.try_into().expect("4 words"))));
             }
-            Array::In => to.words.append(&mut words),
+            Array::Values => to.words.append(&mut words),
             Array::Out => to.out.append(&mut words),
+            Array::In => {
+                to.into.extend(words.iter().flat_map(|word| [low(*word), high(*word)]));
+                to.into.truncate(self.layout.edges as usize);
+            }
         }
         Ok(())
     }
@@ -218,12 +226,14 @@ pub struct Snapshot {
     pub words: Vec<u64>,
     /// The edges out, each with its target and place.
     pub out: Vec<u64>,
+    /// The places of the edges in.
+    pub into: Vec<u32>,
 }
 
 impl Snapshot {
-    /// A program's arrays as they are loaded.
-    pub fn of<P: Program>(edges: Edges) -> Self {
-        let lists = Lists::of(edges);
+    /// A program's arrays as they are loaded, in this many shards or a few less.
+    pub fn of<P: Program>(edges: Edges, shards: u32) -> Self {
+        let lists = Lists::of(edges, shards);
         let vertices = lists.first_out.len() as u32 - 1;
         let record = |vertex: u32| {
             let [first_out, first_in] = [&lists.first_out, &lists.first_in].map(|firsts| {
@@ -240,18 +250,19 @@ impl Snapshot {
             }
         };
         let records: Vec<Record> = (0..vertices).map(record).collect();
-        let mut words = Vec::with_capacity(lists.sources.len());
+        let mut words = vec![0; lists.sources.len()];
         for target in 0..vertices {
-            let range = lists.first_in[target as usize] as usize
-                ..lists.first_in[target as usize + 1] as usize;
-            for &source in &lists.sources[range] {
+            let range = lists.first_in[target as usize]..lists.first_in[target as usize + 1];
+            for index in range.start as usize..range.end as usize {
+                let source = lists.sources[index];
                 let degree = records[source as usize].out_degree;
-                words.push(P::word(source, P::unseen(source), P::unseen(target), degree));
+                words[lists.places_in[index] as usize] =
+                    P::word(source, P::unseen(source), P::unseen(target), degree);
             }
         }
-        let out =
-            lists.targets.iter().zip(&lists.places).map(|(target, place)| pack(*target, *place));
-        Snapshot { records, words, out: out.collect() }
+        let edges = lists.targets.iter().zip(&lists.places);
+        let out = edges.map(|(target, place)| pack(*target, *place)).collect();
+        Snapshot { records, words, out, into: lists.places_in }
     }
 
     /// How large it is, in blocks of this many words.
@@ -266,8 +277,13 @@ impl Snapshot {
                 let records = words.start / WORDS as usize..words.end / WORDS as usize;
                 self.records[records].iter().flat_map(Record::words).collect()
             }
-            Array::In => self.words[words].to_vec(),
+            Array::Values => self.words[words].to_vec(),
             Array::Out => self.out[words].to_vec(),
+            Array::In => {
+                let places = words.start * 2..self.into.len().min(words.end * 2);
+                let pair = |pair: &[u32]| pack(pair[0], pair.get(1).copied().unwrap_or(0));
+                self.into[places].chunks(2).map(pair).collect()
+            }
         }
     }
 
@@ -313,11 +329,11 @@ pub trait Arrays {
     /// Writes the words of a vertex that change.
     fn set_state(&mut self, vertex: u32, record: &Record) -> Result<()>;
 
-    /// Adds the values of edges with these places to `to`.
-    fn incoming(&mut self, places: Range<u64>, to: &mut Vec<u64>) -> Result<()>;
+    /// The place of the edge in with this number.
+    fn incoming(&mut self, index: u32) -> Result<u32>;
 
-    /// Adds edges out to `to`.
-    fn outgoing(&mut self, edges: Range<u64>, to: &mut Vec<u64>) -> Result<()>;
+    /// The place of the edge out with this number.
+    fn outgoing(&mut self, index: u32) -> Result<u32>;
 
     /// The value of the edge with this place.
     fn word(&mut self, place: u32) -> Result<u64>;
@@ -336,12 +352,13 @@ pub struct OnHeap<'g, 't, T: ?Sized> {
 }
 
 impl<T: Tx + ?Sized> OnHeap<'_, '_, T> {
-    fn at(&self, place: u32) -> Result<u64> {
-        if place >= self.graph.layout.edges {
+    /// Checks the number of an edge that comes from the heap.
+    fn known(&self, edge: u32) -> Result<u32> {
+        if edge >= self.graph.layout.edges {
             let at = self.graph.blocks[0];
-            return Err(Error::corrupt("an edge that leads to none", at));
+            return Err(Error::corrupt("a vertex with edges that the graph does not have", at));
         }
-        Ok(self.graph.value_at(place))
+        Ok(edge)
     }
 }
 
@@ -359,20 +376,22 @@ impl<T: Tx + ?Sized> Arrays for OnHeap<'_, '_, T> {
         self.tx.write_word(at + WORD, state)
     }
 
-    fn incoming(&mut self, places: Range<u64>, to: &mut Vec<u64>) -> Result<()> {
-        self.graph.append(self.tx, Array::In, places, to)
+    fn incoming(&mut self, index: u32) -> Result<u32> {
+        let places = self.tx.read_word(self.graph.place_at(self.known(index)?))?;
+        Ok(if index % 2 == 0 { low(places) } else { high(places) })
     }
 
-    fn outgoing(&mut self, edges: Range<u64>, to: &mut Vec<u64>) -> Result<()> {
-        self.graph.append(self.tx, Array::Out, edges, to)
+    fn outgoing(&mut self, index: u32) -> Result<u32> {
+        let edge = self.tx.read_word(self.graph.edge_at(self.known(index)?))?;
+        Ok(edge_of(edge).1)
     }
 
     fn word(&mut self, place: u32) -> Result<u64> {
-        self.tx.read_word(self.at(place)?)
+        self.tx.read_word(self.graph.value_at(self.known(place)?))
     }
 
     fn set_word(&mut self, place: u32, word: u64) -> Result<()> {
-        self.tx.write_word(self.at(place)?, word)
+        self.tx.write_word(self.graph.value_at(self.known(place)?), word)
     }
 }
 
@@ -387,14 +406,12 @@ impl Arrays for Snapshot {
         Ok(())
     }
 
-    fn incoming(&mut self, places: Range<u64>, to: &mut Vec<u64>) -> Result<()> {
-        to.extend_from_slice(&self.words[places.start as usize..places.end as usize]);
-        Ok(())
+    fn incoming(&mut self, index: u32) -> Result<u32> {
+        Ok(self.into[index as usize])
     }
 
-    fn outgoing(&mut self, edges: Range<u64>, to: &mut Vec<u64>) -> Result<()> {
-        to.extend_from_slice(&self.out[edges.start as usize..edges.end as usize]);
-        Ok(())
+    fn outgoing(&mut self, index: u32) -> Result<u32> {
+        Ok(edge_of(self.out[index as usize]).1)
     }
 
     fn word(&mut self, place: u32) -> Result<u64> {

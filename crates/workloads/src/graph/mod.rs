@@ -49,6 +49,7 @@ use sweeps::Sweeps;
 const DEGREE: &str = "degree";
 const NUMBERING: &str = "numbering";
 const GRAPH: &str = "graph";
+const SHARDS: &str = "shards";
 /// Edges that a transaction may write for each of its vertices.
 const EDGES_PER_VERTEX: u64 = 64;
 
@@ -96,6 +97,7 @@ impl Source {
 pub struct Analytics<P> {
     source: Source,
     layout: Layout,
+    shards: u32,
     limit: Limit,
     sweeps: Mutex<Sweeps>,
     /// The sum of the marks of all edges.
@@ -109,14 +111,17 @@ pub struct Analytics<P> {
 }
 
 impl<P: Answers> Analytics<P> {
-    /// On the graph, with transactions of at most `vertices` vertices, and blocks of `block` words.
+    /// On the graph, with transactions of at most `vertices` vertices, and values in this many shards or a few less,
+    /// in blocks of `block` words.
     ///
     /// # Errors
     /// `Parameters`.
-    pub fn new(source: Source, vertices: u64, block: u64) -> Outcome<Self> {
-        if vertices == 0 || !(8..=BLOCK).contains(&block) || !block.is_power_of_two() {
+    pub fn new(source: Source, vertices: u64, shards: u64, block: u64) -> Outcome<Self> {
+        let is_block = (8..=BLOCK).contains(&block) && block.is_power_of_two();
+        if vertices == 0 || shards == 0 || !is_block {
             let what = format!(
-                "a transaction updates at least one vertex, and blocks have 8 to {BLOCK} words, a power of two"
+                "a transaction updates at least one vertex, there is a shard at least, and blocks have 8 to {BLOCK} \
+                 words, a power of two"
             );
             return Err(Failure::Parameters(what));
         }
@@ -124,6 +129,7 @@ impl<P: Answers> Analytics<P> {
         let count = || AtomicU64::new(0);
         Ok(Analytics {
             layout: source.layout(block),
+            shards: u32::try_from(shards).unwrap_or(u32::MAX),
             source,
             limit,
             sweeps: Mutex::default(),
@@ -189,6 +195,11 @@ impl<P: Answers> Listed for Analytics<P> {
                 usual: Usual::OneOf(&["shuffled", "drawn"]),
             },
             Parameter {
+                name: SHARDS,
+                line: "intervals of vertices, whose edges in have their values by source",
+                usual: Usual::Number(16),
+            },
+            Parameter {
                 name: GRAPH,
                 line: "file of a graph instead: a list of edges, or Matrix Market's coordinates",
                 usual: Usual::File("none"),
@@ -208,7 +219,8 @@ impl<P: Answers> Listed for Analytics<P> {
                 Source::Rmat(Shape::new(given.entries(), degree, is_shuffled, given.seed)?)
             }
         };
-        let workload = Analytics::<P>::new(source, given.ops_per_tx() as u64, BLOCK)?;
+        let (together, shards) = (given.ops_per_tx() as u64, given.values.number(SHARDS));
+        let workload = Analytics::<P>::new(source, together, shards, BLOCK)?;
         if u64::from(workload.layout.vertices) < given.threads as u64 {
             let what = "each thread needs a vertex of its own: choose a larger graph";
             return Err(Failure::Parameters(what.to_owned()));
@@ -229,7 +241,7 @@ impl<P: Answers> Workload for Analytics<P> {
         let edges = self.source.edges();
         let marks = edges.edges.iter().map(|(source, target)| mark(*source, *target));
         self.marks.store(marks.fold(0, u64::wrapping_add), Relaxed);
-        let snapshot = Snapshot::of::<P>(edges);
+        let snapshot = Snapshot::of::<P>(edges, self.shards);
         let at = session.transaction(|tx| Snapshot::create::<P, _>(tx, &self.layout))?;
         let mut bytes = session.read(|tx| tx.usable(at))?;
         for block in 0..self.layout.blocks() {

@@ -26,9 +26,10 @@ impl<'s> Reference<'s> {
         self.snapshot.records.len()
     }
 
-    fn sources(&self, vertex: usize) -> &[u32] {
+    fn sources(&self, vertex: usize) -> impl Iterator<Item = u32> + '_ {
         let record = &self.snapshot.records[vertex];
-        &self.sources[record.first_in as usize..][..record.in_degree as usize]
+        let places = &self.snapshot.into[record.first_in as usize..][..record.in_degree as usize];
+        places.iter().map(|place| self.sources[*place as usize])
     }
 
     fn targets(&self, vertex: usize) -> impl Iterator<Item = u32> + '_ {
@@ -38,16 +39,16 @@ impl<'s> Reference<'s> {
     }
 
     fn neighbours(&self, vertex: usize) -> impl Iterator<Item = u32> + '_ {
-        self.sources(vertex).iter().copied().chain(self.targets(vertex))
+        self.sources(vertex).chain(self.targets(vertex))
     }
 
     /// The rank of a vertex when those of the others are these.
     fn rank(&self, vertex: usize, ranks: &[f64]) -> f64 {
-        let part = |source: &u32| {
-            let source = *source as usize;
+        let part = |source: u32| {
+            let source = source as usize;
             ranks[source] / f64::from(self.snapshot.records[source].out_degree)
         };
-        LEAST_RANK + DAMPING * self.sources(vertex).iter().map(part).sum::<f64>()
+        LEAST_RANK + DAMPING * self.sources(vertex).map(part).sum::<f64>()
     }
 
     /// The ranks after so many updates, in the order of the vertices, over and over.
@@ -181,7 +182,7 @@ impl<'s> Reference<'s> {
         }
         let mut parents: Vec<u32> = (0..self.vertices() as u32).collect();
         for target in 0..self.vertices() {
-            for &source in self.sources(target) {
+            for source in self.sources(target) {
                 let (one, other) = (root(&mut parents, source), root(&mut parents, target as u32));
                 parents[one.max(other) as usize] = one.min(other);
             }

@@ -1,7 +1,8 @@
 //! R-MAT graphs (Chakrabarti, Zhan and Faloutsos, SDM 2004), with the probabilities of Graph500: .57, .19, .19, .05.
 //!
 //! An edge is a cell of the matrix of all pairs, found by halving both sides: each time one of the four quarters is
-//! drawn. So few vertices have very many edges. Edges that begin where they end are drawn again; parallel ones are kept.
+//! drawn. So few vertices have very many edges. Edges that begin where they end are drawn again; parallel ones are
+//! kept.
 
 use super::edges::{Edge, Edges, MOST_EDGES, MOST_VERTICES};
 use crate::random::Random;

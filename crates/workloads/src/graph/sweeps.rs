@@ -1,8 +1,8 @@
 //! How far each thread is, and what all of them have swept.
 //!
 //! Each thread goes round over its own vertices. An *epoch* ends when each thread has swept all its vertices, in sweeps
-//! that began in this epoch: so every vertex was updated in it, from edges not older than its begin. If nothing has changed
-//! in an epoch, nothing will.
+//! that began in this epoch: so every vertex was updated in it, from edges not older than its begin. If nothing has
+//! changed in an epoch, nothing will.
 
 use super::edges::MOST_VERTICES;
 

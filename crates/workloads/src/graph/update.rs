@@ -1,11 +1,11 @@
 //! Updates of vertices in a row, as many as a transaction has room for.
 //!
 //! A transaction updates at most [`Limit::vertices`] vertices, whose edges to write are at most [`Limit::edges`]. A
-//! vertex that alone has more is split: the first transaction reads all its edges, writes the vertex and as many edges as it
-//! may; the others write the rest, in their order. Meanwhile the vertex counts its pending edges, and keeps the value
-//! that they still have.
+//! vertex that alone has more is split: the first transaction reads all its edges, writes the vertex and as many edges
+//! as it may; the others write the rest, in their order. Meanwhile the vertex counts its pending edges, and keeps the
+//! value that they still have.
 
-use super::heap::{Arrays, edge_of};
+use super::heap::Arrays;
 use super::programs::{End, Program};
 use super::record::Record;
 use crate::Computation;
@@ -38,10 +38,10 @@ pub struct Done {
 /// Buffers of a thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Words of a vertex's edges.
+    /// Places of a vertex's edges.
+    places: Vec<u32>,
+    /// Words of these edges.
     words: Vec<u64>,
-    /// A vertex's edges out.
-    out: Vec<u64>,
 }
 
 /// Updates vertices from `from` on, at least one of them in part, and none from `end` on.
@@ -84,18 +84,22 @@ fn one<P: Program>(
     done: &mut Done,
 ) -> Result<()> {
     let total = P::written(&record);
-    let (into, out) = (u64::from(record.first_in), u64::from(record.first_out));
-    let Scratch { words, out: out_edges } = scratch;
+    let before_out = total - u64::from(record.out_degree);
+    let Scratch { places, words } = scratch;
     let is_new = record.pending == 0;
     if is_new {
+        places.clear();
         words.clear();
-        arrays.incoming(into..into + u64::from(record.in_degree), words)?;
+        for nth in 0..record.in_degree {
+            places.push(arrays.incoming(record.first_in.wrapping_add(nth))?);
+        }
         if P::BOTH_WAYS {
-            out_edges.clear();
-            arrays.outgoing(out..out + u64::from(record.out_degree), out_edges)?;
-            for edge in out_edges.iter() {
-                words.push(arrays.word(edge_of(*edge).1)?);
+            for nth in 0..record.out_degree {
+                places.push(arrays.outgoing(record.first_out.wrapping_add(nth))?);
             }
+        }
+        for place in places.iter() {
+            words.push(arrays.word(*place)?);
         }
         computation.charge(P::steps(words.len() as u64));
         let new = P::update(&record, words);
@@ -113,22 +117,19 @@ fn one<P: Program>(
         return Err(Error::corrupt("a vertex with more pending edges than it has", vertex.into()));
     };
     let last = total.min(first + room);
-    let before_out = total - u64::from(record.out_degree);
-    if !(is_new && P::BOTH_WAYS) {
-        out_edges.clear();
-        let [first, last] = [first, last].map(|position| position.saturating_sub(before_out));
-        arrays.outgoing(out + first..out + last, out_edges)?;
-    }
-    let skipped = if is_new && P::BOTH_WAYS { 0 } else { first.saturating_sub(before_out) };
+    let is_read = P::BOTH_WAYS && is_new;
     for position in first..last {
-        let (end, place) = match position.checked_sub(before_out) {
-            None => (End::Target, record.first_in.wrapping_add(position as u32)),
-            Some(index) => (End::Source, edge_of(out_edges[(index - skipped) as usize]).1),
+        let index = position.checked_sub(before_out);
+        let end = if index.is_some() { End::Source } else { End::Target };
+        let place = match index {
+            _ if is_read => places[position as usize],
+            Some(index) => arrays.outgoing(record.first_out.wrapping_add(index as u32))?,
+            None => arrays.incoming(record.first_in.wrapping_add(position as u32))?,
         };
-        let word = match (P::BOTH_WAYS, is_new) {
-            (false, _) => 0,
-            (true, true) => words[position as usize],
-            (true, false) => arrays.word(place)?,
+        let word = match P::BOTH_WAYS {
+            _ if is_read => words[position as usize],
+            true => arrays.word(place)?,
+            false => 0,
         };
         if let Some(word) = P::rewritten(word, end, vertex, record.value, record.out_degree) {
             arrays.set_word(place, word)?;

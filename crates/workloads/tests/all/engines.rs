@@ -286,7 +286,8 @@ fn graph_on_every_engine<P: graph::Answers>() {
     for (threads, together) in [(1, 16), (3, 1), (3, 16)] {
         let shape = graph::Shape::new(128, 6, true, SEED).expect("valid parameters");
         let source = graph::Source::Rmat(shape);
-        let make = || Analytics::<P>::new(source.clone(), together, 64).expect("valid parameters");
+        let make =
+            || Analytics::<P>::new(source.clone(), together, 3, 64).expect("valid parameters");
         run_and_account(&plan(threads, 600), make);
     }
 }

@@ -25,7 +25,7 @@ fn plan(threads: usize, warm_up: u64, operations: u64) -> Plan {
 
 fn workload<P: Answers>(vertices: u64, together: u64) -> Analytics<P> {
     let shape = Shape::new(vertices, 6, true, 11).expect("valid parameters");
-    Analytics::new(Source::Rmat(shape), together, 64).expect("valid parameters")
+    Analytics::new(Source::Rmat(shape), together, 4, 64).expect("valid parameters")
 }
 
 /// Loads, and runs two phases, each of which ends in the middle of a sweep.
@@ -52,9 +52,10 @@ fn run<P: Answers>(
 /// Lost updates of any of the arrays, on one and on several threads, before the end of the first sweep and after many.
 fn planted_errors_are_noticed<P: Answers>() {
     type Place = fn(&Graph) -> u64;
-    let places: [(&str, Place); 5] = [
+    let places: [(&str, Place); 6] = [
         ("an edge's value", |graph| graph.value_at(1_000)),
         ("an edge out", |graph| graph.edge_at(2_000)),
+        ("an edge in", |graph| graph.place_at(1_500)),
         ("a vertex's value", |graph| graph.vertex_at(5)),
         ("a vertex's count of changes", |graph| graph.vertex_at(400) + 8),
         ("a vertex's degrees", |graph| graph.vertex_at(100) + 16),
@@ -175,6 +176,7 @@ fn bytes_of_a_graph() {
     let workload = Analytics::<PageRank>::new(
         Source::Edges(Arc::new(Edges { vertices: edges.vertices, edges: edges.edges })),
         64,
+        16,
         perdura_workloads::graph::BLOCK,
     );
     let workload = workload.expect("valid parameters");
