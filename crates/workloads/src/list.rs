@@ -356,6 +356,8 @@ workloads![
     crate::tatp::Tatp,
     crate::echo::Echo,
     crate::nstore::NStore,
+    crate::streams::First,
+    crate::streams::Second,
     crate::stamp::vacation::Low,
     crate::stamp::vacation::High,
     crate::stamp::kmeans::Low,

@@ -11,6 +11,7 @@ mod nstore;
 mod pieces;
 mod roomy;
 mod sps;
+mod streams;
 mod tatp;
 mod tpcc;
 mod wide;
@@ -27,6 +28,7 @@ pub use nstore::NStore;
 pub use pieces::Pieces;
 pub use roomy::Roomy;
 pub use sps::Sps;
+pub use streams::{SpecMix, SpecMix1, SpecMix2};
 pub use tatp::Tatp;
 pub use tpcc::Tpcc;
 pub use wide::Wide;
@@ -78,5 +80,5 @@ macro_rules! subjects {
 // The one list: a new structure is its file, and its name here.
 subjects![
     Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded, Tatp, Echo, NStore,
+    Crowded, Tatp, Echo, NStore, SpecMix1, SpecMix2,
 ];
