@@ -376,6 +376,8 @@ workloads![
     crate::graph::Analytics<crate::graph::PageRank>,
     crate::graph::Analytics<crate::graph::Communities>,
     crate::graph::Analytics<crate::graph::Components>,
+    crate::streams::First,
+    crate::streams::Second,
     crate::stamp::vacation::Low,
     crate::stamp::vacation::High,
     crate::stamp::kmeans::Low,

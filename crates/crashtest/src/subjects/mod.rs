@@ -12,6 +12,7 @@ mod nstore;
 mod pieces;
 mod roomy;
 mod sps;
+mod streams;
 mod tatp;
 mod tpcc;
 mod wide;
@@ -29,6 +30,7 @@ pub use nstore::NStore;
 pub use pieces::Pieces;
 pub use roomy::Roomy;
 pub use sps::Sps;
+pub use streams::{SpecMix, SpecMix1, SpecMix2};
 pub use tatp::Tatp;
 pub use tpcc::Tpcc;
 pub use wide::Wide;
@@ -99,4 +101,6 @@ subjects![
     PageRank,
     Communities,
     Components,
+    SpecMix1,
+    SpecMix2,
 ];

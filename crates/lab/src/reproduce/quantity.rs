@@ -102,8 +102,10 @@ pub(crate) enum Quantity {
     Fences,
     /// The share of the time in which all cores wait for the ends of a mechanism's epochs,
     InCheckpoints,
-    /// and how many epochs end.
+    /// how many epochs end,
     Checkpoints,
+    /// and that relative to the base's.
+    CheckpointsRatio,
     /// Lines written to the cells of the home device for each transaction,
     DeviceWrites,
     /// and those relative to the base's.
@@ -146,7 +148,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 74] = [
+const ALL: [(Quantity, &str, &str, Kind); 75] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -210,6 +212,7 @@ const ALL: [(Quantity, &str, &str, Kind); 74] = [
     (Fences, "in-fences", "%", Kind::Share),
     (InCheckpoints, "in-checkpoints", "%", Kind::Share),
     (Checkpoints, "checkpoints", "checkpoints", Kind::Share),
+    (CheckpointsRatio, "checkpoints-ratio", "of the base's", Kind::Share),
     (DeviceWrites, "device-writes", "/tx", Kind::Share),
     (WritesRatio, "writes-ratio", "of the base's", Kind::Share),
     (DramMisses, "dram-misses", "%", Kind::Share),
@@ -272,7 +275,7 @@ impl Quantity {
 
     /// Whether it is a ratio.
     fn is_ratio(self) -> bool {
-        matches!(self, Share | Traffic | TrafficRatio | LinesRatio | WritesRatio)
+        matches!(self, Share | Traffic | TrafficRatio | LinesRatio | WritesRatio | CheckpointsRatio)
     }
 
     /// Shows a value of it.

@@ -18,6 +18,7 @@ use perdura_workloads::rbtree::RbTree;
 use perdura_workloads::records::Plain;
 use perdura_workloads::sdg::{self, Graph};
 use perdura_workloads::sps::Sps;
+use perdura_workloads::streams::{self, Mix, Streams};
 use perdura_workloads::tatp::{self, Tatp};
 use perdura_workloads::toggle::{KeySet, Toggles};
 use perdura_workloads::tpcc::{Scale, Tpcc};
@@ -305,6 +306,15 @@ fn communities_on_every_engine() {
 #[test]
 fn components_on_every_engine() {
     graph_on_every_engine::<Components>();
+}
+
+#[test]
+fn streams_on_every_engine() {
+    for (threads, programs) in [(1, &streams::FIRST), (3, &streams::SECOND)] {
+        let mix = || Mix::new("test", programs, 256 << 10, 100, threads, SEED);
+        let make = || Streams::new(mix().expect("valid parameters"));
+        run_and_account(&plan(threads as usize, 300), make);
+    }
 }
 
 #[test]

@@ -10,5 +10,6 @@ mod heap;
 mod nstore;
 mod records;
 mod stamp;
+mod streams;
 mod tatp;
 mod windows;
