@@ -201,9 +201,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         }
         CleanLines => clean_lines(own.dram.as_ref()?),
         Footprint => own.loaded_bytes.map(|bytes| bytes as f64 / 1e6),
-        CheckpointsRatio => {
-            ratio(own.checkpoints? as f64, workload_base?.checkpoints? as f64)
-        }
+        CheckpointsRatio => ratio(own.checkpoints? as f64, workload_base?.checkpoints? as f64),
         HardwareSuccess => {
             let (commits, begun) = (own.counters.hardware_commits, own.counters.speculations());
             ratio(commits as f64 * 100.0, begun as f64)

@@ -84,9 +84,10 @@ impl Tatp {
         })
     }
 
-    /// The same with transactions of one kind alone.
-    pub fn only(self, kind: Kind) -> Self {
-        Tatp { desk: self.desk.only(kind), ..self }
+    /// The same with updates of a location alone, and without the tables that these do not need.
+    pub fn only_update_location(self) -> Self {
+        let (people, desk) = (self.people.alone(), self.desk.only(Kind::UpdateLocation));
+        Tatp { people, desk, ..self }
     }
 
     fn tables<S: Session>(session: &mut S) -> Outcome<Tables> {
@@ -226,7 +227,7 @@ impl Listed for Tatp {
         };
         let workload = Tatp::new(given.entries(), distribution, given.seed)?;
         let workload = match given.values.name(list::MIX) {
-            UPDATE_LOCATION => workload.only(Kind::UpdateLocation),
+            UPDATE_LOCATION => workload.only_update_location(),
             _ => workload,
         };
         if given.entries() < given.parts() as u64 {

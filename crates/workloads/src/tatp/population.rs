@@ -50,6 +50,8 @@ const FACILITIES: u64 = 3 << 42;
 pub struct Population {
     subscribers: u64,
     seed: u64,
+    /// Whether the other tables are empty.
+    alone: bool,
 }
 
 /// A subscriber's rows in three tables, by type and start: `None` where there is none.
@@ -73,7 +75,12 @@ impl Population {
             let what = "TATP needs a subscriber at least, and 2^32 - 1 at most";
             return Err(Failure::Parameters(what.to_owned()));
         }
-        Ok(Population { subscribers, seed })
+        Ok(Population { subscribers, seed, alone: false })
+    }
+
+    /// The same subscribers without rows in other tables than SUBSCRIBER.
+    pub const fn alone(self) -> Self {
+        Population { alone: true, ..self }
     }
 
     /// How many there are.
@@ -104,6 +111,9 @@ impl Population {
 
     /// The subscriber's rows of ACCESS_INFO: 1 to 4 of the four types.
     pub fn access(&self, id: u64) -> [Option<Access>; TYPES as usize] {
+        if self.alone {
+            return [None; TYPES as usize];
+        }
         let mut random = Random::new(self.seed, ACCESS + id);
         let count = random.between(1, TYPES.into());
         chosen(&mut random, count).map(|is_there| {
@@ -118,6 +128,14 @@ impl Population {
 
     /// The subscriber's rows in all tables but SUBSCRIBER.
     pub fn home(&self, id: u64) -> Home {
+        if self.alone {
+            let forwardings = [[None; STARTS.len()]; TYPES as usize];
+            return Home {
+                access: self.access(id),
+                facilities: [None; TYPES as usize],
+                forwardings,
+            };
+        }
         let mut random = Random::new(self.seed, FACILITIES + id);
         let count = random.between(1, TYPES.into());
         let facilities = chosen(&mut random, count).map(|is_there| {
