@@ -197,7 +197,7 @@ impl<P: Answers> Listed for Analytics<P> {
             Parameter {
                 name: SHARDS,
                 line: "intervals of vertices, whose edges in have their values by source",
-                usual: Usual::Number(16),
+                usual: Usual::Number(3),
             },
             Parameter {
                 name: GRAPH,
