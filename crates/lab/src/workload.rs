@@ -7,7 +7,7 @@ use crate::bench::site::Site;
 use crate::failure::Outcome;
 use crate::{quantity, simulate};
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use perdura::EngineKind;
 use perdura_workloads::list::{
     self, Asked, Given, OnWorkload, Row, Usual, Value, Values, WORKLOADS,
@@ -183,7 +183,9 @@ impl clap::FromArgMatches for Choice {
                 Usual::Number(_) | Usual::Bytes(_) | Usual::Follows(..) => {
                     matches.get_one::<u64>(name).map(|number| Value::Number(*number))
                 }
-                Usual::OneOf(_) => matches.get_one::<String>(name).cloned().map(Value::Name),
+                Usual::OneOf(_) | Usual::File(_) => {
+                    matches.get_one::<String>(name).cloned().map(Value::Name)
+                }
                 Usual::Off => matches.get_flag(name).then_some(Value::Switch(true)),
             };
             Some((name.to_owned(), value?))
@@ -234,6 +236,7 @@ fn option(name: &'static str, uses: &[Use]) -> Arg {
             names.dedup();
             arg.value_name("NAME").value_parser(PossibleValuesParser::new(names))
         }
+        Usual::File(_) => arg.value_name("FILE").value_hint(ValueHint::FilePath),
         Usual::Off => arg.action(ArgAction::SetTrue),
     };
     let lines = uses.iter().map(|(line, usual, workloads)| {

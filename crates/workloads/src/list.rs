@@ -87,6 +87,8 @@ pub enum Usual {
     Follows(&'static str, fn(&Values, usize) -> Option<u64>),
     /// One of these names, the first unless one is given.
     OneOf(&'static [&'static str]),
+    /// A file's path; none unless one is given, in words.
+    File(&'static str),
     /// It is off.
     Off,
 }
@@ -95,7 +97,7 @@ impl fmt::Display for Usual {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Usual::Number(number) | Usual::Bytes(number) => number.fmt(f),
-            Usual::Follows(words, _) => f.write_str(words),
+            Usual::Follows(words, _) | Usual::File(words) => f.write_str(words),
             Usual::OneOf(names) => f.write_str(names[0]),
             Usual::Off => f.write_str("off"),
         }
@@ -110,7 +112,7 @@ pub enum Value {
     Switch(bool),
     /// A number.
     Number(u64),
-    /// A name.
+    /// A name, or a file's path.
     Name(String),
 }
 
@@ -154,6 +156,11 @@ impl Values {
         }
     }
 
+    /// A file's path, if one is given.
+    pub fn file(&self, name: &str) -> Option<&str> {
+        if let Some(Value::Name(path)) = self.get(name) { Some(path) } else { None }
+    }
+
     /// Whether a switch is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some(&Value::Switch(true))
@@ -189,6 +196,7 @@ impl Parameter {
             Usual::Number(number) | Usual::Bytes(number) => Some(Value::Number(number)),
             Usual::Follows(_, number) => number(before, threads).map(Value::Number),
             Usual::OneOf(names) => Some(Value::Name(names[0].to_owned())),
+            Usual::File(_) => None,
             Usual::Off => Some(Value::Switch(false)),
         }
     }
@@ -206,6 +214,8 @@ impl Parameter {
             }
             (Usual::OneOf(names), Value::Name(name)) if names.contains(&name.as_str()) => None,
             (Usual::OneOf(names), _) => Some(format!("is one of {}", names.join(", "))),
+            (Usual::File(_), Value::Name(path)) if !path.is_empty() => None,
+            (Usual::File(_), _) => Some("is a file's path".to_owned()),
             (Usual::Off, Value::Switch(_)) => None,
             (Usual::Off, _) => Some("is true or false".to_owned()),
         }
@@ -358,6 +368,8 @@ workloads![
     crate::nstore::NStore,
     crate::streams::First,
     crate::streams::Second,
+    crate::neighbours::Ann,
+    crate::neighbours::KdForest,
     crate::stamp::vacation::Low,
     crate::stamp::vacation::High,
     crate::stamp::kmeans::Low,
@@ -411,7 +423,8 @@ mod tests {
             Usual::Number(_) | Usual::Follows(..) => 0,
             Usual::Bytes(_) => 1,
             Usual::OneOf(_) => 2,
-            Usual::Off => 3,
+            Usual::File(_) => 3,
+            Usual::Off => 4,
         };
         let all = || WORKLOADS.iter().flat_map(|row| row.parameters);
         for own in all() {
@@ -434,6 +447,14 @@ mod tests {
         let refused = row.values(&table, 1).expect_err("a refusal").to_string();
         assert!(refused.contains("is one of store, plain"), "{refused}");
         assert_eq!(row.values(&Asked::new(), 3).expect("values").entries(), 3, "warehouses");
+        let row = Row::named("ann").expect("a workload");
+        let vectors = |value| row.values(&[("vectors".to_owned(), value)].into(), 1);
+        let path = Value::Name("sift.fvecs".to_owned());
+        assert_eq!(vectors(path).expect("a path").file("vectors"), Some("sift.fvecs"));
+        assert!(
+            vectors(Value::Number(1)).is_err_and(|error| error.to_string().contains("file's path"))
+        );
+        assert_eq!(row.values(&Asked::new(), 1).expect("values").file("vectors"), None);
         assert!(Row::named("x").is_err_and(|error| error.to_string().contains("one of sps, ")));
     }
 }

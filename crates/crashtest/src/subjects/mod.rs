@@ -7,6 +7,7 @@ mod crowded;
 mod echo;
 mod large;
 mod maps;
+mod neighbours;
 mod nstore;
 mod pieces;
 mod roomy;
@@ -24,6 +25,7 @@ pub use crowded::Crowded;
 pub use echo::Echo;
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
+pub use neighbours::{Ann, KdForest, Neighbours};
 pub use nstore::NStore;
 pub use pieces::Pieces;
 pub use roomy::Roomy;
@@ -80,5 +82,5 @@ macro_rules! subjects {
 // The one list: a new structure is its file, and its name here.
 subjects![
     Sps, Hash, Ordered, Churn, YcsbA, Wide, Tpcc, Strings, Large, Pieces, Laned, Blocks, Roomy,
-    Crowded, Tatp, Echo, NStore, SpecMix1, SpecMix2,
+    Crowded, Tatp, Echo, NStore, SpecMix1, SpecMix2, Ann, KdForest,
 ];

@@ -6,6 +6,7 @@ mod cuts;
 mod echo;
 mod engines;
 mod heap;
+mod neighbours;
 mod nstore;
 mod records;
 mod stamp;
