@@ -9,8 +9,9 @@
 //! ([`ycsb`]). [`toggle`] runs four data structures of the papers' microbenchmarks ([`hash`],
 //! [`rbtree`], [`bptree`], [`sdg`]), [`pages`] writes pages as SQLite does, [`churn`] tries the allocator;
 //! [`tpcc`] has nine tables on [`records`]; [`tatp`], [`echo`] and [`nstore`] have tables of their own; [`graph`] has
-//! programs on the vertices of a graph; [`streams`] imitates mixes of SPEC's programs; [`stamp`] has whole programs with
-//! barriers between their phases; [`pmembench`] has two of PMDK's maps. [`list`] names all of them.
+//! programs on the vertices of a graph, [`neighbours`] trees of points; [`streams`] imitates mixes of SPEC's programs;
+//! [`stamp`] has whole programs with barriers between their phases; [`pmembench`] has two of PMDK's maps. [`list`] names
+//! all of them.
 //! [`random`], [`zipf`] and [`payload`] make the inputs: everything random follows
 //! from one seed.
 
@@ -27,6 +28,7 @@ pub mod latency;
 pub mod limit;
 pub mod list;
 pub mod map;
+pub mod neighbours;
 pub mod nstore;
 pub mod overwrite;
 pub mod pace;

@@ -378,6 +378,8 @@ workloads![
     crate::graph::Analytics<crate::graph::Components>,
     crate::streams::First,
     crate::streams::Second,
+    crate::neighbours::Ann,
+    crate::neighbours::KdForest,
     crate::stamp::vacation::Low,
     crate::stamp::vacation::High,
     crate::stamp::kmeans::Low,
@@ -465,6 +467,14 @@ mod tests {
             graph(Value::Number(1)).is_err_and(|error| error.to_string().contains("a file's path"))
         );
         assert_eq!(row.values(&Asked::new(), 1).expect("values").file("graph"), None);
+        let row = Row::named("ann").expect("a workload");
+        let vectors = |value| row.values(&[("vectors".to_owned(), value)].into(), 1);
+        let path = Value::Name("sift.fvecs".to_owned());
+        assert_eq!(vectors(path).expect("a path").file("vectors"), Some("sift.fvecs"));
+        assert!(
+            vectors(Value::Number(1)).is_err_and(|error| error.to_string().contains("file's path"))
+        );
+        assert_eq!(row.values(&Asked::new(), 1).expect("values").file("vectors"), None);
         assert!(Row::named("x").is_err_and(|error| error.to_string().contains("one of sps, ")));
     }
 }

@@ -8,6 +8,7 @@ mod echo;
 mod graph;
 mod large;
 mod maps;
+mod neighbours;
 mod nstore;
 mod pieces;
 mod roomy;
@@ -26,6 +27,7 @@ pub use echo::Echo;
 pub use graph::{Communities, Components, OnGraph, PageRank};
 pub use large::Large;
 pub use maps::{Hash, Laned, Ordered};
+pub use neighbours::{Ann, KdForest, Neighbours};
 pub use nstore::NStore;
 pub use pieces::Pieces;
 pub use roomy::Roomy;
@@ -103,4 +105,6 @@ subjects![
     Components,
     SpecMix1,
     SpecMix2,
+    Ann,
+    KdForest,
 ];

@@ -11,6 +11,7 @@ use perdura_workloads::echo::Echo;
 use perdura_workloads::graph::{self, Analytics, Communities, Components, PageRank};
 use perdura_workloads::hash::Hash;
 use perdura_workloads::map::{OnHashMap, OnOrderedMap};
+use perdura_workloads::neighbours::{Kind, Neighbours};
 use perdura_workloads::nstore::{Layout, NStore, Storage};
 use perdura_workloads::overwrite::Overwrite;
 use perdura_workloads::pages::Pages;
@@ -314,6 +315,14 @@ fn streams_on_every_engine() {
         let mix = || Mix::new("test", programs, 256 << 10, 100, threads, SEED);
         let make = || Streams::new(mix().expect("valid parameters"));
         run_and_account(&plan(threads as usize, 300), make);
+    }
+}
+
+#[test]
+fn neighbours_on_every_engine() {
+    for (kind, threads, together) in [(Kind::Tree, 1, 1), (Kind::Forest, 3, 2)] {
+        let make = || Neighbours::new(kind, 150, together, 20, SEED).expect("valid parameters");
+        run_and_account(&plan(threads, 400), make);
     }
 }
 

@@ -7,6 +7,7 @@ mod echo;
 mod engines;
 mod graph;
 mod heap;
+mod neighbours;
 mod nstore;
 mod records;
 mod stamp;
