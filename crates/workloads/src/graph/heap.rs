@@ -378,7 +378,7 @@ impl<T: Tx + ?Sized> Arrays for OnHeap<'_, '_, T> {
 
     fn incoming(&mut self, index: u32) -> Result<u32> {
         let places = self.tx.read_word(self.graph.place_at(self.known(index)?))?;
-        Ok(if index % 2 == 0 { low(places) } else { high(places) })
+        Ok(if index.is_multiple_of(2) { low(places) } else { high(places) })
     }
 
     fn outgoing(&mut self, index: u32) -> Result<u32> {

@@ -116,6 +116,8 @@ fn components_are_right_after_each_transaction() {
     is_right_after_each_transaction::<Components>(40);
 }
 
+type Change = fn(&mut Record);
+
 /// Any bit of an edge, and of a vertex but for the rounding of a rank and for the value before.
 fn notices_each_flipped_word<P: Answers>() {
     let edges = rmat(32, 4);
@@ -144,7 +146,7 @@ fn notices_each_flipped_word<P: Answers>() {
                 }
             }
             for vertex in 0..sound.records.len() {
-                let changes: [(&str, fn(&mut Record)); 6] = [
+                let changes: [(&str, Change); 6] = [
                     ("a value", |record| record.value ^= 1 << 20),
                     ("a count of changes", |record| record.changes += 1),
                     ("pending edges", |record| record.pending = u32::MAX),
