@@ -18,6 +18,7 @@ mod pool;
 pub mod repair;
 mod requests;
 mod sample;
+mod vectors;
 
 pub use mutate::{Mutator, NUMBERS};
 
@@ -34,13 +35,14 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     requests::REQUESTS,
     requests::COMMANDS,
     log::LOG,
     pool::POOL,
     import::IMPORT,
     machine::MACHINE,
+    vectors::VECTORS,
 ];
 
 /// The target with this name.

@@ -89,3 +89,8 @@ fn import() {
 fn machine() {
     fuzz("machine", 500);
 }
+
+#[test]
+fn vectors() {
+    fuzz("vectors", 2000);
+}

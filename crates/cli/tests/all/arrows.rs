@@ -57,6 +57,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "perdura-machine",
             "perdura-engine",
             "perdura",
+            "perdura-workloads",
             "perdura-server",
             "perdura-transfer",
         ],
