@@ -19,6 +19,7 @@ mod pool;
 pub mod repair;
 mod requests;
 mod sample;
+mod vectors;
 
 pub use mutate::{Mutator, NUMBERS};
 
@@ -43,6 +44,7 @@ pub const TARGETS: [Target; 7] = [
     import::IMPORT,
     machine::MACHINE,
     graph::GRAPH,
+    vectors::VECTORS,
 ];
 
 /// The target with this name.

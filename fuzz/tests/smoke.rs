@@ -94,3 +94,8 @@ fn machine() {
 fn graph() {
     fuzz("graph", 2000);
 }
+
+#[test]
+fn vectors() {
+    fuzz("vectors", 2000);
+}
