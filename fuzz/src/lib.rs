@@ -36,7 +36,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     requests::REQUESTS,
     requests::COMMANDS,
     log::LOG,
