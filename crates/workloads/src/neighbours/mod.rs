@@ -5,7 +5,7 @@
 //! them out of each tree and puts them in again, with all that nodes on the way know about their points, in one
 //! transaction. Or it is a query for the ten nearest points, which only reads.
 //!
-//! At the end every point is the one that was put into its slot last, the trees are sound ([`forest`]), and queries find
+//! At the end every point is the one that was put into its slot last, the trees are sound (`forest`), and queries find
 //! enough of the points that are really nearest.
 
 mod build;
