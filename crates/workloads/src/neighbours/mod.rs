@@ -5,7 +5,7 @@
 //! them out of each tree and puts them in again, with all that nodes on the way know about their points, in one
 //! transaction. Or it is a query for the ten nearest points, which only reads.
 //!
-//! At the end every point is the one that was put into its slot last, the trees are sound ([`forest`]), and queries find
+//! At the end every point is the one that was put into its slot last, the trees are sound (`forest`), and queries find
 //! enough of the points that are really nearest.
 
 mod build;
@@ -200,8 +200,8 @@ impl Neighbours {
         Ok(nearest)
     }
 
-    /// Compares all points with those that were put there last. Returns how many of the really nearest points queries find, as a
-    /// share.
+    /// Compares all points with those that were put there last. Returns how many of the really nearest points queries
+    /// find, as a share.
     ///
     /// # Errors
     /// `Wrong` where there is another point.

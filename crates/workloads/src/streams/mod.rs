@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each program has arrays of its own, and shares nothing, as if it had an address space to itself. Its course
-//! ([`course`]) makes a number of accesses in each transaction, which also counts the operation; so the pool's contents
+//! (`course`) makes a number of accesses in each transaction, which also counts the operation; so the pool's contents
 //! follow from these counts. Every word that is read must be one of the program's own.
 
 mod course;
