@@ -1,5 +1,5 @@
-//! A tree over all points, in ordinary memory: the load makes its nodes in the heap, in places that are anywhere among those of the
-//! tree, as after many points have come and gone.
+//! A tree over all points, in ordinary memory: the load makes its nodes in the heap, in places that are anywhere among
+//! those of the tree, as after many points have come and gone.
 
 use super::forest::{Forest, Shape, divide, point_bytes};
 use super::node::{Inner, LINE, Leaf};

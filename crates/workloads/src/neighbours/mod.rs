@@ -200,8 +200,8 @@ impl Neighbours {
         Ok(nearest)
     }
 
-    /// Compares all points with those that were put there last. Returns how many of the really nearest points queries find, as a
-    /// share.
+    /// Compares all points with those that were put there last. Returns how many of the really nearest points queries
+    /// find, as a share.
     ///
     /// # Errors
     /// `Wrong` where there is another point.
