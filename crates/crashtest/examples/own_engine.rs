@@ -276,7 +276,7 @@ impl<const BUG: bool> Family for Own<BUG> {
 /// # Errors
 /// The first failure.
 pub fn test<const BUG: bool>() -> std::result::Result<Report, Box<perdura_crashtest::Failure>> {
-    let (runner, mut all) = (On::<Own<BUG>, _>::new(Bank(false)), Report::default());
+    let (runner, mut all) = (On::new::<Own<BUG>>(Bank(false)), Report::default());
     for seed in 0..6 {
         let (points, cores) = (Points::Random(40), [1, 3][seed as usize % 2]);
         let case = Case { points, cores, seed, ..Case::default() };

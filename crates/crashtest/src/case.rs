@@ -159,7 +159,7 @@ impl Case {
     pub(crate) fn speculation(&self, seed: u64) -> Result<Box<dyn Design>, String> {
         let Some(name) = &self.transactions else { return Ok(Box::new(Plain)) };
         let figure = self.machine.mechanism.get(name).and_then(|own| own.get("interrupt_ns"));
-        let mut machine = self.machine.clone();
+        let mut machine = self.machine.with_cores(self.cores);
         if let Some(mean_ns) = figure.and_then(|value| value.as_float()) {
             let drawn = SplitMix64::new(seed ^ 0x6972_7173).below(3);
             let mean_ns = [0.0, mean_ns, mean_ns / 10.0][drawn as usize];

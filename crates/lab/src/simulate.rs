@@ -50,8 +50,10 @@ impl MechanismChoice {
         self.0.promises()
     }
 
-    pub(crate) fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {
-        list::design(self.0.name, machine, None).map_err(|error| Failure::new(error.to_string()))
+    /// Its design, for programs on this many cores.
+    pub(crate) fn design(self, machine: &MachineConfig, cores: usize) -> Outcome<Box<dyn Design>> {
+        list::design(self.0.name, &machine.with_cores(cores), None)
+            .map_err(|error| Failure::new(error.to_string()))
     }
 }
 
@@ -83,8 +85,9 @@ impl TransactionsChoice {
         self.0.name
     }
 
-    pub(crate) fn design(self, machine: &MachineConfig) -> Outcome<Box<dyn Design>> {
-        list::speculating(self.0.name, machine, None)
+    /// Its design, for programs on this many cores.
+    pub(crate) fn design(self, machine: &MachineConfig, cores: usize) -> Outcome<Box<dyn Design>> {
+        list::speculating(self.0.name, &machine.with_cores(cores), None)
             .map_err(|error| Failure::new(error.to_string()))
     }
 }
@@ -257,9 +260,9 @@ fn options(plan: &Plan, format: &Format) -> Outcome<Options> {
         seed: plan.seed,
         schedule: Schedule::Clock,
         keep: keep(plan.cuts),
-        mechanism: plan.mechanism.design(&plan.machine)?,
+        mechanism: plan.mechanism.design(&plan.machine, plan.cores)?,
         transactions: match plan.transactions {
-            Some(choice) => choice.design(&plan.machine)?,
+            Some(choice) => choice.design(&plan.machine, plan.cores)?,
             None => Box::new(Plain),
         },
         // Nothing is cut: their speed is measured.

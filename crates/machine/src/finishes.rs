@@ -42,12 +42,32 @@ impl Finishes {
         }
     }
 
-    /// Places still taken after `time`.
-    pub(crate) fn after(&self, time: Ps) -> usize {
-        self.times.len() - self.times.partition_point(|&end| end <= time)
+    /// Whether fewer than `places` are still taken after `time`.
+    #[inline]
+    pub(crate) fn leaves_room(&self, time: Ps, places: usize) -> bool {
+        let Some(last) = self.times.len().checked_sub(places) else { return true };
+        self.times.get(last).is_some_and(|&end| end <= time)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.times.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_room_while_fewer_places_are_taken() {
+        let mut finishes = Finishes::default();
+        [30, 10, 20, 20].into_iter().for_each(|end| finishes.push(Ps(end)));
+        for time in 0..40 {
+            let taken = [10, 20, 20, 30].into_iter().filter(|end| *end > time).count();
+            for places in 0..6 {
+                let leaves = finishes.leaves_room(Ps(time), places);
+                assert_eq!(leaves, taken < places, "{places} at {time}");
+            }
+        }
     }
 }

@@ -270,7 +270,11 @@ fn what_cannot_be_is_refused() {
     assert!(list::design("dual-page", &preset, None).is_ok());
     for (figure, value, says) in [
         ("cached_vectors", "0", "cached_vectors"),
-        ("special_lines", "10", "special_lines is 10, and this machine needs 41216"),
+        (
+            "special_lines",
+            "10",
+            "special_lines is 10, and must be 41216 at least for the caches of 4 cores",
+        ),
         ("pool_pages", "10000000", "bytes of DRAM"),
         ("metadata", "\"nowhere\"", "unknown variant"),
     ] {

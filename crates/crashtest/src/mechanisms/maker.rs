@@ -41,9 +41,18 @@ impl Maker {
         &self.name
     }
 
+    /// Whether a case's machine can have the mechanism, with the case's number of cores.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn check(&self, case: &Case) -> Result<(), String> {
+        self.design(case).map(drop)
+    }
+
     /// The design that a case is for.
     pub(super) fn design(&self, case: &Case) -> Result<Box<dyn Design>, String> {
-        let design = (self.make)(&case.machine, case.mutant.as_deref())?;
+        let machine = case.machine.with_cores(case.cores);
+        let design = (self.make)(&machine, case.mutant.as_deref())?;
         match design.promises() {
             Promise::Nothing => Err(nothing_to_test(&self.name)),
             Promise::Epoch | Promise::Order | Promise::Transactions => Ok(design),

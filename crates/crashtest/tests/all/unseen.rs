@@ -48,8 +48,8 @@ const HUNT: Hunt = Hunt {
 impl Hunt {
     fn runner(&self) -> Box<dyn Runner> {
         match self.subject {
-            SMALL => Box::new(On::<CcStm, _>::new(Sps { entries: 8 })),
-            TOGGLE => Box::new(On::<Eager, _>::new(Toggle)),
+            SMALL => Box::new(On::new::<CcStm>(Sps { entries: 8 })),
+            TOGGLE => Box::new(On::new::<Eager>(Toggle)),
             named => find(self.engine, named).unwrap(),
         }
     }

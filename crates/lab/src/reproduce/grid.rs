@@ -12,6 +12,11 @@ use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 
+/// Fails if some run would be on a simulated machine that cannot have its mechanisms.
+pub(crate) fn check(plan: &Plan) -> Outcome {
+    jobs(plan, &[])?.iter().try_for_each(Job::check)
+}
+
 /// Makes all runs.
 pub(crate) fn run(
     plan: &Plan,

@@ -68,6 +68,7 @@ pub(crate) struct Report {
 
 /// Runs `plan`.
 pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<Report> {
+    grid::check(&plan)?;
     let calibrations = calibrate::find(&plan, stage)?;
     let mut samples = grid::run(&plan, &calibrations, stage)?;
     let server_baseline = served::run(&plan, stage, &mut samples);

@@ -197,6 +197,17 @@ impl Job<'_> {
         }
     }
 
+    /// Fails if it is simulated on a machine that cannot have its mechanisms.
+    pub(super) fn check(&self) -> Outcome {
+        let (Place::Simulated, Some(engine)) = (self.part.place, self.engine) else {
+            return Ok(());
+        };
+        let (machine, cores) = (self.machine()?, self.threads as usize);
+        engine.mechanism.design(&machine, cores)?;
+        engine.transactions.map(|own| own.design(&machine, cores)).transpose()?;
+        Ok(())
+    }
+
     /// The machine that the job is simulated on.
     fn machine(&self) -> Outcome<MachineConfig> {
         let machine = self.part.machine.clone();

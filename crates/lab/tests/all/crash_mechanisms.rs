@@ -1,6 +1,6 @@
 //! `perdura-lab crash --mechanism` finds bugs of a mechanism in hardware, and reports nothing without them.
 
-use crate::common::{fail, run, succeed, text};
+use crate::common::{arg, fail, run, succeed, text};
 use serde_json::Value;
 use std::process::Command;
 
@@ -66,6 +66,24 @@ fn mutants_are_found_and_replayed() {
         let clean = shown(&again.replace(&mutant, ""));
         assert!(clean.status.success(), "{again}: {}", text(&clean.stdout));
     }
+}
+
+/// A machine whose special buffer is too small for the caches of as many cores is refused before the first run.
+#[test]
+fn refuses_more_cores_than_a_mechanism_has_room_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("machine.toml");
+    let tiny = include_str!("../../../../machines/tiny-dram.toml");
+    // Lines of the shared cache, of three cores' own, and 256.
+    let table = tiny.replace("special_lines = 65536", "special_lines = 344");
+    assert_ne!(table, tiny);
+    std::fs::write(&file, table).expect("a file");
+    let machine = ["--machine", arg(&file), "--mechanism", "dual-page", "--images", "200"];
+    let with = |cores: &'static str| [&SMALL[..], &machine, &["--cores", cores]].concat();
+    succeed(&with("3"));
+    let refused = fail(&with("1,4"));
+    let needed = "special_lines is 344, and must be 352 at least for the caches of 4 cores";
+    assert!(refused.contains(needed), "{refused}");
 }
 
 /// A failure is shrunk, and reported with its place.

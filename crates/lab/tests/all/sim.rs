@@ -173,6 +173,11 @@ fn refuses_impossible_options() {
     assert!(small(&["--ops-per-tx", "4294967295"]).contains("is 1 to 1000000"));
     let logging = ["--mechanism", "undo-log"];
     assert!(small(&[&logging[..], &["--epoch-us", "0"]].concat()).contains("--epoch-us must be"));
+    // Its special buffer has 65,536 lines: enough for the caches of 15 cores, 131,072 bytes each and 2 MiB together.
+    let dual_page = ["--machine", "dual-page", "--mechanism", "dual-page", "--cores", "16"];
+    let refused = small(&[&dual_page[..], &["--ops", "60"]].concat());
+    let needed = "special_lines is 65536, and must be 65792 at least for the caches of 16 cores";
+    assert!(refused.contains(needed) && refused.contains("take fewer cores"), "{refused}");
     let persistent = ["--machine", "persistence-sync-persistent"];
     assert!(small(&[logging, persistent].concat()).contains("nothing to do there"));
 }

@@ -219,6 +219,11 @@ impl MachineConfig {
         self.memory.validate().map_err(invalid)
     }
 
+    /// The same machine with this many cores.
+    pub fn with_cores(&self, cores: usize) -> MachineConfig {
+        MachineConfig { cores: Cores { count: cores, ..self.cores.clone() }, ..self.clone() }
+    }
+
     /// A hash of all figures; of those in `ADDED` only where a machine has them.
     pub fn hash(&self) -> u64 {
         let text = format!("{self:?}");

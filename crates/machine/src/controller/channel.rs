@@ -230,8 +230,8 @@ impl Channel {
         }
         let QueueLimits { writes, from: mark, .. } = self.limits;
         let waiting = self.waiting.len();
-        let room = !self.counts_sent || waiting + self.sent.after(arrival) < writes;
-        if from > now && waiting + 1 < mark && room {
+        let sent_fit = || !self.counts_sent || self.sent.leaves_room(arrival, writes - waiting);
+        if from > now && waiting + 1 < mark && sent_fit() {
             self.advance(now);
             return self.write_later(line, place, arrival);
         }

@@ -45,7 +45,12 @@ pub struct InDram {
 impl InDram {
     /// Its dirty lines.
     pub fn dirty_lines(self) -> impl Iterator<Item = u64> {
-        (0..64).filter(move |bit| self.dirty >> bit & 1 == 1).map(move |bit| self.first + bit)
+        let mut left = self.dirty;
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| u64::from(left.trailing_zeros()))?;
+            left &= left - 1;
+            Some(self.first + bit)
+        })
     }
 
     /// Whether it has this line, which is in the block, dirty.

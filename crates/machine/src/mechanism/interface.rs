@@ -33,7 +33,7 @@ pub trait Design: Send + Sync {
         0
     }
 
-    /// Whether it can be part of this machine.
+    /// Whether it can be part of this machine, which has as many cores as programs will run on.
     ///
     /// # Errors
     /// What is in the way.

@@ -194,7 +194,8 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// The mechanism for persistence with this name, with a machine's figures for it, and perhaps as one of its mutants.
+/// The mechanism for persistence with this name, with a machine's figures for it, and perhaps as one of its mutants. The
+/// machine has as many cores as programs will run on ([`MachineConfig::with_cores`]).
 ///
 /// # Errors
 /// There is no such mechanism or mutant, or its table is wrong.

@@ -71,7 +71,7 @@ impl Search {
     /// The bug is found, with one of these messages; and not where it is not, in the wrapped engine without the bug.
     /// (`engines.rs` tests the engine itself.)
     fn finds<F: Family, S: Subject + Send>(self, bug: u8, subject: S, says: &[&str]) {
-        let runner = On::<Planted<F>, S>::new(subject);
+        let runner = On::new::<Planted<F>>(subject);
         let (seed, images, found) = with(bug, || self.first_failure(&runner));
         let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
         println!("{} {bug}: seed {seed}, {images} images: {failure}\n", F::Engine::NAME);
@@ -85,7 +85,7 @@ impl Search {
     /// its own, and undo's old words are then a group's.
     fn harmless<F: Family, S: Subject + Send>(self, bug: u8, subject: S) {
         let alone = Search { answers: Some("3/4,share=false"), ..self };
-        let runner = On::<Planted<F>, S>::new(subject);
+        let runner = On::new::<Planted<F>>(subject);
         let (_, images, found) = with(bug, || alone.first_failure(&runner));
         assert!(found.is_none(), "{}", found.expect("a failure"));
         println!("harmless in {}: {images} images", F::Engine::NAME);
@@ -166,11 +166,11 @@ fn an_answer_before_it_is_durable() {
 fn a_fence_behind_the_words() {
     fn finds<F: Family>() {
         let (seed, images, found) =
-            with(LATE_FENCE, || SEARCH.first_failure(&On::<OnLate<F>, _>::new(Hash)));
+            with(LATE_FENCE, || SEARCH.first_failure(&On::new::<OnLate<F>>(Hash)));
         let failure = found.unwrap_or_else(|| panic!("not found in {images} images"));
         println!("{}: seed {seed}, {images} images: {failure}\n", F::Engine::NAME);
         let passed = Search { seeds: seed + 1, ..SEARCH };
-        let (_, _, failure) = passed.first_failure(&On::<OnLate<F>, _>::new(Hash));
+        let (_, _, failure) = passed.first_failure(&On::new::<OnLate<F>>(Hash));
         assert!(failure.is_none(), "without a bug: {}", failure.expect("one"));
     }
     finds::<Redo>();

@@ -65,6 +65,10 @@ impl Arguments {
                 mutant,
                 ..self.case(settings.machines[0].clone())
             };
+            for machine in &settings.machines {
+                let case = Case { machine: machine.clone(), ..case.clone() };
+                makers.iter().try_for_each(|maker| maker.check(&case)).map_err(Failure::new)?;
+            }
             round.extend((0..runners.len()).map(|runner| (runner, case.clone())));
         }
         let cases = (0..settings.count()).flat_map(|turn| {

@@ -239,7 +239,7 @@ impl Arguments {
         let mut domains = several(&self.domain, "domain", &domains, Domain::to_string)?;
         if let Some(transactions) = self.transactions
             && self.domain == ["all"]
-            && transactions.design(&machine)?.reserves_for_each_core() > 0
+            && transactions.design(&machine, machine.cores.count)?.reserves_for_each_core() > 0
         {
             // Hardware with a log of its own is for these caches.
             domains.retain(|domain| *domain == Domain::Transient);

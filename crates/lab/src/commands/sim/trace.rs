@@ -41,7 +41,7 @@ pub(super) fn run(
         limit: pages.bytes(),
         seed: arguments.seed,
         keep: keep(arguments.cuts),
-        mechanism: arguments.mechanism.design(&machine)?,
+        mechanism: arguments.mechanism.design(&machine, files.len())?,
         epoch: (!plain).then(|| Ps::from_ns(arguments.epoch_us as f64 * 1000.0)),
         ..Options::default()
     };

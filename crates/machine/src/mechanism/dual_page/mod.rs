@@ -60,9 +60,12 @@ impl Design for DualPage {
         let least = bytes / 64 + 256;
         let special = self.config.special_lines;
         let enough = special >= least;
-        enough
-            .then_some(())
-            .ok_or_else(|| format!("special_lines is {special}, and this machine needs {least}"))
+        enough.then_some(()).ok_or_else(|| {
+            format!(
+                "special_lines is {special}, and must be {least} at least for the caches of {cores} \
+                 cores: raise it, or take fewer cores"
+            )
+        })
     }
 
     fn promises(&self) -> Promise {
