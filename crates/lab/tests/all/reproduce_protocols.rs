@@ -121,8 +121,7 @@ fn protocols_are_engines_with_mechanisms() {
     assert!(complaint.contains("of-tomorrow") && complaint.contains("--engine plain,s-wal"));
     // A mechanism without room for the caches of so many cores is refused before the first run.
     let many = PROTOCOLS.replace("\"in-order\"", "\"dual-page\"");
-    let many = many.replace("\"loc-clflush\"", "\"dual-page\"");
-    let many = many.replace("seed = 3", "seed = 3\n    threads = [4, 16]");
+    let many = many.replace("\"loc-clflush\"", "\"dual-page\"\n    cores = [4, 16]");
     std::fs::write(&path, many).expect("a file");
     let refused = fail(&["reproduce", arg(&path)]);
     assert!(refused.contains("65792 at least for the caches of 16 cores"), "{refused}");
