@@ -121,8 +121,7 @@ fn every_machine_workload_and_mechanism() {
     }
     let tpcc = ["sim", "--workload", "tpcc", "--machine", "tiny", "--ops", "60", "--json"];
     let report: Value = serde_json::from_str(&succeed(&tpcc)).expect("JSON");
-    let parameters =
-        json!({ "entries": 1, "scale": "small", "over": "store", "mix": "standard" });
+    let parameters = json!({ "entries": 1, "scale": "small", "over": "store", "mix": "standard" });
     assert_eq!(report["parameters"], parameters, "a warehouse");
     assert_eq!(report["baseline"], "volatile", "one order in a hundred is rolled back");
     let refused = fail(&[&tpcc[..], &["--engine", "plain"]].concat());
