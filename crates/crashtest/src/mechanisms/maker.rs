@@ -44,7 +44,7 @@ impl Maker {
     /// Whether a case's machine can have the mechanism, with the case's number of cores.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The figure of the machine or of the mechanism that forbids it, and what to change.
     pub fn check(&self, case: &Case) -> Result<(), String> {
         self.design(case).map(drop)
     }

@@ -1,6 +1,6 @@
 //! Calibrates a figure of the simulated machine that no paper gives: for each workload on one engine, before all other
-//! runs, which then use it. What is to come out is the engine's share of the base's throughput, or the share of its time
-//! in which all cores wait for the ends of its epochs.
+//! runs, which then use it. The target is the engine's share of the base's throughput, or the share of its time in which
+//! all cores wait for the ends of its epochs.
 //!
 //! The experiment's values are tried one after the other, since the engine's share need not be monotonic in them; then
 //! the interval between the two neighbours that enclose the paper's share is halved repeatedly.
@@ -84,7 +84,7 @@ impl Calibrating {
         })
     }
 
-    /// What is to come out of the workload's runs.
+    /// The paper's share for this workload.
     fn wanted(&self, workload: &str) -> Outcome<f64> {
         let Calibrate { share, in_checkpoints, .. } = &self.of;
         let own = in_checkpoints.get(workload).map(|percent| percent / 100.0);

@@ -91,7 +91,7 @@ pub(crate) struct Sample {
     pub(crate) memory: String,
 }
 
-/// What a DRAM cache of the simulated machine did.
+/// Counts of a DRAM cache of the simulated machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct DramSample {
     pub(crate) hits: u64,

@@ -36,7 +36,7 @@ pub trait Design: Send + Sync {
     /// Whether it can be part of this machine, which has as many cores as programs will run on.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The figure of the machine or of the mechanism that forbids it, and what to change.
     fn fits(&self, machine: &MachineConfig) -> Result<(), String> {
         let _ = machine;
         Ok(())

@@ -3,22 +3,9 @@
 use crate::heap;
 use perdura::{AnySession, EngineKind, Tx};
 use perdura_workloads::echo::{Echo, Master};
-use perdura_workloads::{Plan, Progress, Store, Workload};
+use perdura_workloads::{Progress, Store, Workload};
 
 const BYTES: usize = 64;
-
-fn plan(threads: usize, operations: u64) -> Plan {
-    Plan {
-        threads,
-        operations,
-        warm_up: 0,
-        seed: 3,
-        sample_every: 0,
-        per_second: None,
-        pinned: false,
-        window: 1,
-    }
-}
 
 /// Few keys, and batches that are nearly all of them: a client often finds that another one was faster.
 #[test]
@@ -26,7 +13,7 @@ fn conflicts_are_done_again() {
     let (heap, progress) = (heap::in_ram(EngineKind::Redo), Progress::default());
     let workload = Echo::new(4, BYTES, 4).expect("valid parameters");
     perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
-    let measured = perdura_workloads::measure(&workload, &*heap, &plan(3, 3_000), &progress);
+    let measured = perdura_workloads::measure(&workload, &*heap, &heap::plan(3, 3_000), &progress);
     println!("{:?}", measured.expect("it runs").counts);
     workload.check(&mut Store::session(&*heap).expect("a session")).expect("what was done");
 }
@@ -75,7 +62,8 @@ fn the_check_notices_planted_errors() {
         let (heap, progress) = (heap::in_ram(EngineKind::Redo), Progress::default());
         let workload = Echo::new(100, BYTES, 8).expect("valid parameters");
         perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
-        perdura_workloads::measure(&workload, &*heap, &plan(2, 200), &progress).expect("it runs");
+        perdura_workloads::measure(&workload, &*heap, &heap::plan(2, 200), &progress)
+            .expect("it runs");
         let mut session = Store::session(&*heap).expect("a session");
         workload.check(&mut session).expect("what was done");
         let master = session.read(|tx| Master::find(tx, BYTES)).expect("a read").expect("a store");
@@ -94,7 +82,8 @@ fn bytes_of_a_version() {
     let progress = Progress::default();
     perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
     let loaded = heap::allocated(&*heap);
-    let measured = perdura_workloads::measure(&workload, &*heap, &plan(1, batches), &progress);
+    let measured =
+        perdura_workloads::measure(&workload, &*heap, &heap::plan(1, batches), &progress);
     let measured = measured.expect("it runs");
     let grown = heap::allocated(&*heap);
     let versions = measured.counts[0].1;

@@ -3,6 +3,7 @@
 use perdura::alloc::walk::walk;
 use perdura::{AnyHeap, EngineKind, Format, Opening};
 use perdura_memory::{AnyMemory, Memory, Ram};
+use perdura_workloads::Plan;
 use std::sync::Arc;
 
 /// An empty heap, with a log of this many bytes.
@@ -37,4 +38,18 @@ pub(crate) fn allocated(heap: &dyn AnyHeap) -> u64 {
     let (blocks, problems) = walk(heap.memory(), heap.space().layout());
     assert!(problems.is_empty());
     blocks.iter().map(|block| block.bytes).sum()
+}
+
+/// A run without a warm-up, on one seed, whose operations are not timed.
+pub(crate) fn plan(threads: usize, operations: u64) -> Plan {
+    Plan {
+        threads,
+        operations,
+        warm_up: 0,
+        seed: 3,
+        sample_every: 0,
+        per_second: None,
+        pinned: false,
+        window: 1,
+    }
 }

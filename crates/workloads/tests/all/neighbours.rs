@@ -3,20 +3,7 @@
 use crate::heap;
 use perdura::{AnySession, EngineKind};
 use perdura_workloads::neighbours::{Forest, Kind, Neighbours};
-use perdura_workloads::{Plan, Progress, Store, Workload};
-
-fn plan(threads: usize, operations: u64) -> Plan {
-    Plan {
-        threads,
-        operations,
-        warm_up: 0,
-        seed: 3,
-        sample_every: 0,
-        per_second: None,
-        pinned: false,
-        window: 1,
-    }
-}
+use perdura_workloads::{Progress, Store, Workload};
 
 #[test]
 fn the_check_notices_planted_errors() {
@@ -54,7 +41,7 @@ fn the_check_notices_planted_errors() {
             let (heap, progress) = (heap::in_ram(EngineKind::Redo), Progress::default());
             let workload = Neighbours::new(kind, 200, 2, 20, 5).expect("valid parameters");
             perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
-            perdura_workloads::measure(&workload, &*heap, &plan(2, 400), &progress)
+            perdura_workloads::measure(&workload, &*heap, &heap::plan(2, 400), &progress)
                 .expect("it runs");
             let mut session = Store::session(&*heap).expect("a session");
             workload.check(&mut session).expect("what was done");
@@ -84,7 +71,7 @@ fn bytes_of_a_point_and_points_found() {
         let progress = Progress::default();
         perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
         let loaded = heap::allocated(&*heap);
-        perdura_workloads::measure(&workload, &*heap, &plan(1, 4 * points), &progress)
+        perdura_workloads::measure(&workload, &*heap, &heap::plan(1, 4 * points), &progress)
             .expect("it runs");
         workload.check(&mut Store::session(&*heap).expect("a session")).expect("what was done");
         let recall = workload.recall(&mut Store::session(&*heap).expect("a session"));

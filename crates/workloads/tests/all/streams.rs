@@ -3,23 +3,10 @@
 use crate::heap;
 use perdura::{AnySession, EngineKind};
 use perdura_workloads::streams::{FIRST, Mix, PROGRAMS, Program, SECOND, Streams, Touch};
-use perdura_workloads::{Plan, Progress, Store, Workload};
+use perdura_workloads::{Progress, Store, Workload};
 
 const OPERATIONS: u64 = 60;
 const ACCESSES: u64 = 128;
-
-fn plan(threads: usize, operations: u64) -> Plan {
-    Plan {
-        threads,
-        operations,
-        warm_up: 0,
-        seed: 3,
-        sample_every: 0,
-        per_second: None,
-        pinned: false,
-        window: 1,
-    }
-}
 
 fn mix(programs: &'static [Program; PROGRAMS]) -> Streams {
     Streams::new(Mix::new("test", programs, 1 << 20, ACCESSES, 2, 5).expect("valid parameters"))
@@ -93,7 +80,7 @@ fn the_check_notices_planted_errors() {
             let (heap, progress) = (heap::in_ram(EngineKind::Redo), Progress::default());
             let workload = mix(programs);
             perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
-            let plan = plan(2, OPERATIONS);
+            let plan = heap::plan(2, OPERATIONS);
             perdura_workloads::measure(&workload, &*heap, &plan, &progress).expect("it runs");
             let mut session = Store::session(&*heap).expect("a session");
             workload.check(&mut session).expect("what was done");
@@ -113,7 +100,7 @@ fn threads_share_the_programs() {
         let workload = Streams::new(mix);
         let (heap, progress) = (heap::in_ram(EngineKind::Redo), Progress::default());
         perdura_workloads::load(&workload, &*heap, &progress).expect("it loads");
-        let plan = plan(threads as usize, 160);
+        let plan = heap::plan(threads as usize, 160);
         perdura_workloads::measure(&workload, &*heap, &plan, &progress).expect("it runs");
         let mut session = Store::session(&*heap).expect("a session");
         workload.check(&mut session).expect("what was done");

@@ -68,7 +68,7 @@ impl PageOverlaysController {
         self.committed = done;
     }
 
-    /// Merges what the background has left.
+    /// Merges the overlays of the last epoch that the background has not merged yet.
     pub(super) fn merge_rest(&mut self, hardware: &mut Hardware) {
         while let Some(overlay) = self.to_merge.pop_front() {
             self.counts.late += 1;

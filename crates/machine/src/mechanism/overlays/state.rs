@@ -1,4 +1,4 @@
-//! What the mechanism knows while the power is on.
+//! The volatile state of the mechanism: lost when the power is cut.
 
 use super::config::PageOverlays;
 use super::segments::{Overlay, Segments};
@@ -16,7 +16,7 @@ pub(super) struct PageState {
     pub(super) old: u32,
 }
 
-/// What it counts.
+/// The mechanism's counters.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) overlays: u64,
