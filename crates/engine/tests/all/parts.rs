@@ -9,13 +9,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-const LOG: std::ops::Range<u64> = 0..SMALLEST;
+/// Undo of each store writes a line a word: four times the smallest holds every transaction below.
+const LOG: std::ops::Range<u64> = 0..4 * SMALLEST;
 /// Enough that whole lines need several segments of 4 KiB.
 const LINES: usize = 250;
 
 /// Runs transactions, each a list of masks: the words that it stores in each line.
 fn outlive_power<E: Engine<Reference>>(domain: Domain, transactions: &[Vec<u8>]) {
-    let memory = Arc::new(Reference::new(SMALLEST + LINES as u64 * LINE, domain));
+    let memory = Arc::new(Reference::new(LOG.end + LINES as u64 * LINE, domain));
     E::format(&memory, LOG);
     let engine = E::start(memory.clone(), LOG).unwrap();
     let mut session = engine.session().unwrap();
@@ -23,7 +24,7 @@ fn outlive_power<E: Engine<Reference>>(domain: Domain, transactions: &[Vec<u8>])
     for (masks, value) in transactions.iter().zip(1..) {
         session.begin(Mode::Write);
         for (line, mask) in masks.iter().enumerate() {
-            let at = SMALLEST + line as u64 * LINE;
+            let at = LOG.end + line as u64 * LINE;
             for word in (0..8).filter(|word| mask & 1 << word != 0) {
                 session.write_word(at + word as u64 * 8, value).unwrap();
                 model[line][word] = value;
@@ -40,7 +41,7 @@ fn outlive_power<E: Engine<Reference>>(domain: Domain, transactions: &[Vec<u8>])
     E::recover(&after, LOG).unwrap();
     for (line, words) in model.iter().enumerate() {
         for (word, value) in words.iter().enumerate() {
-            let found = after.load(SMALLEST + line as u64 * LINE + word as u64 * 8);
+            let found = after.load(LOG.end + line as u64 * LINE + word as u64 * 8);
             assert_eq!(found, *value, "{} on {domain}, line {line}, word {word}", E::NAME);
         }
     }
@@ -68,13 +69,13 @@ proptest! {
 #[test]
 fn a_transaction_that_takes_all_back_writes_no_log() {
     fn run<E: Engine<Reference>>() {
-        let memory = Arc::new(Reference::new(SMALLEST + LINE, Domain::Transient));
+        let memory = Arc::new(Reference::new(LOG.end + LINE, Domain::Transient));
         E::format(&memory, LOG);
         let mut session = E::start(memory.clone(), LOG).unwrap().session().unwrap();
         let before = memory.events();
         session.begin(Mode::Write);
         let mark = session.mark();
-        session.write_word(SMALLEST, 1).unwrap();
+        session.write_word(LOG.end, 1).unwrap();
         session.rollback_to(mark);
         session.commit().unwrap();
         assert_eq!((memory.events() - before, session.counters().read_only), (0, 1), "{}", E::NAME);
