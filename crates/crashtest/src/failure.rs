@@ -1,6 +1,5 @@
 //! Failures, described so that the cause can be found.
 
-use crate::engines::UNSYNCHRONISED;
 use crate::life::numbered;
 use crate::root_cause::RootCause;
 use crate::subjects::SUBJECTS;
@@ -117,8 +116,7 @@ impl Failure {
         let case = &self.case;
         let mut command = String::new();
         let promises = |kind: EngineKind| kind.is_crash_consistent();
-        let is_unsafe =
-            self.engine == UNSYNCHRONISED || !self.engine.parse().map_or(true, promises);
+        let is_unsafe = !self.engine.parse().map_or(true, promises);
         if self.mechanism.is_none() && is_unsafe {
             command += "--unsafe ";
         }

@@ -89,7 +89,6 @@ pub mod report;
 mod root_cause;
 pub mod rot;
 pub mod runner;
-mod seq;
 pub mod shrink;
 mod starts;
 pub mod stress;

@@ -8,7 +8,6 @@
 //! must hold what all transactions have made of it.
 
 use crate::case::usual_schedule;
-use crate::engines::UNSYNCHRONISED;
 use crate::runner::find_any;
 use crate::shrink::{Effort, kept, shrink};
 use crate::{Answers, Budget, Case, Failure, Points, Report, Runner, Watcher};
@@ -124,7 +123,7 @@ const NA: Word = Word::NotApplicable;
 
 /// The rows, those of two logs twice.
 pub const ROWS: [Row; 11] = [
-    row("seq", UNSYNCHRONISED, [N; 5]),
+    row("seq", "seq", [N; 5]),
     in_hardware("HTM+seq (+spinlock)", "htm-volatile", "htm", [N, N, Y, N, N]),
     row("undo (+spinlock)", "undo-each", [Y; 5]),
     row("redo (+spinlock)", "s-wal", [Y; 5]),
@@ -337,8 +336,7 @@ fn fewer_operations(
 }
 
 /// Where the stores of software are made.
-const SOFTWARE: [&str; 3] =
-    ["engine/src/consistency/", "engine/src/optimistic/", "crashtest/src/seq.rs"];
+const SOFTWARE: [&str; 2] = ["engine/src/consistency/", "engine/src/optimistic/"];
 
 /// On which path the store was made that decides a counterexample, by the file of the engine that made it: one that is
 /// not durable, or durable too early; where stores are durable in order, the last one before the cut.

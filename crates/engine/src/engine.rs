@@ -47,6 +47,9 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// the engine refuse every commit and checkpoint from then on (`Invalid`): the memory holds no committed state.
     const ROLLS_BACK: bool = true;
 
+    /// Whether transactions of different sessions are kept apart. If not, sessions at the same time must share nothing.
+    const ISOLATES: bool = true;
+
     /// Whether commits may wait for a later flush, so that [`flush_due`](Engine::flush_due) has something to do.
     const NEEDS_FLUSHER: bool = false;
 

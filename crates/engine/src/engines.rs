@@ -15,7 +15,7 @@ use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
 use crate::logged::Logged;
 use crate::optimistic::Optimistic;
-use crate::sync::{Htm, Spin, Stm};
+use crate::sync::{Htm, Spin, Stm, Unlocked};
 use crate::{Engine, Result};
 use perdura_memory::{Memory, Ram};
 use std::fmt;
@@ -30,6 +30,8 @@ macro_rules! listed {
         $crate::listed! { rolling_back $call $with {
             /// Stores and nothing else: the baseline that cannot roll back.
             Plain "plain" PlainEngine [Unlogged: Direct, Spin];
+            /// As `Plain`, with nothing that keeps transactions apart: the baseline of threads that share nothing.
+            Seq "seq" SeqEngine [Unlogged: Direct, Unlocked];
         } }
     };
     (rolling_back $call:tt $with:tt { $($before:tt)* }) => {
@@ -197,6 +199,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether transactions of different sessions are kept apart.
+            pub const fn isolates(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::ISOLATES,)*
+                }
+            }
+
             /// Whether it runs on pools that keep checksums of all pages.
             pub const fn keeps_checksums(self) -> bool {
                 match self {
@@ -285,7 +294,7 @@ mod tests {
         }
         assert!(
             EngineKind::NAMES
-                .starts_with("plain, volatile, stm, htm-volatile, undo, redo, ccstm, ")
+                .starts_with("plain, seq, volatile, stm, htm-volatile, undo, redo, ccstm, ")
         );
         assert!(EngineKind::NAMES.ends_with(EngineKind::ALL[EngineKind::ALL.len() - 1].name()));
         assert_eq!("ondo".parse::<EngineKind>().map_err(|e| e.len() > 20), Err(true));

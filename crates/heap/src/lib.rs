@@ -62,9 +62,9 @@ pub use perdura_derive::Persist;
 pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, CcStmEngine, CcStmUndoEngine, Counters,
     EagerEngine, Engine, Error, HtmRedoEngine, HtmUndoEngine, HtmVolatileEngine, Mode, OnEngine,
-    PlainEngine, Recovery, RedoEngine, Result, SWalEngine, Session, Skip, SkippingRedoEngine,
-    SkippingUndoEngine, StmEngine, Ticket, Tuning, UndoEachEngine, UndoEngine, Volatile,
-    on_each_engine,
+    PlainEngine, Recovery, RedoEngine, Result, SWalEngine, SeqEngine, Session, Skip,
+    SkippingRedoEngine, SkippingUndoEngine, StmEngine, Ticket, Tuning, UndoEachEngine, UndoEngine,
+    Volatile, on_each_engine,
 };
 pub use perdura_memory::mapped::report_sigbus;
 pub use perdura_memory::{Domain, Gather, MapError, Mapped, Memory, Survives};

@@ -18,6 +18,11 @@ pub enum ServeError {
     /// There is no address to listen at.
     #[error("no address to listen at was given; give one")]
     NoAddress,
+    /// The pool's engine does not keep transactions apart.
+    #[error(
+        "the engine '{0}' does not keep transactions apart, and clients share keys: serve a pool of another engine"
+    )]
+    Engine(perdura::EngineKind),
     /// The pool holds something else than a keyspace of this version.
     #[error("{0}")]
     Keyspace(String),

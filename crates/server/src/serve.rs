@@ -160,6 +160,9 @@ impl Server {
     /// # Errors
     /// When the pool holds something else, or the system refuses.
     pub fn with(pool: &Pool, listener: Listener, options: Options) -> Result<Self, ServeError> {
+        if !pool.engine().isolates() {
+            return Err(ServeError::Engine(pool.engine()));
+        }
         let server = Self::on(pool.clone(), listener, options)?;
         let (facts, recovery) = (server.shared.facts(), pool.recovery());
         info!(

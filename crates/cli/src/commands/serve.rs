@@ -215,6 +215,10 @@ fn open(arguments: &Arguments) -> Outcome<Pool> {
         .accept_weaker(arguments.accept_weaker)
         .force(arguments.force);
     if let Some(engine) = arguments.engine {
+        // Before a pool is made for it.
+        if !engine.isolates() {
+            return Err(ServeError::Engine(engine).into());
+        }
         options = options.engine(engine);
     }
     if let Some(bytes) = arguments.size {

@@ -82,6 +82,20 @@ fn acknowledged_writes_outlive_the_process() {
     assert_eq!(server.ask("HGET h f"), "v");
 }
 
+/// Clients share keys: an engine that does not keep them apart is refused, before a pool is made for it, too.
+#[test]
+fn an_engine_without_isolation_is_refused() {
+    let folder = tempdir().expect("a folder");
+    let [new, own] = ["new", "own"].map(|name| folder.path().join(name));
+    let complaint = fail(&["serve", "--pool", arg(&new), "--engine", "seq"]);
+    assert!(complaint.contains("does not keep transactions apart"), "{complaint}");
+    assert!(!new.exists());
+    let pool = perdura::Options::new().engine(perdura::EngineKind::Seq).create(&own);
+    pool.expect("a pool").close().expect("a clean close");
+    let complaint = fail(&["serve", "--pool", arg(&own), "--listen", "127.0.0.1:0"]);
+    assert!(complaint.contains("does not keep transactions apart"), "{complaint}");
+}
+
 /// A terminal that goes away ends the server as well, unless the server was told not to mind.
 #[test]
 fn a_server_below_nohup_outlives_its_terminal() {

@@ -14,7 +14,7 @@ use perdura_memory::{DirtyLines, HardwareAbort, LINE, Memory, Object, PAGE, Touc
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What is done in addition to storing in place.
 pub trait Unlogging: 'static {
@@ -39,6 +39,8 @@ pub struct Unlogged<M: Memory, C: Unlogging, S: Synchronisation> {
     broken: AtomicBool,
     /// A transaction that had stored was rolled back without old words.
     spoilt: AtomicBool,
+    /// Transactions that have stored something, in the order in which they ended, where no lock orders them.
+    ended: AtomicU64,
     /// Checksums of data at rest, if the memory has any.
     sums: Option<Sums>,
     consistency: PhantomData<fn() -> C>,
@@ -48,6 +50,10 @@ pub struct Unlogged<M: Memory, C: Unlogging, S: Synchronisation> {
 pub struct UnloggedSession<M: Memory, C: Unlogging, S: Synchronisation> {
     engine: Arc<Unlogged<M, C, S>>,
     seat: Seat<S, (), ()>,
+    /// The transaction writes. Where nothing keeps writers apart, its seat is a reader's nevertheless.
+    writes: bool,
+    /// Its place among those that have ended.
+    serial: u64,
     /// Offsets and old values of the words stored, oldest first.
     old: Vec<(u64, u64)>,
     /// Stores so far of a transaction that keeps no old words.
@@ -82,6 +88,10 @@ where
     const NAME: &'static str = <(C, S)>::NAME;
     const CRASH_CONSISTENT: bool = false;
     const ROLLS_BACK: bool = C::KEEPS_OLD_WORDS;
+    const ISOLATES: bool = S::EXCLUDES;
+    const IN_ORDER: bool = S::EXCLUDES;
+    // Threads that share nothing would share sums.
+    const KEEPS_CHECKSUMS: bool = S::EXCLUDES;
     type Session = UnloggedSession<M, C, S>;
 
     fn format(_memory: &M, _area: Range<u64>) {}
@@ -102,6 +112,7 @@ where
             dirty,
             broken: AtomicBool::new(false),
             spoilt: AtomicBool::new(false),
+            ended: AtomicU64::new(0),
             sums,
             consistency: PhantomData,
         }))
@@ -112,6 +123,8 @@ where
         Ok(UnloggedSession {
             engine: self.clone(),
             seat,
+            writes: false,
+            serial: 0,
             old: Vec::new(),
             stored: 0,
             own: self.memory.object(OLD + OLD_WORDS * OLD_BYTES),
@@ -130,7 +143,10 @@ where
 
     fn checkpoint(&self) -> Result<()> {
         self.check_usable()?;
-        self.lock.writing(&*self.memory, |_right| {
+        self.lock.writing(&*self.memory, |mut right| {
+            if !S::EXCLUDES {
+                right.shared.be_alone(&*self.memory, &Stays);
+            }
             self.check_whole()?;
             let mut attempt = Attempt { failed: &self.broken, finished: false };
             match &self.dirty {
@@ -167,15 +183,15 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Unlogged<M, C, S> {
 #[cold]
 fn spoilt() -> Error {
     Error::Invalid(
-        "a transaction was rolled back after it had stored, which the engine 'plain' cannot undo: nothing is \
-         committed any more; go back to a copy of the pool, or use an engine that can roll back",
+        "a transaction was rolled back after it had stored, which the engines 'plain' and 'seq' cannot undo: nothing \
+         is committed any more; go back to a copy of the pool, or use an engine that can roll back",
     )
 }
 
 impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     #[inline(always)]
     fn check_write(&self, at: u64, len: u64) -> Result<()> {
-        if self.seat.mode() != Some(Mode::Write) {
+        if !self.writes {
             return Err(Error::ReadOnly);
         }
         if let Some(abort) = self.refused {
@@ -252,7 +268,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     /// Commits in the memory's hardware too, if that runs transactions. It takes no part in read-only transactions.
     #[inline(always)]
     fn commit_in_hardware(&mut self) -> std::result::Result<Ticket, HardwareAbort> {
-        if self.seat.mode() != Some(Mode::Write) {
+        if !self.writes {
             return Ok(Ticket(0));
         }
         match self.refused {
@@ -291,8 +307,8 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
                 self.0.finish();
             }
         }
-        let writes = self.seat.mode() == Some(Mode::Write) && self.refused.is_none();
-        if writes && self.engine.memory.tx_abort() {
+        let runs = self.writes && self.refused.is_none();
+        if runs && self.engine.memory.tx_abort() {
             self.undone();
         }
         Ending(self).0.rollback_to(Mark(0));
@@ -344,7 +360,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> UnloggedSession<M, C, S> {
     fn finish(&mut self) {
         self.seat.leave(&*self.engine.memory);
         self.old.clear();
-        (self.wrote, self.writable, self.refused) = (false, 0, None);
+        (self.writes, self.wrote, self.writable, self.refused) = (false, false, 0, None);
         if !C::KEEPS_OLD_WORDS {
             self.stored = 0;
         }
@@ -423,7 +439,7 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Access for UnloggedSession<M, 
     }
 
     fn mode(&self) -> Mode {
-        self.seat.mode().unwrap_or(Mode::Read)
+        if self.writes { Mode::Write } else { Mode::Read }
     }
 
     #[inline]
@@ -469,10 +485,13 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
             return self.abort();
         }
         self.engine.memory.touch(self.own, 0, LINE, Touch::Write);
-        self.seat.enter(mode, &*self.engine.memory);
+        self.writes = mode == Mode::Write;
+        self.seat.enter(if S::EXCLUDES { mode } else { Mode::Read }, &*self.engine.memory);
         if let Some(mut right) = self.seat.writing() {
             // Stores go in place at once: there is no state to move readers to.
             right.shared.be_alone(&*self.engine.memory, &Stays);
+        }
+        if self.writes {
             self.refused = self.engine.memory.tx_begin().err();
             let whole = C::KEEPS_OLD_WORDS || self.engine.check_whole().is_ok();
             if whole && self.refused.is_none() {
@@ -496,6 +515,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
             Ok(ticket) => ticket,
             Err(abort) => return Err(self.aborted_in_hardware(abort)),
         };
+        if !S::EXCLUDES {
+            let more = u64::from(self.wrote);
+            self.serial = self.engine.ended.fetch_add(more, Ordering::Relaxed) + more;
+        }
         if self.wrote {
             self.counters.commits += 1;
         } else {
@@ -508,6 +531,10 @@ impl<M: Memory, C: Unlogging, S: Synchronisation> Session for UnloggedSession<M,
     fn abort(&mut self) {
         self.counters.aborts_user += u64::from(self.seat.mode().is_some());
         self.roll_back();
+    }
+
+    fn serial(&self) -> Option<u64> {
+        (!S::EXCLUDES).then_some(self.serial)
     }
 
     fn is_durable(&self, ticket: Ticket) -> bool {

@@ -8,6 +8,8 @@
 //!
 //! [`Stm`] is no lock: transactions run concurrently, and one that has met another's changes runs again.
 //!
+//! [`Unlocked`] is none, for threads that share nothing.
+//!
 //! [`Htm`] is hardware's: a session's body runs in a transaction of the processor, with a lock to fall back on, and
 //! cannot write back inside it, which [`Synchronisation::FENCES`] declares.
 
@@ -17,9 +19,11 @@ pub(crate) mod in_place;
 mod safety;
 mod spin;
 pub(crate) mod stm;
+mod unlocked;
 
 pub use fair::Fair;
 pub use htm::Htm;
 pub use safety::{Synchronisation, refusal};
 pub use spin::Spin;
 pub use stm::Stm;
+pub use unlocked::Unlocked;

@@ -18,6 +18,9 @@ pub trait Synchronisation: Order {
     /// Whether every transaction can write back and fence before it makes its stores visible. Those that hardware runs
     /// cannot.
     const FENCES: bool = true;
+
+    /// Whether transactions that write are kept apart.
+    const EXCLUDES: bool = true;
 }
 
 /// Why a consistency that `fences` before its words are stored in place is not crash-sync-safe with `S` on a memory of

@@ -3,11 +3,13 @@
 use crate::ram;
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
-    Access, Engine, Error, Mark, Mode, PlainEngine, Result, Session, Ticket, Volatile,
+    Access, Engine, Error, Mark, Mode, PlainEngine, Result, SeqEngine, Session, Ticket, Volatile,
 };
 use perdura_memory::{AnyMemory, Domain, Memory, Reference};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const LOG: u64 = SMALLEST;
 const DATA: u64 = LOG;
@@ -135,7 +137,9 @@ fn after_a_rollback_of_what_has_stored_nothing_is_committed() {
         end(&engine, session);
         let mut other = engine.session().unwrap();
         let refused = |result: Result<Ticket>| match result {
-            Err(Error::Invalid(text)) => assert!(text.contains("'plain' cannot undo"), "{text}"),
+            Err(Error::Invalid(text)) => {
+                assert!(text.contains("'plain' and 'seq' cannot undo"), "{text}")
+            }
             other => panic!("{what}: {other:?}"),
         };
         refused(put(&mut other, DATA, 2));
@@ -172,6 +176,37 @@ fn a_checkpoint_makes_everything_durable() {
     }
     for domain in [Domain::Transient, Domain::Persistent, Domain::Media, Domain::Process] {
         run::<PlainEngine<Reference>>(domain);
+        run::<SeqEngine<Reference>>(domain);
         run::<Volatile<Reference>>(domain);
     }
+}
+
+/// Nothing keeps writers apart under `seq`, not even on one thread; a checkpoint waits for all of them.
+#[test]
+fn sequential_programs_run_side_by_side() {
+    let memory = Arc::new(Reference::new(LEN, Domain::Transient));
+    SeqEngine::<Reference>::format(&memory, 0..LOG);
+    let engine = SeqEngine::start(memory.clone(), 0..LOG).unwrap();
+    let mut sessions = [(); 2].map(|()| engine.session().unwrap());
+    for (session, word) in sessions.iter_mut().zip(1..) {
+        session.begin(Mode::Write);
+        session.write_word(DATA + word * 64, word).unwrap();
+    }
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            engine.checkpoint().unwrap();
+            is_done.store(true, Ordering::SeqCst);
+        });
+        for (session, (word, serial)) in sessions.iter_mut().zip([(3, 1), (4, 2)]) {
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!is_done.load(Ordering::SeqCst), "a transaction is running");
+            session.write_word(DATA + word * 64, word).unwrap();
+            session.commit().unwrap();
+            assert_eq!(session.serial(), Some(serial));
+        }
+    });
+    let left = memory.power_cut(perdura_memory::reference::Cut::None);
+    let left = Reference::from_image(&left, Domain::Transient);
+    assert!((1..=4).all(|word| left.load(DATA + word * 64) == word));
 }

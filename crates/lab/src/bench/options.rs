@@ -136,12 +136,12 @@ pub(crate) fn refuse_without_rollback(choices: &[EngineChoice]) -> Outcome {
 }
 
 impl Common {
-    /// The engines to run, in their order, each once: all if none is named.
+    /// The engines to run, in their order, each once: all that keep transactions apart if none is named.
     pub(crate) fn engines(&self) -> Vec<EngineKind> {
         let asked = |name: &EngineKind| {
-            self.engines.is_empty()
+            self.engines.is_empty() && name.isolates()
                 || self.engines.iter().any(|choice| match choice {
-                    EngineChoice::All => true,
+                    EngineChoice::All => name.isolates(),
                     EngineChoice::One(one) => one == name,
                 })
         };

@@ -84,7 +84,8 @@ fn run_and_account<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
 
 /// Runs a workload on every engine; `make` makes it anew for each.
 fn run_everywhere<W: Workload>(plan: &Plan, make: impl Fn() -> W) {
-    let able = |engine: &EngineKind| engine.rolls_back() || !make().rolls_back();
+    let able =
+        |engine: &EngineKind| engine.isolates() && (engine.rolls_back() || !make().rolls_back());
     for engine in EngineKind::ALL.into_iter().filter(able) {
         let measured = run_on(&*heap::in_ram(engine), &make(), plan);
         let measured = measured.unwrap_or_else(|failure| panic!("{engine}: {failure}"));

@@ -4,7 +4,6 @@ use super::Arguments;
 use crate::engines::nothing_to_test;
 use crate::failure::{Failure, Outcome};
 use perdura::EngineKind;
-use perdura_crashtest::UNSYNCHRONISED;
 use perdura_crashtest::case::{usual_operations, usual_schedule};
 use perdura_crashtest::runner::{self, ENGINES};
 use perdura_crashtest::subjects::SUBJECTS;
@@ -173,8 +172,7 @@ impl Cases {
         }
         let engines = match arguments.r#unsafe {
             true => {
-                let listed = EngineKind::ALL.into_iter().map(EngineKind::name);
-                let all: Vec<_> = listed.chain([UNSYNCHRONISED]).collect();
+                let all = EngineKind::ALL.map(EngineKind::name);
                 several(&arguments.engine, "engine", &all, name)?
             }
             false => several(&arguments.engine, "engine", &ENGINES, name)?,

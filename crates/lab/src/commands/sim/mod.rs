@@ -200,14 +200,14 @@ impl Arguments {
         )))
     }
 
-    /// The baseline first, then the given engines, each once.
+    /// The baseline first, then the given engines, each once. All are those that keep transactions apart.
     fn kinds(&self) -> Vec<EngineKind> {
         let able = |kind: &EngineKind| kind.rolls_back() || !self.rolls_back();
         let baseline = EngineKind::ALL.into_iter().find(able);
         let asked = |kind: &EngineKind| {
             Some(*kind) == baseline
                 || self.engine.iter().any(|choice| match choice {
-                    EngineChoice::All => true,
+                    EngineChoice::All => kind.isolates(),
                     EngineChoice::One(one) => one == kind,
                 })
         };
