@@ -32,6 +32,16 @@ pub(crate) struct Calibration {
     pub(crate) tried: Vec<(u64, f64)>,
 }
 
+/// A share that differs from the wanted one by more than this part of it is not reached.
+const REACHED: f64 = 0.02;
+
+impl Calibration {
+    /// Whether the engine's share is the paper's.
+    pub(super) fn is_reached(&self) -> bool {
+        (self.share - self.wanted).abs() <= self.wanted * REACHED
+    }
+}
+
 impl Calibrating {
     fn find(
         &self,

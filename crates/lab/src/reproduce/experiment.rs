@@ -135,6 +135,15 @@ pub(crate) struct Run {
     /// The workloads that means are over; all of them, if empty.
     #[serde(default)]
     pub(crate) mean_over: Vec<String>,
+    /// What workloads must be like: others are left out of a second mean.
+    #[serde(default)]
+    pub(crate) accepted: Vec<Accepted>,
+    /// Workloads that are left out of it whatever they are like here, and why.
+    #[serde(default)]
+    pub(crate) left_out: BTreeMap<String, String>,
+    /// The columns of its table, beside those of the paper's values, if its kind has many.
+    #[serde(default)]
+    pub(crate) quantities: Vec<Quantity>,
     /// The engine that the others are compared with.
     pub(crate) base: Option<String>,
     /// Other base engines, by workload.
@@ -248,6 +257,21 @@ impl SizeSpec {
         let parameters = self.parameters.iter();
         parameters.map(|(name, value)| (name.replace('_', "-"), value.clone())).collect()
     }
+}
+
+/// A range in which a figure of each workload must be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Accepted {
+    pub(crate) quantity: Quantity,
+    /// The engine whose figures these are: it is run in any case.
+    pub(crate) engine: String,
+    /// How far they may be from the paper's, in the quantity's unit,
+    pub(crate) points: Option<f64>,
+    /// or as a percentage of the paper's.
+    pub(crate) within_percent: Option<f64>,
+    /// The paper's, by workload.
+    pub(crate) of: BTreeMap<String, f64>,
 }
 
 /// Calibration of a figure of the machine that no paper gives, for each workload: the value with which one engine's

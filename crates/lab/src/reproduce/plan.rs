@@ -5,6 +5,7 @@ use super::kind::Kind;
 use super::parts;
 pub(crate) use super::parts::{Changes, Part, Place};
 use super::protocol::Protocol;
+use super::quantity::Quantity;
 use super::work::{Work, base_fits, rolls_back};
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
@@ -58,6 +59,9 @@ pub(crate) struct Plan {
     /// The workloads that means are over.
     pub(crate) mean_over: Vec<String>,
     pub(crate) sizes: BTreeMap<String, SizeSpec>,
+    /// The columns of the table.
+    #[serde(skip)]
+    pub(crate) columns: Vec<Quantity>,
     #[serde(serialize_with = "names")]
     pub(crate) engines: Vec<Protocol>,
     pub(crate) base: Option<String>,
@@ -122,7 +126,8 @@ impl Plan {
         // An engine that others are compared with must run with them; the base of one workload runs with that alone.
         let base_used =
             base.as_ref().filter(|_| !workloads.iter().all(|own| base_of.contains_key(own)));
-        let needed = names.iter().filter_map(|name| bases.get(name)).chain(base_used).cloned();
+        let needed = names.iter().filter_map(|name| bases.get(name)).chain(base_used);
+        let needed = needed.chain(run.accepted.iter().map(|accepted| &accepted.engine)).cloned();
         for needed in needed.collect::<Vec<_>>() {
             if !names.contains(&needed) {
                 names.insert(0, needed);
@@ -157,6 +162,7 @@ impl Plan {
             workloads,
             mean_over,
             sizes: run.sizes.clone(),
+            columns: columns(experiment),
             engines,
             base,
             base_threads: run.base_threads,
@@ -211,6 +217,19 @@ impl Plan {
             .collect();
         if others.is_empty() { base } else { format!("{base} ({})", others.join(", ")) }
     }
+}
+
+/// The columns of the experiment's table: those of its kind; of the many quantities of shares only those that the paper's
+/// values or the experiment name.
+fn columns(experiment: &Experiment) -> Vec<Quantity> {
+    let values = experiment.paper.values.iter().map(|value| value.quantity);
+    let named: Vec<Quantity> = experiment.run.quantities.iter().copied().chain(values).collect();
+    let is_column = |own: &Quantity| {
+        experiment.kind != Kind::Share
+            || matches!(own, Quantity::Share | Quantity::Gain)
+            || named.contains(own)
+    };
+    Quantity::of(experiment.kind).filter(is_column).collect()
 }
 
 /// The settings that were asked for, or just one without a name.
