@@ -157,14 +157,6 @@ fn tried(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure])
         || figures.iter().filter(left).filter(of).all(|figure| figure.spread.median > 0.0)
 }
 
-/// The quantity of the figures that a value is compared with.
-fn measured(value: &Value) -> Quantity {
-    match value.quantity {
-        Quantity::SpeedUp | Quantity::Slowdown => Quantity::Share,
-        own => own,
-    }
-}
-
 /// The figures that a value is compared with. `mean_over` names the workloads of a mean, a least or a greatest value.
 fn found<'f>(
     value: &Value,
@@ -174,7 +166,7 @@ fn found<'f>(
     figures: &'f [Figure],
 ) -> Vec<&'f Figure> {
     let fits = |figure: &&Figure| {
-        figure.quantity == measured(value)
+        figure.quantity == value.quantity.measured()
             && is_of(figure, value, place, setting)
             && (value.over.is_none() || mean_over.contains(&figure.cell.workload))
     };
@@ -184,7 +176,7 @@ fn found<'f>(
 /// The figure that a speed-up or a slowdown is against, if that is not the base's.
 fn against<'f>(value: &Value, figure: &Figure, figures: &'f [Figure]) -> Option<&'f Figure> {
     let cell = Cell { engine: Some(value.against.clone()?), ..figure.cell.clone() };
-    figures.iter().find(|own| own.quantity == measured(value) && own.cell == cell)
+    figures.iter().find(|own| own.quantity == value.quantity.measured() && own.cell == cell)
 }
 
 fn has_few_epochs(figure: Option<&Figure>) -> bool {

@@ -203,6 +203,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         LinesRatio => ratio(lines_written(own)?, lines_written(other?)?),
         MostWorn => worn(own).map(|each| each * 1000.0),
         Lifetime => ratio(ENDURANCE / own.per_second / 3600.0, worn(own)?),
+        Time => ratio(1e9, own.per_second),
         Fences => own.fence_share.map(|share| share * 100.0),
         InCheckpoints => own.checkpoint_share.map(|share| share * 100.0),
         Checkpoints => own.checkpoints.map(|count| count as f64),

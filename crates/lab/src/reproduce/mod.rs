@@ -10,6 +10,7 @@
 //! [`compare`] (ours and the paper's), [`chart`] (the picture's data), [`plot`] (the picture), [`show`] (the text).
 
 mod accepted;
+mod beside;
 mod calibrate;
 pub(crate) mod catalogue;
 mod chart;
@@ -36,6 +37,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
 use accepted::LeftOut;
+use beside::Beside;
 use calibrate::Calibration;
 use chart::{Panel, Picture};
 use compare::{Comparison, MeansOver};
@@ -67,6 +69,9 @@ pub(crate) struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) accepted_means: Vec<Figure>,
     pub(crate) comparisons: Vec<Comparison>,
+    /// Settings beside each other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) beside: Vec<Beside>,
     /// The baseline server.
     #[serde(rename = "rival")]
     pub(crate) server_baseline: Option<BaselineOutcome>,
@@ -97,6 +102,7 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
     };
     let means_over = MeansOver { all: &plan.mean_over, accepted: accepted.as_deref() };
     let comparisons = compare::compare(&experiment, &plan, means_over, &calibrations, &figures);
+    let beside = beside::all(&experiment.run.compared, &plan, &figures);
     let machine = Machine::here();
     let site = stage.site.describe();
     let mut report = Report {
@@ -110,6 +116,7 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
         left_out,
         accepted_means,
         comparisons,
+        beside,
         server_baseline,
         samples,
         picture: Picture::default(),

@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::accepted::LeftOut;
+use super::beside;
 use super::calibrate::Calibration;
 use super::compare::Comparison;
 use super::epochs;
@@ -108,6 +109,7 @@ pub(crate) fn text(report: &Report) -> String {
         calibrated(&report.calibrations),
         measured(report, figures, |place| place != Place::Served),
         epochs::remark(&report.samples),
+        beside::text(&report.beside, plan),
     ];
     parts.push(means_over(report));
     parts.extend(
@@ -265,7 +267,8 @@ fn settings(setting: &Setting) -> Option<String> {
     let policy = setting.policy.map(|policy| format!("{policy} in all caches"));
     let per_tx =
         setting.ops_per_tx.map(|ops| plural(ops.into(), "operation") + " in a transaction");
-    let remarks = [setting.window.remark(), setting.tuning.remark(), policy, per_tx];
+    let size = setting.divided_by.map(|factor| format!("everything {factor} times smaller"));
+    let remarks = [setting.window.remark(), setting.tuning.remark(), policy, per_tx, size];
     let sets = setting.sets.iter().map(|(figure, value)| format!("{figure} = {value}"));
     let remarks: Vec<String> = remarks.into_iter().flatten().chain(sets).collect();
     let name = setting.name.as_deref().unwrap_or("set");

@@ -121,7 +121,12 @@ impl Experiment {
     /// Columns are of its kind; accepted ranges, and workloads left out, are of its own workloads.
     fn validate_accepted(&self) -> Result<(), String> {
         let Run { workloads, accepted, left_out, quantities, .. } = &self.run;
-        if quantities.is_empty() && accepted.is_empty() && left_out.is_empty() {
+        let compared = &self.run.compared;
+        if quantities.is_empty()
+            && accepted.is_empty()
+            && left_out.is_empty()
+            && compared.is_empty()
+        {
             return Ok(());
         }
         if !self.kind.has_means() {
@@ -130,13 +135,18 @@ impl Experiment {
             );
         }
         let other = |own: &&Quantity| own.kind() != self.kind;
-        let named = accepted.iter().map(|own| &own.quantity).chain(quantities);
+        let of_settings = compared.iter().map(|own| &own.quantity);
+        let named = accepted.iter().map(|own| &own.quantity).chain(quantities).chain(of_settings);
         if let Some(quantity) = named.into_iter().find(other) {
             return Err(format!("this kind of experiment does not find {quantity}"));
         }
         let asked = accepted.iter().flat_map(|own| own.of.keys()).chain(left_out.keys());
         if let Some(name) = asked.into_iter().find(|name| !workloads.contains(name)) {
             return Err(format!("'{name}' in accepted or left_out is none of its workloads"));
+        }
+        let named = compared.iter().filter_map(|own| own.with.as_ref());
+        if let Some(name) = named.into_iter().find(|name| !self.has_setting(name)) {
+            return Err(format!("'{name}' in compared is none of its settings"));
         }
         for Accepted { engine, points, within_percent, .. } in accepted {
             if points.is_some() == within_percent.is_some() {
@@ -235,6 +245,14 @@ impl Experiment {
         if !simulated_only && settings.iter().any(|setting| !setting.sets.is_empty()) {
             return Err(
                 "sets are of the simulated machine: leave them out, or native runs".to_owned()
+            );
+        }
+        let sizes = settings.iter().filter_map(|setting| setting.divided_by);
+        if !simulated_only && sizes.clone().next().is_some() || sizes.clone().any(|size| size == 0)
+        {
+            return Err(
+                "divided_by is of simulated runs, and 1 or more: leave it out, or native runs"
+                    .to_owned(),
             );
         }
         for (index, setting) in settings.iter().enumerate() {

@@ -221,3 +221,70 @@ fn columns_are_those_that_an_experiment_names() {
     let (_, printed) = both(&CHECKPOINTS.replace("seed = 3", named), &more);
     assert_eq!(header(&printed), ["share", "in-checkpoints", "device-writes"]);
 }
+
+/// Settings of three sizes, of which the largest is for `--full` alone. Each has so much of the operations and of the
+/// machine, and is compared with the largest that was run.
+#[test]
+fn settings_of_different_sizes_stand_beside_the_largest() {
+    let settings = CHECKPOINTS.find("[[run.setting]]").expect("settings");
+    let simulated = CHECKPOINTS.find("[run.simulated]").expect("simulated runs");
+    let sizes = ["8", "2", "1"].map(|factor| {
+        format!("[[run.setting]]\n    name = \"1/{factor}\"\n    divided_by = {factor}\n    ")
+    });
+    let compared = "[[run.compared]]\n    quantity = \"slowdown\"\n    within_percent = 1_000_000\n    \
+                    [[run.compared]]\n    quantity = \"time\"\n    within_percent = 0\n    ";
+    let (before, after) = (&CHECKPOINTS[..settings], &CHECKPOINTS[simulated..]);
+    let text = [before, compared, &sizes.concat(), after].concat();
+    let text = text.replace("cores = [1]", "cores = [1]\n    divided_by = 2");
+    let (report, printed) = both(&text, &["--workload", "sps"]);
+    let samples = list(&report, "samples");
+    let operations: Vec<_> =
+        samples.iter().map(|own| (own["setting"].as_str(), own["operations"].as_u64())).collect();
+    let [eighth, half] = [(Some("1/8"), Some(375)), (Some("1/2"), Some(1_500))];
+    assert_eq!(operations, [eighth, eighth, eighth, half, half, half]);
+    let caches = |own: &&Value| own["memory"].as_str().is_some_and(|said| said.contains("2 times"));
+    assert_eq!(samples.iter().filter(caches).count(), 3, "{samples:?}");
+    let beside = list(&report, "beside");
+    assert_eq!(beside.len(), 2 + 3, "slowdowns but the base's, and all times");
+    for own in beside {
+        assert_eq!(own["with"], "1/2", "{own}");
+        let steps = list(own, "steps");
+        let change = steps[0]["change_percent"].as_f64().expect("a number");
+        let [small, large] = [0, 1].map(|step: usize| steps[step]["value"].as_f64().expect("one"));
+        assert!((change - (small / large - 1.0) * 100.0).abs() < 1e-9 && change != 0.0, "{own}");
+        let slowdown = own["quantity"] == "slowdown";
+        assert_eq!((steps[0]["agrees"] == true, steps[1]["agrees"] == true), (slowdown, true));
+    }
+    let dual_page = beside.iter().find(|own| own["engine"] == "dual-page").expect("it");
+    let share = |setting: &str| {
+        let of = |own: &&Value| {
+            own["engine"] == "dual-page" && own["quantity"] == "share" && own["setting"] == setting
+        };
+        list(&report, "figures").iter().find(of).expect("a share")["median"].as_f64()
+    };
+    let slowdown = dual_page["steps"][0]["value"].as_f64().expect("a number");
+    assert!((slowdown * share("1/8").expect("a number") - 1.0).abs() < 1e-9);
+    for part in ["2 of 5 agree with 1/2 in all settings", "1/8: everything 8 times smaller"] {
+        assert!(printed.contains(part), "{part} is missing in:\n{printed}");
+    }
+    let (report, _) = both(&text, &["--workload", "sps", "--full", "--engine", "logging"]);
+    let beside = list(&report, "beside");
+    assert!(!beside.is_empty() && beside.iter().all(|own| own["with"] == "1/1"), "{beside:?}");
+}
+
+/// The sweeps, small: every setting beside another.
+#[test]
+fn sweeps_of_what_the_paper_leaves_open() {
+    for (name, workload, settings) in [
+        ("dual-page-look-ups", "tatp", 3),
+        ("dual-page-scale", "spec-mix-2", 3),
+        ("dual-page-sizes", "spec-mix-2", 2),
+        ("dual-page-thynvm-tables", "spec-mix-1", 2),
+        ("dual-page-victims", "spec-mix-2", 4),
+    ] {
+        let report = report(name, &["--workload", workload]);
+        let beside = list(&report, "beside");
+        assert!(!beside.is_empty(), "{name}");
+        assert!(beside.iter().all(|own| list(own, "steps").len() == settings), "{beside:?}");
+    }
+}

@@ -246,6 +246,13 @@ fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
         ("share = 0.3", "share = 0", "its share"),
         ("cores.cycles_per_access", "cores.cycles", "has no figure 'cores.cycles'"),
         ("seed = 1", "seed = 1\nquantities = [\"p99\"]", "does not find p99"),
+        ("seed = 1", "seed = 1\n[[run.compared]]\nquantity = \"p99\"", "does not find p99"),
+        (
+            "seed = 1",
+            "seed = 1\n[[run.compared]]\nquantity = \"share\"\nwith = \"large\"",
+            "'large' in compared",
+        ),
+        ("ops_per_tx = 2", "divided_by = 0", "1 or more"),
         ("seed = 1", "seed = 1\nleft_out = { sps = \"small\" }", "'sps' in accepted or left_out"),
         ("seed = 1", &accepted("strict", "{ sps = 1 }", "points = 1"), "'sps' in accepted"),
         ("seed = 1", &accepted("strict", "{ few = 1 }", ""), "either points or within_percent"),
