@@ -50,6 +50,11 @@ impl MechanismChoice {
         self.0.promises()
     }
 
+    /// Whether it makes memory durable by epochs.
+    pub(crate) fn has_epochs(self) -> bool {
+        self.promises() == Promise::Epoch
+    }
+
     /// Its design, for programs on this many cores.
     pub(crate) fn design(self, machine: &MachineConfig, cores: usize) -> Outcome<Box<dyn Design>> {
         list::design(self.0.name, &machine.with_cores(cores), None)

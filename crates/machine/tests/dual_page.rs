@@ -86,6 +86,23 @@ fn a_reclaim_copies_its_lines_and_makes_an_entry_void() {
     }
 }
 
+/// Five derivative pages. Two epochs of two pages each leave one of them free; the third takes it, and is the first to
+/// count. What happened before the measuring began is not forgotten: the pool stays full.
+#[test]
+fn epochs_count_from_the_one_in_which_the_pool_was_full() {
+    let config = DualPageConfig { pool_pages: 5, ..DualPageConfig::default() };
+    let machine = machine(8, config);
+    let epoch = |pages: std::ops::Range<u64>| {
+        pages.for_each(|page| machine.store(page * PAGE * LINE, 1));
+        machine.end_epoch();
+        (figure(&machine, "epochs"), figure(&machine, "epochs_since_pool_full"))
+    };
+    assert_eq!([epoch(0..2), epoch(2..4), epoch(0..4)], [(1, 0), (2, 0), (3, 0)]);
+    assert_eq!([epoch(4..5), epoch(0..0)], [(4, 1), (5, 2)]);
+    machine.start_measuring();
+    assert_eq!([epoch(5..6), epoch(0..0)], [(1, 1), (2, 2)]);
+}
+
 /// What happened in runs under pressure.
 #[derive(Debug, Default)]
 struct Seen {

@@ -32,6 +32,16 @@ pub(crate) struct Calibration {
     pub(crate) tried: Vec<(u64, f64)>,
 }
 
+/// A share that differs from the wanted one by more than this part of it is not reached.
+const REACHED: f64 = 0.02;
+
+impl Calibration {
+    /// Whether the engine's share is the paper's.
+    pub(super) fn is_reached(&self) -> bool {
+        (self.share - self.wanted).abs() <= self.wanted * REACHED
+    }
+}
+
 impl Calibrating {
     fn find(
         &self,
@@ -145,12 +155,15 @@ pub(super) fn find(plan: &Plan, stage: &Stage) -> Outcome<Vec<Calibration>> {
         false => std::slice::from_ref(&calibrating.setting),
     };
     let by = calibrating.of.operations_divided_by.max(1);
-    let mut part = part.clone();
-    part.operations = part.operations.div_ceil(by);
-    part.operations_of.values_mut().for_each(|operations| *operations = operations.div_ceil(by));
+    let shorter = |setting| {
+        let mut part = plan.part_in(part, setting).clone();
+        part.operations = part.operations.div_ceil(by);
+        part.operations_of.values_mut().for_each(|own| *own = own.div_ceil(by));
+        part
+    };
     let workloads = plan.workloads.iter();
     let all = workloads.flat_map(|workload| settings.iter().map(move |own| (workload, own)));
-    all.map(|(workload, setting)| calibrating.find(&part, (workload, setting), plan, stage))
+    all.map(|(workload, own)| calibrating.find(&shorter(own), (workload, own), plan, stage))
         .collect()
 }
 

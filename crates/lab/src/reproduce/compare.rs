@@ -1,5 +1,6 @@
 //! Compares our values with the paper's, one by one.
 
+use super::calibrate::Calibration;
 use super::experiment::{Bound, Experiment, Over, Value};
 use super::findings::Figure;
 use super::kind::Kind;
@@ -31,33 +32,73 @@ pub(crate) struct Comparison {
     pub(crate) bound: Option<Bound>,
     /// `None` if nothing was run for it, or the runs did not test it.
     pub(crate) ours: Option<f64>,
+    /// Of a mean, a least or a greatest value: ours over those workloads that are what the paper's were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ours_of_accepted: Option<f64>,
     /// Whether the runs tested it: if nothing could be lost, losing nothing shows nothing.
     pub(crate) tried: bool,
-    /// Whether a figure of the machine was chosen so that it comes out.
+    /// Whether a figure of the machine was chosen so that it comes out,
     pub(crate) calibrated: bool,
+    /// and whether it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reached: Option<bool>,
+    /// Whether ours is of runs with too few epochs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) few_epochs: bool,
+}
+
+/// The workloads of means.
+#[derive(Clone, Copy)]
+pub(crate) struct MeansOver<'p> {
+    pub(crate) all: &'p [String],
+    /// Those that are what the paper's were, if the experiment says what they must be like.
+    pub(crate) accepted: Option<&'p [String]>,
 }
 
 /// Compares every value of the paper in every place and setting that was run and that it applies to.
-pub(crate) fn compare(experiment: &Experiment, plan: &Plan, figures: &[Figure]) -> Vec<Comparison> {
+pub(crate) fn compare(
+    experiment: &Experiment,
+    plan: &Plan,
+    over: MeansOver<'_>,
+    calibrations: &[Calibration],
+    figures: &[Figure],
+) -> Vec<Comparison> {
     let places = plan.parts.iter().map(|part| part.place);
     let places = places.flat_map(|place| plan.settings.iter().map(move |own| (place, &own.name)));
     let each = places.flat_map(|(place, setting)| {
         let own = move |value: &&Value| {
             place.finds(value.quantity) && (value.setting.is_none() || value.setting == *setting)
         };
-        experiment.paper.values.iter().filter(own).map(move |value| Comparison {
-            says: value.says.clone(),
-            quantity: value.quantity,
-            place,
-            setting: setting.clone(),
-            mean_of: value.engine.clone().filter(|_| value.over == Some(Over::Mean)),
-            of_setting: value.setting.is_some(),
-            paper: value.value,
-            approximate: value.approximate,
-            bound: value.bound,
-            ours: ours(value, place, setting.as_deref(), &plan.mean_over, figures),
-            tried: tried(value, place, setting.as_deref(), figures),
-            calibrated: is_calibrated(experiment, value),
+        experiment.paper.values.iter().filter(own).map(move |value| {
+            let name = setting.as_deref();
+            let ours = |over| ours(value, place, name, over, figures);
+            let accepted = over.accepted.filter(|own| value.over.is_some() && !own.is_empty());
+            let found = found(value, place, name, over.all, figures);
+            let is_calibrated = is_calibrated(experiment, value);
+            let own = Comparison {
+                says: value.says.clone(),
+                quantity: value.quantity,
+                place,
+                setting: setting.clone(),
+                mean_of: value.engine.clone().filter(|_| value.over == Some(Over::Mean)),
+                of_setting: value.setting.is_some(),
+                paper: value.value,
+                approximate: value.approximate,
+                bound: value.bound,
+                ours: ours(over.all),
+                ours_of_accepted: accepted.and_then(ours),
+                tried: tried(value, place, name, figures),
+                calibrated: is_calibrated,
+                reached: None,
+                few_epochs: found.iter().any(|figure| {
+                    figure.few_epochs || has_few_epochs(against(value, figure, figures))
+                }),
+            };
+            let reached = || is_reached(value, name, over.all, calibrations);
+            Comparison {
+                reached: is_calibrated.then(|| reached().unwrap_or(own.is_near().unwrap_or(false))),
+                ..own
+            }
         })
     });
     each.collect()
@@ -74,6 +115,27 @@ fn is_calibrated(experiment: &Experiment, value: &Value) -> bool {
             };
             value.quantity == quantity && value.engine.as_ref() == Some(&own.engine)
         })
+}
+
+/// Whether the calibrations of a value's workloads have all reached the paper's share; `None` if there are none, as where
+/// another figure of the machine was chosen by hand.
+fn is_reached(
+    value: &Value,
+    setting: Option<&str>,
+    mean_over: &[String],
+    calibrations: &[Calibration],
+) -> Option<bool> {
+    let of = |own: &&Calibration| {
+        value.engine.as_ref() == Some(&own.engine)
+            && (own.setting.is_none() || own.setting.as_deref() == setting)
+            && match &value.workload {
+                Some(workload) => own.workload == *workload,
+                None => mean_over.contains(&own.workload),
+            }
+    };
+    let mut all = calibrations.iter().filter(of).peekable();
+    all.peek()?;
+    Some(all.all(Calibration::is_reached))
 }
 
 /// Whether the value applies to a figure's cell.
@@ -95,7 +157,32 @@ fn tried(value: &Value, place: Place, setting: Option<&str>, figures: &[Figure])
         || figures.iter().filter(left).filter(of).all(|figure| figure.spread.median > 0.0)
 }
 
-/// `mean_over` names the workloads of a mean, a least or a greatest value.
+/// The figures that a value is compared with. `mean_over` names the workloads of a mean, a least or a greatest value.
+fn found<'f>(
+    value: &Value,
+    place: Place,
+    setting: Option<&str>,
+    mean_over: &[String],
+    figures: &'f [Figure],
+) -> Vec<&'f Figure> {
+    let fits = |figure: &&Figure| {
+        figure.quantity == value.quantity.measured()
+            && is_of(figure, value, place, setting)
+            && (value.over.is_none() || mean_over.contains(&figure.cell.workload))
+    };
+    figures.iter().filter(fits).collect()
+}
+
+/// The figure that a speed-up or a slowdown is against, if that is not the base's.
+fn against<'f>(value: &Value, figure: &Figure, figures: &'f [Figure]) -> Option<&'f Figure> {
+    let cell = Cell { engine: Some(value.against.clone()?), ..figure.cell.clone() };
+    figures.iter().find(|own| own.quantity == value.quantity.measured() && own.cell == cell)
+}
+
+fn has_few_epochs(figure: Option<&Figure>) -> bool {
+    figure.is_some_and(|figure| figure.few_epochs)
+}
+
 fn ours(
     value: &Value,
     place: Place,
@@ -103,23 +190,10 @@ fn ours(
     mean_over: &[String],
     figures: &[Figure],
 ) -> Option<f64> {
-    let quantity = match value.quantity {
-        Quantity::SpeedUp | Quantity::Slowdown => Quantity::Share,
-        own => own,
-    };
-    let fits = |figure: &&Figure| {
-        figure.quantity == quantity
-            && is_of(figure, value, place, setting)
-            && (value.over.is_none() || mean_over.contains(&figure.cell.workload))
-    };
-    let found: Vec<&Figure> = figures.iter().filter(fits).collect();
+    let found = found(value, place, setting, mean_over, figures);
     let against = |figure: &Figure| match &value.against {
         None => Some(1.0),
-        Some(engine) => {
-            let cell = Cell { engine: Some(engine.clone()), ..figure.cell.clone() };
-            let other = figures.iter().find(|own| own.quantity == quantity && own.cell == cell);
-            other.map(|other| other.spread.median)
-        }
+        Some(_) => against(value, figure, figures).map(|other| other.spread.median),
     };
     let of = |figure: &&Figure| match value.quantity {
         Quantity::SpeedUp => Some(figure.spread.median / against(figure)?),
@@ -144,15 +218,28 @@ fn ours(
 }
 
 impl Comparison {
-    /// Whether ours is within a tenth of the paper's, or keeps its bound; `None` if we have none, or it shows nothing.
+    /// Whether ours is within a tenth of the paper's, or keeps its bound; `None` if we have none, or it shows nothing. A
+    /// calibrated value shows nothing if it is reached, and does not match if it is not.
     pub(crate) fn matches(&self) -> Option<bool> {
-        let ours = self.ours.filter(|_| self.tried && !self.calibrated)?;
-        match self.bound {
-            Some(Bound::AtMost) => return Some(ours <= self.paper),
-            Some(Bound::AtLeast) => return Some(ours >= self.paper),
-            None => {}
+        let ours = self.ours.filter(|_| self.tried)?;
+        match (self.reached, self.bound) {
+            (Some(true), _) => return None,
+            (Some(false), _) => return Some(false),
+            (None, Some(Bound::AtMost)) => return Some(ours <= self.paper),
+            (None, Some(Bound::AtLeast)) => return Some(ours >= self.paper),
+            (None, None) => {}
         }
-        Some((ours - self.paper).abs() <= self.paper.abs() * NEAR)
+        self.is_near()
+    }
+
+    /// Whether ours is within a tenth of the paper's.
+    fn is_near(&self) -> Option<bool> {
+        Some((self.ours? - self.paper).abs() <= self.paper.abs() * NEAR)
+    }
+
+    /// Whether a figure of the machine was to be chosen so that it comes out, and it does not.
+    pub(crate) fn is_missed(&self) -> bool {
+        self.ours.is_some() && self.tried && self.reached == Some(false)
     }
 
     /// The paper's value, for display.
@@ -172,8 +259,9 @@ impl Comparison {
             return None;
         }
         let ours = self.quantity.show(self.ours?);
+        let calibrated = if self.is_missed() { ", calibrated and not reached" } else { "" };
         Some(format!(
-            "{} ({}): paper {}, ours {ours}",
+            "{} ({}): paper {}, ours {ours}{calibrated}",
             self.says,
             self.show_place(),
             self.show_paper()
@@ -204,8 +292,11 @@ mod tests {
             approximate: false,
             bound: None,
             ours,
+            ours_of_accepted: None,
             tried: true,
             calibrated: false,
+            reached: None,
+            few_epochs: false,
         }
     }
 
@@ -238,6 +329,7 @@ mod tests {
             cell: cell(engine),
             quantity,
             spread: Spread::of(vec![value]),
+            few_epochs: false,
         };
         let value = Value {
             says: "B".to_owned(),
@@ -280,6 +372,7 @@ mod tests {
             },
             quantity: Quantity::Share,
             spread: Spread::of(vec![value]),
+            few_epochs: false,
         };
         let value = Value {
             says: "mean".to_owned(),
@@ -307,8 +400,24 @@ mod tests {
     /// A share that the machine was calibrated on is that share for nothing.
     #[test]
     fn calibrated_values_match_nothing() {
-        let calibrated = Comparison { calibrated: true, ..comparison(0.331, Some(0.331)) };
-        assert_eq!((calibrated.matches(), calibrated.complaint()), (None, None));
+        let calibrated = |reached, ours| Comparison {
+            calibrated: true,
+            reached: Some(reached),
+            ..comparison(33.1, Some(ours))
+        };
+        let reached = calibrated(true, 33.1);
+        assert_eq!((reached.matches(), reached.complaint()), (None, None));
+        assert!(!reached.is_missed());
+        // Near enough to match, if that were what counts: the calibration was to reach it.
+        let missed = calibrated(false, 32.0);
+        assert_eq!(missed.matches(), Some(false));
+        assert!(missed.is_missed());
+        let said = missed.complaint();
+        assert!(
+            said.is_some_and(|said| said.ends_with("ours +32.0 %, calibrated and not reached"))
+        );
+        let not_run = Comparison { ours: None, ..calibrated(false, 0.0) };
+        assert_eq!((not_run.matches(), not_run.is_missed()), (None, false));
     }
 
     #[test]

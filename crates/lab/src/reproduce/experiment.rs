@@ -135,6 +135,18 @@ pub(crate) struct Run {
     /// The workloads that means are over; all of them, if empty.
     #[serde(default)]
     pub(crate) mean_over: Vec<String>,
+    /// What workloads must be like: others are left out of a second mean.
+    #[serde(default)]
+    pub(crate) accepted: Vec<Accepted>,
+    /// Workloads that are left out of it whatever they are like here, and why.
+    #[serde(default)]
+    pub(crate) left_out: BTreeMap<String, String>,
+    /// Figures that are shown beside those of one setting.
+    #[serde(default)]
+    pub(crate) compared: Vec<Compared>,
+    /// The columns of its table, beside those of the paper's values, if its kind has many.
+    #[serde(default)]
+    pub(crate) quantities: Vec<Quantity>,
     /// The engine that the others are compared with.
     pub(crate) base: Option<String>,
     /// Other base engines, by workload.
@@ -192,6 +204,9 @@ pub(crate) struct Setting {
     pub(crate) ops_per_tx: Option<u32>,
     /// Length of the mechanisms' epochs, microseconds.
     pub(crate) epoch_us: Option<u64>,
+    /// Factor by which simulated runs are smaller in this setting, in place of the experiment's; with `--quick` times its
+    /// factor.
+    pub(crate) divided_by: Option<u64>,
     /// Figures of the simulated machine or of its mechanisms, by their paths in the machine's file.
     #[serde(default)]
     pub(crate) sets: BTreeMap<String, Scalar>,
@@ -248,6 +263,32 @@ impl SizeSpec {
         let parameters = self.parameters.iter();
         parameters.map(|(name, value)| (name.replace('_', "-"), value.clone())).collect()
     }
+}
+
+/// A figure of all settings, beside that of one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Compared {
+    pub(crate) quantity: Quantity,
+    /// The setting; if absent, that of the largest run, or the first.
+    pub(crate) with: Option<String>,
+    /// How far the other settings may be from it, percent.
+    pub(crate) within_percent: Option<f64>,
+}
+
+/// A range in which a figure of each workload must be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Accepted {
+    pub(crate) quantity: Quantity,
+    /// The engine whose figures these are: it is run in any case.
+    pub(crate) engine: String,
+    /// How far they may be from the paper's, in the quantity's unit,
+    pub(crate) points: Option<f64>,
+    /// or as a percentage of the paper's.
+    pub(crate) within_percent: Option<f64>,
+    /// The paper's, by workload.
+    pub(crate) of: BTreeMap<String, f64>,
 }
 
 /// Calibration of a figure of the machine that no paper gives, for each workload: the value with which one engine's

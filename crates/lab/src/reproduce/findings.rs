@@ -29,6 +29,9 @@ pub(crate) struct Figure {
     pub(crate) quantity: Quantity,
     #[serde(flatten)]
     pub(crate) spread: Spread,
+    /// Whether it is of runs with too few epochs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) few_epochs: bool,
 }
 
 /// The names of the engines that a cell's engine is compared with.
@@ -57,30 +60,33 @@ pub(crate) fn figures<'b>(
                 rounds.iter().filter_map(|round| value(quantity, round)).collect();
             if values.len() == rounds.len() && !values.is_empty() {
                 let spread = Spread::of(values);
-                figures.push(Figure { cell: cell.clone(), quantity, spread });
+                let few_epochs = rounds.iter().any(Round::has_few_epochs);
+                figures.push(Figure { cell: cell.clone(), quantity, spread, few_epochs });
             }
         }
     }
     figures
 }
 
-/// The means of these figures over the workloads `over`, each for the same engine, setting and place.
-pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
+/// The means of these figures over the workloads `over`, each for the same engine, setting and place, under `name`.
+pub(crate) fn means(figures: &[Figure], over: &[String], name: &str) -> Vec<Figure> {
     let mut means: Vec<Figure> = Vec::new();
     for figure in figures.iter().filter(|figure| over.contains(&figure.cell.workload)) {
-        let cell = Cell { workload: MEAN.to_owned(), ..figure.cell.clone() };
+        let cell = Cell { workload: name.to_owned(), ..figure.cell.clone() };
         if means.iter().any(|mean| mean.cell == cell && mean.quantity == figure.quantity) {
             continue;
         }
         let alike = figures.iter().filter(|other| {
-            let here = Cell { workload: MEAN.to_owned(), ..other.cell.clone() };
+            let here = Cell { workload: name.to_owned(), ..other.cell.clone() };
             over.contains(&other.cell.workload) && here == cell && other.quantity == figure.quantity
         });
-        let medians: Vec<f64> = alike.map(|other| other.spread.median).collect();
+        let alike: Vec<&Figure> = alike.collect();
         // A mean over fewer workloads would be another quantity.
-        if medians.len() == over.len() {
-            let mean = medians.iter().sum::<f64>() / medians.len() as f64;
-            means.push(Figure { cell, quantity: figure.quantity, spread: Spread::of(vec![mean]) });
+        if alike.len() == over.len() {
+            let medians = alike.iter().map(|other| other.spread.median);
+            let spread = Spread::of([medians.sum::<f64>() / alike.len() as f64]);
+            let few_epochs = alike.iter().any(|other| other.few_epochs);
+            means.push(Figure { cell, quantity: figure.quantity, spread, few_epochs });
         }
     }
     means
@@ -88,6 +94,8 @@ pub(crate) fn means(figures: &[Figure], over: &[String]) -> Vec<Figure> {
 
 /// The workload's name in a figure that is a mean over several.
 pub(crate) const MEAN: &str = "mean";
+/// The same where it is over those alone that are what the paper's were.
+pub(crate) const MEAN_OF_ACCEPTED: &str = "mean of accepted";
 
 /// The cells in the order in which they were first run.
 fn cells(samples: &[Sample]) -> Vec<Cell> {
@@ -110,6 +118,14 @@ struct Round<'a> {
     workload_base: Option<&'a Sample>,
     /// `None` for the baseline server's own run.
     server_baseline: Option<&'a Sample>,
+}
+
+impl Round<'_> {
+    /// Whether one of its runs has too few epochs.
+    fn has_few_epochs(&self) -> bool {
+        let Round { own, base, workload_base, .. } = *self;
+        [Some(own), base, workload_base].into_iter().flatten().any(Sample::has_few_epochs)
+    }
 }
 
 fn rounds<'a>(cell: &Cell, names: ComparedEngines<'_>, samples: &'a [Sample]) -> Vec<Round<'a>> {
@@ -187,6 +203,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         LinesRatio => ratio(lines_written(own)?, lines_written(other?)?),
         MostWorn => worn(own).map(|each| each * 1000.0),
         Lifetime => ratio(ENDURANCE / own.per_second / 3600.0, worn(own)?),
+        Time => ratio(1e9, own.per_second),
         Fences => own.fence_share.map(|share| share * 100.0),
         InCheckpoints => own.checkpoint_share.map(|share| share * 100.0),
         Checkpoints => own.checkpoints.map(|count| count as f64),
@@ -370,6 +387,7 @@ mod tests {
             fence_share: None,
             checkpoint_share: None,
             checkpoints: None,
+            counted_epochs: None,
             mechanism: Default::default(),
             memory: String::new(),
         }
@@ -469,7 +487,7 @@ mod tests {
         let found = figures(Kind::Throughput, |_| ComparedEngines::default(), &samples);
         let over = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let means = means(&found, &names);
+            let means = means(&found, &names, MEAN);
             means.iter().map(|mean| mean.spread.median).collect::<Vec<_>>()
         };
         assert_eq!(over(&["a", "b"]), [1.5]);

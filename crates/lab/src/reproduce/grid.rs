@@ -59,6 +59,7 @@ fn jobs<'a>(plan: &'a Plan, calibrations: &'a [Calibration]) -> Outcome<Vec<Job<
                     places.flat_map(|&threads| plan.settings.iter().map(move |own| (threads, own)));
                 for (threads, setting) in places {
                     let calibrated = calibrated(setting);
+                    let part = plan.part_in(part, setting);
                     jobs.extend(variants.iter().map(|&(engine, unflushed)| Job {
                         part,
                         workload,

@@ -9,10 +9,13 @@
 //! [`calibrate`] (figures found beforehand), [`runs`], [`grid`] and [`served`] (the runs), [`findings`] (figures),
 //! [`compare`] (ours and the paper's), [`chart`] (the picture's data), [`plot`] (the picture), [`show`] (the text).
 
+mod accepted;
+mod beside;
 mod calibrate;
 pub(crate) mod catalogue;
 mod chart;
 mod compare;
+mod epochs;
 pub(crate) mod experiment;
 mod findings;
 mod grid;
@@ -33,11 +36,13 @@ use crate::bench::stage::Stage;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::machine::Machine;
+use accepted::LeftOut;
+use beside::Beside;
 use calibrate::Calibration;
 use chart::{Panel, Picture};
-use compare::Comparison;
+use compare::{Comparison, MeansOver};
 use experiment::{Experiment, ServerBaseline};
-use findings::{ComparedEngines, Figure};
+use findings::{ComparedEngines, Figure, MEAN, MEAN_OF_ACCEPTED};
 use plan::{Place, Plan};
 use runs::{Cell, Sample};
 use serde::{Deserialize, Serialize};
@@ -57,7 +62,16 @@ pub(crate) struct Report {
     pub(crate) figures: Vec<Figure>,
     /// Means over workloads, of shares and of traffic.
     pub(crate) means: Vec<Figure>,
+    /// The workloads that are not what the paper's were, if the experiment says what they must be like,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) left_out: Option<Vec<LeftOut>>,
+    /// and the means without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) accepted_means: Vec<Figure>,
     pub(crate) comparisons: Vec<Comparison>,
+    /// Settings beside each other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) beside: Vec<Beside>,
     /// The baseline server.
     #[serde(rename = "rival")]
     pub(crate) server_baseline: Option<BaselineOutcome>,
@@ -77,10 +91,18 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
     let server_baseline = server_baseline?;
     let figures = findings::figures(plan.kind, |cell| compared_engines(&plan, cell), &samples);
     let means = match plan.kind.has_means() {
-        true => findings::means(&figures, &plan.mean_over),
+        true => findings::means(&figures, &plan.mean_over, MEAN),
         false => Vec::new(),
     };
-    let comparisons = compare::compare(&experiment, &plan, &figures);
+    let left_out = accepted::left_out(&experiment, &plan, &figures);
+    let accepted = left_out.as_deref().map(|left_out| accepted::remaining(&plan, left_out));
+    let accepted_means = match &accepted {
+        Some(accepted) => findings::means(&figures, accepted, MEAN_OF_ACCEPTED),
+        None => Vec::new(),
+    };
+    let means_over = MeansOver { all: &plan.mean_over, accepted: accepted.as_deref() };
+    let comparisons = compare::compare(&experiment, &plan, means_over, &calibrations, &figures);
+    let beside = beside::all(&experiment.run.compared, &plan, &figures);
     let machine = Machine::here();
     let site = stage.site.describe();
     let mut report = Report {
@@ -91,7 +113,10 @@ pub(crate) fn run(experiment: Experiment, plan: Plan, stage: &Stage) -> Outcome<
         calibrations,
         figures,
         means,
+        left_out,
+        accepted_means,
         comparisons,
+        beside,
         server_baseline,
         samples,
         picture: Picture::default(),

@@ -5,6 +5,7 @@ use super::kind::Kind;
 use super::parts;
 pub(crate) use super::parts::{Changes, Part, Place};
 use super::protocol::Protocol;
+use super::quantity::Quantity;
 use super::work::{Work, base_fits, rolls_back};
 use crate::bench::knobs::Knobs;
 use crate::bench::window::Window;
@@ -31,6 +32,9 @@ pub(crate) struct Setting {
     /// Length of the mechanisms' epochs in full size, if not their own, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) epoch_us: Option<u64>,
+    /// Factor by which simulated runs are smaller, if not the part's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) divided_by: Option<u64>,
     /// Figures of the simulated machine.
     pub(crate) sets: BTreeMap<String, String>,
     /// For bare objects: when they are processed.
@@ -42,8 +46,8 @@ impl Setting {
     /// The setting of an experiment without settings.
     pub(super) fn unnamed(window: Window, tuning: Knobs) -> Self {
         let (policy, ops_per_tx, epoch_us, sets) = (None, None, None, BTreeMap::new());
-        let (name, at, when) = (None, None, None);
-        Setting { name, at, window, tuning, policy, ops_per_tx, epoch_us, sets, when }
+        let (name, at, when, divided_by) = (None, None, None, None);
+        Setting { name, at, window, tuning, policy, ops_per_tx, epoch_us, divided_by, sets, when }
     }
 }
 
@@ -58,6 +62,9 @@ pub(crate) struct Plan {
     /// The workloads that means are over.
     pub(crate) mean_over: Vec<String>,
     pub(crate) sizes: BTreeMap<String, SizeSpec>,
+    /// The columns of the table.
+    #[serde(skip)]
+    pub(crate) columns: Vec<Quantity>,
     #[serde(serialize_with = "names")]
     pub(crate) engines: Vec<Protocol>,
     pub(crate) base: Option<String>,
@@ -76,6 +83,9 @@ pub(crate) struct Plan {
     pub(crate) server_baseline: Option<ServerBaseline>,
     #[serde(skip)]
     pub(crate) calibrating: Option<Calibrating>,
+    /// The simulated part in the size of a setting that has one of its own, by the setting's name.
+    #[serde(skip)]
+    resized: BTreeMap<String, Part>,
 }
 
 /// A figure of the simulated machine to be calibrated first.
@@ -122,7 +132,8 @@ impl Plan {
         // An engine that others are compared with must run with them; the base of one workload runs with that alone.
         let base_used =
             base.as_ref().filter(|_| !workloads.iter().all(|own| base_of.contains_key(own)));
-        let needed = names.iter().filter_map(|name| bases.get(name)).chain(base_used).cloned();
+        let needed = names.iter().filter_map(|name| bases.get(name)).chain(base_used);
+        let needed = needed.chain(run.accepted.iter().map(|accepted| &accepted.engine)).cloned();
         for needed in needed.collect::<Vec<_>>() {
             if !names.contains(&needed) {
                 names.insert(0, needed);
@@ -143,6 +154,7 @@ impl Plan {
         let own_bases = own_bases.collect::<Outcome<_>>()?;
         let parts = parts::parts(experiment, changes)?;
         let settings = settings(experiment, changes)?;
+        let resized = resized(experiment, changes, &settings)?;
         let seed = changes.seed.unwrap_or(run.seed);
         let (kind, server_baseline) =
             (experiment.kind, run.served.as_ref().map(|served| served.server_baseline));
@@ -157,6 +169,7 @@ impl Plan {
             workloads,
             mean_over,
             sizes: run.sizes.clone(),
+            columns: columns(experiment),
             engines,
             base,
             base_threads: run.base_threads,
@@ -168,6 +181,7 @@ impl Plan {
             seed,
             server_baseline,
             calibrating,
+            resized,
         })
     }
 
@@ -194,6 +208,12 @@ impl Plan {
         base.into_iter().chain(self.engines.iter().filter(able)).collect()
     }
 
+    /// The part in the setting's size.
+    pub(crate) fn part_in<'p>(&'p self, part: &'p Part, setting: &Setting) -> &'p Part {
+        let own = setting.name.as_ref().and_then(|name| self.resized.get(name));
+        own.filter(|_| part.place == Place::Simulated).unwrap_or(part)
+    }
+
     /// The workload behind a name.
     pub(crate) fn work(&self, workload: &str) -> Result<Work, String> {
         Work::named(self.kind, &self.sizes, workload)
@@ -213,10 +233,39 @@ impl Plan {
     }
 }
 
+/// The simulated part in the sizes of settings that have one of their own.
+fn resized(
+    experiment: &Experiment,
+    changes: &Changes,
+    settings: &[Setting],
+) -> Outcome<BTreeMap<String, Part>> {
+    let own = settings.iter().filter_map(|own| Some((own.name.clone()?, own.divided_by?)));
+    let part = |(name, divided_by)| {
+        let changes = Changes { divided_by: Some(divided_by), ..changes.clone() };
+        let mut parts = parts::parts(experiment, &changes)?.into_iter();
+        Ok(parts.find(|part| part.place == Place::Simulated).map(|part| (name, part)))
+    };
+    own.map(part).filter_map(Outcome::transpose).collect()
+}
+
+/// The columns of the experiment's table: those of its kind; of the many quantities of shares only those that the paper's
+/// values or the experiment name.
+fn columns(experiment: &Experiment) -> Vec<Quantity> {
+    let values = experiment.paper.values.iter().map(|value| value.quantity);
+    let named: Vec<Quantity> = experiment.run.quantities.iter().copied().chain(values).collect();
+    let is_column = |own: &Quantity| {
+        experiment.kind != Kind::Share
+            || matches!(own, Quantity::Share | Quantity::Gain)
+            || named.contains(own)
+    };
+    Quantity::of(experiment.kind).filter(is_column).collect()
+}
+
 /// The settings that were asked for, or just one without a name.
 fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>> {
     let Run { window, tuning, ref settings, .. } = experiment.run;
     let plain = Setting::unnamed(window, tuning);
+    let quick = experiment.quick.divided_by.filter(|_| changes.quick).unwrap_or(1);
     let named = settings.iter().map(|own| Setting {
         name: Some(own.name.clone()),
         at: own.at,
@@ -225,6 +274,7 @@ fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>>
         policy: own.policy,
         ops_per_tx: own.ops_per_tx,
         epoch_us: own.epoch_us,
+        divided_by: own.divided_by.map(|factor| factor.saturating_mul(quick)),
         sets: own.sets.iter().map(|(figure, value)| (figure.clone(), value.to_string())).collect(),
         when: None,
     });
@@ -249,6 +299,14 @@ fn settings(experiment: &Experiment, changes: &Changes) -> Outcome<Vec<Setting>>
     }
     if !changes.settings.is_empty() {
         all.retain(|own| own.name.as_ref().is_some_and(|name| changes.settings.contains(name)));
+    } else if let Some(simulated) = &experiment.run.simulated {
+        // Settings of larger runs than the experiment's, or than asked for, take long: by name alone.
+        let least = changes.divided_by.unwrap_or(simulated.divided_by).saturating_mul(quick);
+        all.retain(|own| own.divided_by.is_none_or(|factor| factor >= least));
+    }
+    if all.is_empty() {
+        let name = &experiment.name;
+        return Err(Failure::new(format!("experiment '{name}': all its settings are larger")));
     }
     Ok(all)
 }

@@ -98,6 +98,8 @@ pub(crate) enum Quantity {
     MostWorn,
     /// Hours at the measured rate until that line has been written a hundred million times.
     Lifetime,
+    /// Time for an operation, all threads together.
+    Time,
     /// The share of the cores' time in which they wait in fences, of a simulated machine.
     Fences,
     /// The share of the time in which all cores wait for the ends of a mechanism's epochs,
@@ -148,7 +150,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 75] = [
+const ALL: [(Quantity, &str, &str, Kind); 76] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -209,6 +211,7 @@ const ALL: [(Quantity, &str, &str, Kind); 75] = [
     (LinesRatio, "lines-ratio", "of the other's", Kind::Traffic),
     (MostWorn, "most-worn", "/1000 tx", Kind::Traffic),
     (Lifetime, "lifetime", "hours", Kind::Traffic),
+    (Time, "time", "ns/op", Kind::Share),
     (Fences, "in-fences", "%", Kind::Share),
     (InCheckpoints, "in-checkpoints", "%", Kind::Share),
     (Checkpoints, "checkpoints", "checkpoints", Kind::Share),
@@ -266,6 +269,19 @@ impl Quantity {
     /// Whether it is a count.
     fn is_count(self) -> bool {
         self.kind() == Kind::Crash
+    }
+
+    /// The quantity that runs have of it.
+    pub(crate) fn measured(self) -> Quantity {
+        match self {
+            SpeedUp | Slowdown => Share,
+            own => own,
+        }
+    }
+
+    /// Its value, by that of the quantity that runs have of it, beside the base.
+    pub(crate) fn of_measured(self, value: f64) -> f64 {
+        if self == Slowdown { 1.0 / value } else { value }
     }
 
     /// Whether means over workloads are shown, too.

@@ -1,6 +1,7 @@
 //! One run: of a database on an engine, natively or simulated; of operations that are only drawn; of
 //! bare objects.
 
+use super::epochs::CountedEpochs;
 use super::kind::Kind;
 use super::plan::{Part, Place, Plan, Setting};
 use super::protocol::Protocol;
@@ -85,6 +86,9 @@ pub(crate) struct Sample {
     /// have ended.
     pub(crate) checkpoint_share: Option<f64>,
     pub(crate) checkpoints: Option<u64>,
+    /// Those of them that count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) counted_epochs: Option<CountedEpochs>,
     /// The simulated mechanism's counters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mechanism: BTreeMap<&'static str, u64>,
@@ -315,6 +319,9 @@ impl On<'_> {
         let operations = run.operations as f64;
         let epochs = run.statistics.checkpoints.epochs;
         let stored = run.statistics.cores.iter().map(|core| core.stored_bytes).sum();
+        let mechanism = run.statistics.mechanism_figures.iter().copied().collect();
+        let has_epochs = self.engine.mechanism.has_epochs();
+        let counted_epochs = has_epochs.then(|| CountedEpochs::of(epochs, &mechanism));
         Ok(Sample {
             operations: run.operations,
             per_second: operations / seconds,
@@ -331,7 +338,8 @@ impl On<'_> {
             fence_share: Some(run.statistics.fence_share()),
             checkpoint_share: (epochs > 0).then(|| run.statistics.checkpoint_share()),
             checkpoints: (epochs > 0).then_some(epochs),
-            mechanism: run.statistics.mechanism_figures.into_iter().collect(),
+            counted_epochs,
+            mechanism,
             memory,
             ..job.sample(plan)
         })

@@ -1,10 +1,13 @@
 //! The output of `perdura-lab reproduce`: tables, sentences, JSON.
 
 use super::Report;
+use super::accepted::LeftOut;
+use super::beside;
 use super::calibrate::Calibration;
 use super::compare::Comparison;
+use super::epochs;
 use super::experiment::{Experiment, Paper};
-use super::findings::Figure;
+use super::findings::{Figure, MEAN_OF_ACCEPTED};
 use super::kind::Kind;
 use super::plan::{Part, Place, Plan, Setting};
 use super::protocol;
@@ -92,7 +95,8 @@ fn method(kind: Kind) -> &'static str {
 /// The whole report.
 pub(crate) fn text(report: &Report) -> String {
     let Report { experiment, plan, comparisons, machine, .. } = report;
-    let figures: &Vec<Figure> = &report.figures.iter().chain(&report.means).cloned().collect();
+    let means = report.means.iter().chain(&report.accepted_means);
+    let figures: &Vec<Figure> = &report.figures.iter().chain(means).cloned().collect();
     let paper = &experiment.paper;
     let mut parts = vec![
         format!(
@@ -103,14 +107,16 @@ pub(crate) fn text(report: &Report) -> String {
         caution(report.plan.quick).to_owned(),
         format!("method: {}", method(plan.kind)),
         calibrated(&report.calibrations),
-        measured(plan.kind, figures, |place| place != Place::Served),
+        measured(report, figures, |place| place != Place::Served),
+        epochs::remark(&report.samples),
+        beside::text(&report.beside, plan),
     ];
     parts.push(means_over(report));
     parts.extend(
         report
             .server_baseline
             .as_ref()
-            .map(|server_baseline| served(server_baseline, plan.kind, figures)),
+            .map(|server_baseline| served(server_baseline, report, figures)),
     );
     if comparisons.is_empty() {
         parts.push("the paper's text has no numbers for this".to_owned());
@@ -140,9 +146,21 @@ pub(crate) fn circumstances(report: &Report) -> Vec<String> {
 }
 
 fn means_over(report: &Report) -> String {
-    match report.means.is_empty() {
-        true => String::new(),
-        false => format!("means are over {}", report.plan.mean_over.join(", ")),
+    if report.means.is_empty() {
+        return String::new();
+    }
+    let all = format!("means are over {}", report.plan.mean_over.join(", "));
+    let Some(left_out) = &report.left_out else { return all };
+    let why = left_out.iter().map(|LeftOut { workload, why }| format!("{workload} ({why})"));
+    let why = why.collect::<Vec<_>>().join("; ");
+    match left_out.len() {
+        0 => format!("{all}; {MEAN_OF_ACCEPTED}: all are what the paper's were"),
+        count if count == report.plan.mean_over.len() => {
+            format!("{all}; none is what the paper's was: {why}")
+        }
+        _ => {
+            format!("{all}; {MEAN_OF_ACCEPTED} workloads, those like the paper's, leaves out {why}")
+        }
     }
 }
 
@@ -154,8 +172,8 @@ fn calibrated(calibrations: &[Calibration]) -> String {
     };
     let rows = calibrations.iter().map(|own| {
         let tried = own.tried.iter().map(|(value, share)| format!("{value}: {share:.3}"));
-        let far = (own.share - own.wanted).abs() > own.wanted / 50.0;
-        let share = format!("{:.3}{}", own.share, if far { ", not reached" } else { "" });
+        let missed = if own.is_reached() { "" } else { ", not reached" };
+        let share = format!("{:.3}{missed}", own.share);
         let wanted = format!("{:.3}", own.wanted);
         let setting = own.setting.as_ref().map_or(String::new(), |name| format!(", {name}"));
         let tried = tried.collect::<Vec<_>>().join(", ");
@@ -249,7 +267,8 @@ fn settings(setting: &Setting) -> Option<String> {
     let policy = setting.policy.map(|policy| format!("{policy} in all caches"));
     let per_tx =
         setting.ops_per_tx.map(|ops| plural(ops.into(), "operation") + " in a transaction");
-    let remarks = [setting.window.remark(), setting.tuning.remark(), policy, per_tx];
+    let size = setting.divided_by.map(|factor| format!("everything {factor} times smaller"));
+    let remarks = [setting.window.remark(), setting.tuning.remark(), policy, per_tx, size];
     let sets = setting.sets.iter().map(|(figure, value)| format!("{figure} = {value}"));
     let remarks: Vec<String> = remarks.into_iter().flatten().chain(sets).collect();
     let name = setting.name.as_deref().unwrap_or("set");
@@ -257,10 +276,11 @@ fn settings(setting: &Setting) -> Option<String> {
 }
 
 /// A row for each cell in these places, a column for each quantity found there.
-fn measured(kind: Kind, figures: &[Figure], places: impl Fn(Place) -> bool) -> String {
+fn measured(report: &Report, figures: &[Figure], places: impl Fn(Place) -> bool) -> String {
     let here: Vec<&Figure> = figures.iter().filter(|figure| places(figure.cell.place)).collect();
     let found = |quantity: &Quantity| here.iter().any(|figure| figure.quantity == *quantity);
-    let quantities: Vec<Quantity> = Quantity::of(kind).filter(found).collect();
+    let quantities: Vec<Quantity> =
+        report.plan.columns.iter().copied().filter(|own| found(own)).collect();
     let mut cells: Vec<&Cell> = Vec::new();
     for figure in here {
         if !cells.contains(&&figure.cell) {
@@ -274,13 +294,31 @@ fn measured(kind: Kind, figures: &[Figure], places: impl Fn(Place) -> bool) -> S
     header.extend(settings.then(|| "setting".to_owned()));
     header.extend(quantities.iter().map(Quantity::to_string));
     let rows = cells.into_iter().map(|cell| {
-        let mut row = vec![cell.workload.clone(), cell.place.to_string(), cell.threads.to_string()];
-        row.extend(engines.then(|| cell.engine.clone().unwrap_or_else(|| "-".to_owned())));
+        let left_out = report.left_out.iter().flatten().any(|own| own.workload == cell.workload);
+        let workload = marked(cell.workload.clone(), left_out, LEFT_OUT);
+        let mut row = vec![workload, cell.place.to_string(), cell.threads.to_string()];
+        let engine = || cell.engine.clone().unwrap_or_else(|| "-".to_owned());
+        row.extend(engines.then(|| marked(engine(), has_few_epochs(report, cell), FEW_EPOCHS)));
         row.extend(settings.then(|| cell.setting.clone().unwrap_or_default()));
         row.extend(quantities.iter().map(|quantity| shown(cell, *quantity, figures)));
         row
     });
     table_of(header, rows).to_string()
+}
+
+/// The mark of workloads that are not what the paper's were.
+const LEFT_OUT: &str = "not as the paper's";
+/// The mark of runs with too few epochs, and of means over them.
+const FEW_EPOCHS: &str = "few epochs";
+
+fn marked(name: String, is_marked: bool, mark: &str) -> String {
+    if is_marked { format!("{name} [{mark}]") } else { name }
+}
+
+fn has_few_epochs(report: &Report, cell: &Cell) -> bool {
+    let of_mean = |mean: &Figure| mean.cell == *cell && mean.few_epochs;
+    epochs::few(&report.samples, cell).is_some()
+        || report.means.iter().chain(&report.accepted_means).any(of_mean)
 }
 
 fn shown(cell: &Cell, quantity: Quantity, figures: &[Figure]) -> String {
@@ -296,8 +334,11 @@ fn compared(comparisons: &[Comparison]) -> String {
     let rows = comparisons.iter().map(|comparison| {
         let quantity = comparison.quantity;
         let tried = comparison.ours.filter(|_| comparison.tried);
-        let ours = tried.map(|ours| quantity.show(ours));
+        let accepted = comparison.ours_of_accepted.filter(|_| comparison.tried);
+        let accepted = accepted.map(|ours| format!(" (of accepted {})", quantity.show(ours)));
+        let ours = tried.map(|ours| quantity.show(ours) + accepted.as_deref().unwrap_or(""));
         let difference = match (tried, comparison.bound) {
+            (Some(_), _) if comparison.is_missed() => Some("calibrated, not reached".to_owned()),
             (Some(_), _) if comparison.calibrated => Some("calibrated".to_owned()),
             (Some(ours), None) => Some(quantity.show_difference(ours - comparison.paper)),
             (Some(_), Some(_)) => {
@@ -306,6 +347,10 @@ fn compared(comparisons: &[Comparison]) -> String {
             }
             (None, _) => None,
         };
+        let difference = difference.map(|said| match comparison.few_epochs {
+            true => format!("{said} [{FEW_EPOCHS}]"),
+            false => said,
+        });
         let absent = if comparison.ours.is_some() { "not tried" } else { "not run" };
         [
             comparison.says.clone(),
@@ -328,13 +373,31 @@ fn verdict(comparisons: &[Comparison]) -> String {
         0 => String::new(),
         count => format!(", {count} not tried, since nothing was left to the caches there"),
     };
-    let calibrated = comparisons.iter().filter(|other| other.calibrated).count();
+    let missed = comparisons.iter().filter(|other| other.is_missed()).count();
+    let calibrated =
+        comparisons.iter().filter(|other| other.calibrated && !other.is_missed()).count();
     let calibrated = match calibrated {
         0 => String::new(),
         count => format!(", {count} calibrated, which shows nothing"),
     };
+    let missed = match missed {
+        0 => String::new(),
+        count => format!(", {count} to be calibrated and not reached, which are misses"),
+    };
+    let few = |other: &&Comparison| other.few_epochs && other.ours.is_some();
+    let few_epochs = match comparisons.iter().filter(few).count() {
+        0 => String::new(),
+        count => {
+            let matching = |other: &&Comparison| few(other) && other.matches() == Some(true);
+            let matching = comparisons.iter().filter(matching).count();
+            format!(
+                "; {count} are of runs with few epochs, {matching} of the matching ones among them"
+            )
+        }
+    };
     let mut lines = vec![format!(
-        "{matching} of {} values match (within a tenth of the paper's; a bound is kept), {left_out} not run{untried}{calibrated}",
+        "{matching} of {} values match (within a tenth of the paper's; a bound is kept), {left_out} not \
+         run{untried}{calibrated}{missed}{few_epochs}",
         comparisons.len()
     )];
     lines.extend(complaints.iter().map(|complaint| format!("does not match: {complaint}")));
@@ -342,7 +405,7 @@ fn verdict(comparisons: &[Comparison]) -> String {
 }
 
 /// The result of the clients' runs through the server.
-fn served(server_baseline: &BaselineOutcome, kind: Kind, figures: &[Figure]) -> String {
+fn served(server_baseline: &BaselineOutcome, report: &Report, figures: &[Figure]) -> String {
     match server_baseline {
         BaselineOutcome::NotInstalled(why) => {
             format!("through the server: nothing was run ({why})")
@@ -351,7 +414,7 @@ fn served(server_baseline: &BaselineOutcome, kind: Kind, figures: &[Figure]) -> 
             "through the server: YCSB by clients over TCP, each on a connection of its own, waiting for \
              every answer; perdura serve on each engine, and {name}, which syncs its append-only file \
              before every answer, take turns:\n\n{}",
-            measured(kind, figures, |place| place == Place::Served)
+            measured(report, figures, |place| place == Place::Served)
         ),
     }
 }

@@ -1,6 +1,6 @@
 //! Checks that an experiment is consistent.
 
-use super::experiment::{Calibrate, Experiment, Run, Scale, Simulated, Value};
+use super::experiment::{Accepted, Calibrate, Experiment, Run, Scale, Simulated, Value};
 use super::kind::Kind;
 use super::protocol::Protocol;
 use super::quantity::Quantity;
@@ -77,6 +77,7 @@ impl Experiment {
             simulated.validate(&self.quick, self.has_records())?;
             self.validate_figures(simulated)?;
         }
+        self.validate_accepted()?;
         self.paper.values.iter().try_for_each(|value| self.validate_value(value))
     }
 
@@ -113,6 +114,49 @@ impl Experiment {
         }
         if self.run.settings.iter().any(|setting| setting.ops_per_tx == Some(0)) {
             return Err("a transaction has an operation at least: ops_per_tx".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Columns are of its kind; accepted ranges, and workloads left out, are of its own workloads.
+    fn validate_accepted(&self) -> Result<(), String> {
+        let Run { workloads, accepted, left_out, quantities, .. } = &self.run;
+        let compared = &self.run.compared;
+        if quantities.is_empty()
+            && accepted.is_empty()
+            && left_out.is_empty()
+            && compared.is_empty()
+        {
+            return Ok(());
+        }
+        if !self.kind.has_means() {
+            return Err(
+                "quantities, accepted and left_out are of the kinds share and traffic".to_owned()
+            );
+        }
+        let other = |own: &&Quantity| own.kind() != self.kind;
+        let of_settings = compared.iter().map(|own| &own.quantity);
+        let named = accepted.iter().map(|own| &own.quantity).chain(quantities).chain(of_settings);
+        if let Some(quantity) = named.into_iter().find(other) {
+            return Err(format!("this kind of experiment does not find {quantity}"));
+        }
+        let asked = accepted.iter().flat_map(|own| own.of.keys()).chain(left_out.keys());
+        if let Some(name) = asked.into_iter().find(|name| !workloads.contains(name)) {
+            return Err(format!("'{name}' in accepted or left_out is none of its workloads"));
+        }
+        let named = compared.iter().filter_map(|own| own.with.as_ref());
+        if let Some(name) = named.into_iter().find(|name| !self.has_setting(name)) {
+            return Err(format!("'{name}' in compared is none of its settings"));
+        }
+        for Accepted { engine, points, within_percent, .. } in accepted {
+            if points.is_some() == within_percent.is_some() {
+                return Err("accepted needs either points or within_percent".to_owned());
+            }
+            let known =
+                self.run.engines.contains(engine) || self.run.protocols.contains_key(engine);
+            if !known || self.run.simulated.is_none() {
+                return Err(format!("'{engine}' in accepted is none of its simulated engines"));
+            }
         }
         Ok(())
     }
@@ -201,6 +245,14 @@ impl Experiment {
         if !simulated_only && settings.iter().any(|setting| !setting.sets.is_empty()) {
             return Err(
                 "sets are of the simulated machine: leave them out, or native runs".to_owned()
+            );
+        }
+        let sizes = settings.iter().filter_map(|setting| setting.divided_by);
+        if !simulated_only && sizes.clone().next().is_some() || sizes.clone().any(|size| size == 0)
+        {
+            return Err(
+                "divided_by is of simulated runs, and 1 or more: leave it out, or native runs"
+                    .to_owned(),
             );
         }
         for (index, setting) in settings.iter().enumerate() {

@@ -14,6 +14,7 @@ mod over_store;
 mod plain;
 mod planted;
 mod reproduce;
+mod reproduce_checkpoints;
 mod reproduce_protocols;
 mod rot;
 mod sim;

@@ -224,6 +224,12 @@ fn protocols_sizes_and_figures_are_read() {
 
 #[test]
 fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
+    let accepted = |engine: &str, of: &str, range: &str| {
+        format!(
+            "seed = 1\n[[run.accepted]]\nquantity = \"dram-misses\"\nengine = \"{engine}\"\n\
+             of = {of}\n{range}"
+        )
+    };
     for (old, new, hint) in [
         ("protocols = { strict", "protocols = { redo", "has another engine's name"),
         ("\"in-order\" }", "\"in-order\", epoch_us = 0 }", "1 microsecond"),
@@ -239,6 +245,18 @@ fn bad_protocols_sizes_and_figures_say_what_is_wrong() {
         ("engine = \"s-wal\", share", "engine = \"plain\", share", "which is not the base"),
         ("share = 0.3", "share = 0", "its share"),
         ("cores.cycles_per_access", "cores.cycles", "has no figure 'cores.cycles'"),
+        ("seed = 1", "seed = 1\nquantities = [\"p99\"]", "does not find p99"),
+        ("seed = 1", "seed = 1\n[[run.compared]]\nquantity = \"p99\"", "does not find p99"),
+        (
+            "seed = 1",
+            "seed = 1\n[[run.compared]]\nquantity = \"share\"\nwith = \"large\"",
+            "'large' in compared",
+        ),
+        ("ops_per_tx = 2", "divided_by = 0", "1 or more"),
+        ("seed = 1", "seed = 1\nleft_out = { sps = \"small\" }", "'sps' in accepted or left_out"),
+        ("seed = 1", &accepted("strict", "{ sps = 1 }", "points = 1"), "'sps' in accepted"),
+        ("seed = 1", &accepted("strict", "{ few = 1 }", ""), "either points or within_percent"),
+        ("seed = 1", &accepted("weak", "{ few = 1 }", "points = 1"), "'weak' in accepted is none"),
     ] {
         let complaint = complaint_of(PROTOCOLS, old, new);
         assert!(complaint.contains(hint) && complaint.contains("'x'"), "{complaint}");

@@ -26,6 +26,7 @@ impl DualPageController {
         self.drain(hardware, done);
         self.counts.epochs += 1;
         self.counts.early_epochs += u64::from(std::mem::take(&mut self.ends_early));
+        self.counts.full_epochs += u64::from(self.pool.was_full);
         self.changed_before = std::mem::take(&mut self.changed);
         self.epoch += 1;
         self.look_anew();

@@ -26,6 +26,7 @@ impl DualPageController {
         let ready = self.table.entries[entry as usize].ready;
         self.table.give(entry, page, ready);
         self.note_changed(entry);
+        self.pool.was_full |= self.pool.free.is_empty();
         Some(entry)
     }
 

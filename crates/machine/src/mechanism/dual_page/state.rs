@@ -39,6 +39,8 @@ pub(super) struct Counts {
     pub(super) epochs: u64,
     /// Epochs that ended since no page was clean.
     pub(super) early_epochs: u64,
+    /// Epochs that ended after all derivative pages had been in use at the same time.
+    pub(super) full_epochs: u64,
     /// Lines of programs that went home.
     pub(super) lines: u64,
     /// Lines of tables that contexts have stored, and entries that had changed.
@@ -59,6 +61,8 @@ pub(super) struct Pool {
     pub(super) cached: VecDeque<u32>,
     /// The entry behind the last one that was reclaimed.
     pub(super) hand: u32,
+    /// Whether all were in use at some time since the power is on.
+    pub(super) was_full: bool,
 }
 
 /// What was counted.
