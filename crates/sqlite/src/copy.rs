@@ -1,0 +1,1 @@
+//! Moves databases between pools and ordinary files.

@@ -1,0 +1,101 @@
+//! How SQLite comes to know the VFS: as an extension that it loads, or in a program that links SQLite by rusqlite.
+
+use super::abi::{Api, routines};
+use super::vfs;
+use crate::codes::{ERROR, OK, OK_LOAD_PERMANENTLY};
+use std::ffi::{c_char, c_int, c_void};
+
+/// The first SQLite in which a name's parameters are kept as they are read here.
+const OLDEST: c_int = 3_031_000;
+
+/// SQLite calls this when it has loaded the extension. The VFS is there from then on, for all connections of the
+/// process.
+///
+/// # Safety
+/// For SQLite only: `api` is its table of functions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_perdurasqlite_init(
+    _connection: *mut c_void,
+    _message: *mut *mut c_char,
+    api: *const *const c_void,
+) -> c_int {
+    // SAFETY: SQLite's table has at least these functions: they are older than the oldest SQLite that is accepted.
+    let api = unsafe {
+        let version: extern "C" fn() -> c_int =
+            std::mem::transmute(*api.add(routines::LIBVERSION_NUMBER));
+        if version() < OLDEST {
+            return ERROR;
+        }
+        Api {
+            vfs_find: std::mem::transmute::<*const c_void, _>(*api.add(routines::VFS_FIND)),
+            vfs_register: std::mem::transmute::<*const c_void, _>(*api.add(routines::VFS_REGISTER)),
+            malloc: std::mem::transmute::<*const c_void, _>(*api.add(routines::MALLOC)),
+            uri_parameter: std::mem::transmute::<*const c_void, _>(
+                *api.add(routines::URI_PARAMETER),
+            ),
+            next_stmt: std::mem::transmute::<*const c_void, _>(*api.add(routines::NEXT_STMT)),
+            stmt_busy: std::mem::transmute::<*const c_void, _>(*api.add(routines::STMT_BUSY)),
+            stmt_readonly: std::mem::transmute::<*const c_void, _>(
+                *api.add(routines::STMT_READONLY),
+            ),
+        }
+    };
+    match super::guarded(|| vfs::register(api)) {
+        OK => OK_LOAD_PERMANENTLY,
+        code => code,
+    }
+}
+
+/// Registers the VFS `perdura` with the SQLite that this program links by rusqlite, for the life of the process. It
+/// does no harm to call it again.
+///
+/// # Errors
+/// SQLite's result code.
+#[cfg(feature = "rusqlite")]
+pub fn register() -> Result<(), c_int> {
+    use rusqlite::ffi;
+
+    unsafe extern "C" fn vfs_find(name: *const c_char) -> *mut super::abi::Vfs {
+        // SAFETY: the caller's promise is SQLite's own.
+        unsafe { ffi::sqlite3_vfs_find(name).cast() }
+    }
+
+    unsafe extern "C" fn vfs_register(vfs: *mut super::abi::Vfs, is_default: c_int) -> c_int {
+        // SAFETY: the caller's promise is SQLite's own.
+        unsafe { ffi::sqlite3_vfs_register(vfs.cast(), is_default) }
+    }
+
+    unsafe extern "C" fn next_stmt(connection: *mut c_void, after: *mut c_void) -> *mut c_void {
+        // SAFETY: the caller's promise is SQLite's own.
+        unsafe { ffi::sqlite3_next_stmt(connection.cast(), after.cast()).cast() }
+    }
+
+    unsafe extern "C" fn stmt_busy(statement: *mut c_void) -> c_int {
+        // SAFETY: the caller's promise is SQLite's own.
+        unsafe { ffi::sqlite3_stmt_busy(statement.cast()) }
+    }
+
+    unsafe extern "C" fn stmt_readonly(statement: *mut c_void) -> c_int {
+        // SAFETY: the caller's promise is SQLite's own.
+        unsafe { ffi::sqlite3_stmt_readonly(statement.cast()) }
+    }
+
+    // SAFETY: SQLite may be initialised at any time, by any thread.
+    let initialised = unsafe { ffi::sqlite3_initialize() };
+    if initialised != OK {
+        return Err(initialised);
+    }
+    let api = Api {
+        vfs_find,
+        vfs_register,
+        malloc: ffi::sqlite3_malloc,
+        uri_parameter: ffi::sqlite3_uri_parameter,
+        next_stmt,
+        stmt_busy,
+        stmt_readonly,
+    };
+    match super::guarded(|| vfs::register(api)) {
+        OK => Ok(()),
+        code => Err(code),
+    }
+}
