@@ -11,7 +11,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In other programs: `.load libperdura_sqlite`, or `load_extension`, once in the process, then open
+//! In other programs: `.load libperdura_vfs`, or `load_extension`, once in the process, then open
 //! `file:app.pool?vfs=perdura`. docs/sqlite.md has what it promises, and how it is made.
 //!
 //! Reading order: `open` (names and pools), `pages` (a database in the pool), `versions` (readers' versions), `database`
@@ -31,10 +31,11 @@ mod pages;
 mod pragma;
 mod stage;
 mod versions;
+mod wal;
 
 pub use database::databases;
 #[cfg(feature = "rusqlite")]
 pub use ffi::register;
-pub use ffi::sqlite3_perdurasqlite_init;
+pub use ffi::load;
 pub use open::{MAIN, Served, serve};
 pub use pages::{KIND, check_root};

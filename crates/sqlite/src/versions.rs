@@ -256,6 +256,11 @@ impl Versions {
         self.ticket = self.ticket.max(ticket);
     }
 
+    /// After a commit of a database that no connection reads: nothing old is needed.
+    pub(crate) fn settle(&mut self) {
+        self.forget();
+    }
+
     /// Moves the pin of a writer that has committed to the version that it made.
     pub(crate) fn move_pin(&mut self, version: u64) -> u64 {
         *self.pins.entry(self.version).or_default() += 1;

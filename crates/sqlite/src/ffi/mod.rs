@@ -11,7 +11,7 @@ mod vfs;
 
 #[cfg(feature = "rusqlite")]
 pub use register::register;
-pub use register::sqlite3_perdurasqlite_init;
+pub use register::load;
 
 use crate::codes::{Code, IOERR, OK, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};

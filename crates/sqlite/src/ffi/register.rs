@@ -3,22 +3,17 @@
 use super::abi::{Api, routines};
 use super::vfs;
 use crate::codes::{ERROR, OK, OK_LOAD_PERMANENTLY};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 /// The first SQLite in which a name's parameters are kept as they are read here.
 const OLDEST: c_int = 3_031_000;
 
-/// SQLite calls this when it has loaded the extension. The VFS is there from then on, for all connections of the
-/// process.
+/// The entry point of an extension that SQLite loads: registers the VFS with the SQLite that has this table of
+/// functions. Returns SQLite's result code: the extension stays loaded.
 ///
 /// # Safety
-/// For SQLite only: `api` is its table of functions.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sqlite3_perdurasqlite_init(
-    _connection: *mut c_void,
-    _message: *mut *mut c_char,
-    api: *const *const c_void,
-) -> c_int {
+/// `api` is the table that SQLite passes to extensions.
+pub unsafe fn load(api: *const *const c_void) -> c_int {
     // SAFETY: SQLite's table has at least these functions: they are older than the oldest SQLite that is accepted.
     let api = unsafe {
         let version: extern "C" fn() -> c_int =
@@ -54,6 +49,7 @@ pub unsafe extern "C" fn sqlite3_perdurasqlite_init(
 #[cfg(feature = "rusqlite")]
 pub fn register() -> Result<(), c_int> {
     use rusqlite::ffi;
+    use std::ffi::c_char;
 
     unsafe extern "C" fn vfs_find(name: *const c_char) -> *mut super::abi::Vfs {
         // SAFETY: the caller's promise is SQLite's own.

@@ -1,13 +1,37 @@
 //! The shared library in programs that know nothing of it: the shell, and Python. They are skipped if not installed.
 
-use crate::common::{Folder, uri};
-use std::path::PathBuf;
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+/// A folder for a pool.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn pool(&self) -> PathBuf {
+        self.0.path().join("app.pool")
+    }
+
+    fn check(&self) {
+        let report = perdura::check::check(&self.pool(), &perdura_sqlite::check_root).unwrap();
+        assert!(report.is_whole(), "{:?}", report.problems);
+        assert_eq!(report.unreachable, Some(0));
+    }
+}
+
+fn uri(path: &Path, parameters: &str) -> String {
+    format!("file:{}?vfs=perdura{parameters}", path.display())
+}
 
 /// The extension, as Cargo has built it with these tests.
 fn extension() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
-    let built = tests.parent().unwrap().join("libperdura_sqlite.so");
+    let built = tests.parent().unwrap().join("libperdura_vfs.so");
     assert!(built.is_file(), "{}", built.display());
     built
 }
