@@ -74,6 +74,12 @@ pub(crate) struct OpenDatabase {
     pub(crate) read_only: bool,
 }
 
+/// SQLite uses a connection on any thread, one at a time.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<OpenDatabase>();
+};
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -124,10 +130,10 @@ impl OpenDatabase {
         }
     }
 
-    /// `PRAGMA locking_mode`.
-    pub(crate) fn lock_exclusively(&self, exclusive: bool) {
+    /// `PRAGMA locking_mode = EXCLUSIVE`.
+    pub(crate) fn lock_exclusively(&self) {
         if let Some(group) = &self.group {
-            group.exclusive.store(exclusive, Ordering::Relaxed);
+            group.exclusive.store(true, Ordering::Relaxed);
         }
     }
 

@@ -220,7 +220,7 @@ fn remove(handle: &mut Handle, database: &Database) -> Result<(), Error> {
     })
 }
 
-/// Exports a database to a new file, which any SQLite can open.
+/// Exports a database to a new file, which any SQLite can open. No connection may have the database open meanwhile.
 ///
 /// # Errors
 /// When there is no such database, or the file exists or cannot be written.

@@ -21,10 +21,9 @@ pub(crate) fn answer(open: &mut OpenDatabase, name: &str, value: Option<&str>) -
             Answer::Text("memory".to_owned())
         }
         ("locking_mode", Some(mode)) => {
-            match mode.to_ascii_lowercase().as_str() {
-                "exclusive" => open.lock_exclusively(true),
-                "normal" => open.lock_exclusively(false),
-                _ => {}
+            // Not taken back: another database of the connection may still be locked exclusively.
+            if mode.eq_ignore_ascii_case("exclusive") {
+                open.lock_exclusively();
             }
             Answer::Pass
         }

@@ -1,6 +1,7 @@
 //! What a program sees that uses a database: contents, pragmas, page sizes, rollbacks.
 
 use crate::common::{Folder, code, is_whole, number, open, run, text, try_open, uri};
+use perdura::{Domain, Options};
 use rusqlite::Connection;
 
 const ROWS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
@@ -59,6 +60,40 @@ fn a_mode_set_from_another_database_does_no_harm() {
     is_whole(&db);
 }
 
+/// Exclusive locking lets SQLite believe that it can have a write-ahead log.
+#[test]
+fn a_database_never_needs_a_write_ahead_log() {
+    let folder = Folder::new();
+    let db = Connection::open(folder.path().join("ordinary.db")).unwrap();
+    let pool = uri(&folder.pool(), "&size=67108864");
+    run(&db, &format!("ATTACH '{pool}' AS p; CREATE TABLE p.t (x); INSERT INTO p.t VALUES (1)"));
+    run(&db, "PRAGMA locking_mode = EXCLUSIVE");
+    let _ = db.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO p.t VALUES (2)");
+    drop(db);
+    let db = open(&folder.pool(), "");
+    assert!(number(&db, "SELECT count(*) FROM t") >= 1);
+    run(&db, "INSERT INTO t VALUES (3)");
+    is_whole(&db);
+}
+
+/// Pages that are free when a transaction ends are not written: SQLite extends the file over them.
+#[test]
+fn a_file_that_grows_over_pages_it_had_before() {
+    let folder = Folder::new();
+    let db = folder.open();
+    run(&db, "CREATE TABLE t (i INTEGER PRIMARY KEY, x)");
+    for _ in 0..3 {
+        run(&db, ROWS);
+        run(&db, "DELETE FROM t; VACUUM; INSERT INTO t VALUES (-1, randomblob(3000))");
+        run(&db, &format!("BEGIN; {ROWS}; DELETE FROM t; COMMIT"));
+        assert!(number(&db, "PRAGMA page_count") > 100);
+        run(&db, "CREATE TABLE IF NOT EXISTS u (x); INSERT INTO u VALUES (randomblob(100000))");
+    }
+    is_whole(&db);
+    drop(db);
+    folder.check();
+}
+
 #[test]
 fn all_page_sizes() {
     for size in [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] {
@@ -76,6 +111,47 @@ fn all_page_sizes() {
         drop(db);
         folder.check();
     }
+}
+
+#[test]
+fn every_engine() {
+    let mut tried = 0;
+    for engine in perdura::EngineKind::ALL.iter().filter(|engine| engine.is_crash_consistent()) {
+        let folder = Folder::new();
+        // In the page cache: some engines sync after each store on a disk.
+        let options = Options::new().size(64 << 20).log(4 << 20).domain(Some(Domain::Process));
+        // Not each engine works on each machine and medium.
+        let Ok(pool) = options.engine(*engine).create(folder.pool()) else { continue };
+        let served = perdura_sqlite::serve(pool);
+        let db = folder.open();
+        run(&db, "CREATE TABLE t (i INTEGER PRIMARY KEY, x)");
+        run(&db, ROWS);
+        let reader = open(&folder.pool(), "");
+        run(&reader, "BEGIN");
+        assert_eq!(number(&reader, "SELECT count(*) FROM t"), 2000, "{engine}");
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let db = open(&folder.pool(), "");
+                scope.spawn(move || {
+                    for n in 0..20 {
+                        run(&db, &format!("UPDATE t SET x = x || 'a' WHERE i % 40 = {n} + 20 * {thread}"));
+                    }
+                });
+            }
+        });
+        assert_eq!(number(&reader, "SELECT count(*) FROM t WHERE x LIKE '%a'"), 0, "{engine}");
+        run(&reader, "COMMIT");
+        run(&db, "DELETE FROM t WHERE i > 1000; VACUUM");
+        assert_eq!(number(&reader, "SELECT count(*) FROM t WHERE x LIKE '%a'"), 1000, "{engine}");
+        is_whole(&reader);
+        drop((db, reader, served));
+        folder.check();
+        let db = open(&folder.pool(), "");
+        assert_eq!(number(&db, "SELECT count(*) FROM t WHERE x LIKE '%a'"), 1000, "{engine}");
+        is_whole(&db);
+        tried += 1;
+    }
+    assert!(tried >= 5, "{tried} engines");
 }
 
 #[test]

@@ -37,6 +37,20 @@ fn a_full_pool_refuses_a_commit_and_takes_the_next_when_there_is_room() {
 }
 
 #[test]
+fn a_large_commit_that_failed_gives_its_pages_back() {
+    let folder = Folder::new();
+    let db = open(&folder.pool(), "&size=16777216&log=1048576");
+    run(&db, "CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(2000000))");
+    for _ in 0..3 {
+        assert_eq!(code(db.execute_batch("INSERT INTO t VALUES (randomblob(20000000))")), 13);
+    }
+    run(&db, "INSERT INTO t VALUES (randomblob(5000000))");
+    is_whole(&db);
+    drop(db);
+    folder.check();
+}
+
+#[test]
 fn a_failed_sync_is_reported_and_what_was_acknowledged_stays() {
     for fault in 1..12 {
         let folder = Folder::new();
