@@ -34,8 +34,8 @@ mod versions;
 mod wal;
 
 pub use database::databases;
+pub use ffi::load;
 #[cfg(feature = "rusqlite")]
 pub use ffi::register;
-pub use ffi::load;
 pub use open::{MAIN, Served, serve};
 pub use pages::{KIND, check_root};

@@ -23,6 +23,7 @@ pub enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[allow(missing_docs)] // A comment would be its help text.
 pub struct Import {
     /// The pool's file; it is created if it is not there
     pool: PathBuf,
@@ -51,6 +52,7 @@ pub struct Import {
 }
 
 #[derive(Debug, clap::Args)]
+#[allow(missing_docs)]
 pub struct Export {
     /// The pool's file; it must not be in use
     pool: PathBuf,
@@ -68,6 +70,7 @@ pub struct Export {
 }
 
 #[derive(Debug, clap::Args)]
+#[allow(missing_docs)]
 pub struct Check {
     /// The pool's file; it must not be in use
     pool: PathBuf,
@@ -202,7 +205,8 @@ fn check(arguments: &Check) -> Outcome {
 }
 
 fn text(checked: &Checked) -> String {
-    let mut lines: Vec<String> = checked.problems.iter().map(|one| format!("PROBLEM: {one}")).collect();
+    let mut lines: Vec<String> =
+        checked.problems.iter().map(|one| format!("PROBLEM: {one}")).collect();
     for CheckedDatabase { name, bytes, problems } in &checked.databases {
         lines.push(format!("database {name}, {}", show_bytes(*bytes)));
         lines.extend(problems.iter().map(|one| format!("PROBLEM: {name}: {one}")));

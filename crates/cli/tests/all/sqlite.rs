@@ -23,7 +23,10 @@ fn databases_are_imported_checked_and_exported() {
     std::fs::write(&file, empty_database()).unwrap();
     let small = ["--size", "16M"];
     let said = succeed(&[&["sqlite", "import", arg(&pool), arg(&file)][..], &small].concat());
-    assert!(said.starts_with("database main: 4096 bytes") || said.contains("1 page of 4096"), "{said}");
+    assert!(
+        said.starts_with("database main: 4096 bytes") || said.contains("1 page of 4096"),
+        "{said}"
+    );
     succeed(&["sqlite", "import", arg(&pool), arg(&file), "--name", "other"]);
     let again = fail(&["sqlite", "import", arg(&pool), arg(&file)]);
     assert!(again.contains("already"), "{again}");
@@ -39,7 +42,8 @@ fn databases_are_imported_checked_and_exported() {
     rollback[18..20].fill(1);
     assert!(std::fs::read(&new).unwrap() == rollback, "without WAL mode");
     assert!(fail(&["sqlite", "export", arg(&pool), arg(&new)]).contains("exist"));
-    let missing = fail(&["sqlite", "export", arg(&pool), arg(&folder.path().join("x")), "--name", "no"]);
+    let missing =
+        fail(&["sqlite", "export", arg(&pool), arg(&folder.path().join("x")), "--name", "no"]);
     assert!(missing.contains("no database 'no'"), "{missing}");
 }
 

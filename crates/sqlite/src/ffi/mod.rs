@@ -9,9 +9,9 @@ mod file;
 mod register;
 mod vfs;
 
+pub use register::load;
 #[cfg(feature = "rusqlite")]
 pub use register::register;
-pub use register::load;
 
 use crate::codes::{Code, IOERR, OK, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};

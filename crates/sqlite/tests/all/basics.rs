@@ -134,7 +134,12 @@ fn every_engine() {
                 let db = open(&folder.pool(), "");
                 scope.spawn(move || {
                     for n in 0..20 {
-                        run(&db, &format!("UPDATE t SET x = x || 'a' WHERE i % 40 = {n} + 20 * {thread}"));
+                        run(
+                            &db,
+                            &format!(
+                                "UPDATE t SET x = x || 'a' WHERE i % 40 = {n} + 20 * {thread}"
+                            ),
+                        );
                     }
                 });
             }

@@ -56,7 +56,10 @@ fn a_reader_keeps_its_version_whatever_is_committed() {
             &writer,
             &format!("UPDATE t SET x = '{round}' || substr(x, 3) WHERE i % 10 = {round} % 10"),
         );
-        run(&writer, &format!("UPDATE t SET x = hex(randomblob(100)) WHERE i / 200 = {round} % 15"));
+        run(
+            &writer,
+            &format!("UPDATE t SET x = hex(randomblob(100)) WHERE i / 200 = {round} % 15"),
+        );
         run(&writer, "UPDATE t SET x = x || 'a' WHERE i = 77");
         assert_eq!(text(&reader, sum), before);
     }
@@ -157,19 +160,25 @@ fn a_reader_sees_no_part_of_a_commit() {
     run(&writer, "INSERT INTO a SELECT i, 100, printf('%03000d', i) FROM t WHERE i <= 20");
     run(&reader, "PRAGMA cache_size = 0");
     let ended = std::sync::atomic::AtomicBool::new(false);
+    let ended = &ended;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        scope.spawn(move || {
             run(&writer, "PRAGMA synchronous = OFF");
             let mut n = 0;
             while !ended.load(std::sync::atomic::Ordering::Relaxed) {
                 n = n % 19 + 1;
-                run(&writer, &format!("UPDATE a SET n = n + (i = {n}) - (i = {n} + 1) WHERE i IN ({n}, {n} + 1)"));
+                run(
+                    &writer,
+                    &format!(
+                        "UPDATE a SET n = n + (i = {n}) - (i = {n} + 1) WHERE i IN ({n}, {n} + 1)"
+                    ),
+                );
             }
         });
-        for _ in 0..perdura_testing::times(3000) {
-            assert_eq!(number(&reader, "SELECT sum(n) FROM a"), 2000);
-        }
+        let sum = || number(&reader, "SELECT sum(n) FROM a");
+        let part = (0..perdura_testing::times(3000)).map(|_| sum()).find(|&sum| sum != 2000);
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(part, None);
     });
 }
 
@@ -180,18 +189,19 @@ fn a_statement_that_writes_waits_for_its_turn() {
     let (one, mut two) = (filled(&folder), folder.open());
     two.busy_timeout(Duration::ZERO).unwrap();
     // A machine that is busy may take longer than the queue waits.
-    let in_turn = (0..20).any(|_| {
+    let in_turn = (0..20).filter(|_| {
         run(&one, "BEGIN IMMEDIATE; UPDATE t SET x = 'one' WHERE i = 1");
         std::thread::scope(|scope| {
             let two = &mut two;
             let write = "UPDATE t SET x = 'two' WHERE i = 2";
             let written = scope.spawn(move || two.execute(write, ()));
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(20));
             run(&one, "COMMIT");
             written.join().unwrap().is_ok()
         })
     });
-    assert!(in_turn);
+    let in_turn = in_turn.count();
+    assert!(in_turn > 10, "{in_turn} of 20");
 }
 
 #[test]

@@ -76,7 +76,10 @@ fn what_cannot_be_imported_is_refused_and_leaves_nothing() {
     assert!(import(&pool, "main", &old).unwrap_err().to_string().contains("no database"));
     std::fs::remove_file(&old).unwrap();
     let db = Connection::open(&old).unwrap();
-    run(&db, "CREATE TABLE t (i INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, zeroblob(20000000))");
+    run(
+        &db,
+        "CREATE TABLE t (i INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, zeroblob(20000000))",
+    );
     drop(db);
     // No room; then there is, and what was left is gone.
     assert!(import(&pool, "main", &old).is_err());
