@@ -32,10 +32,13 @@ const QUEUE: Duration = Duration::from_millis(50);
 /// Replaced pages from which on they are freed at once.
 const MANY_REPLACED: usize = 4096;
 
+/// A database of a connection: its number, the database, and what commits reach.
+type Seat = (Connection, Arc<Database>, Arc<Mutex<Member>>);
+
 /// One SQLite connection's databases in one pool.
 #[derive(Default)]
 pub(crate) struct Group {
-    members: Mutex<Vec<(Connection, Arc<Database>, Arc<Mutex<Member>>)>>,
+    members: Mutex<Vec<Seat>>,
     /// Whether `PRAGMA locking_mode` has asked for exclusive locking.
     exclusive: AtomicBool,
 }
@@ -423,10 +426,7 @@ impl OpenDatabase {
         self.settle()
     }
 
-    fn commit_members(
-        &mut self,
-        members: &[(Connection, Arc<Database>, Arc<Mutex<Member>>)],
-    ) -> Result {
+    fn commit_members(&mut self, members: &[Seat]) -> Result {
         let mut locked: Vec<_> = members
             .iter()
             .map(|(_, database, member)| (database, lock(member)))

@@ -6,10 +6,13 @@
 use crate::codes::{self, BUSY, BUSY_SNAPSHOT, Result};
 use crate::pages::{FAN, Header, PREFIX};
 use crate::versions::Versions;
-use perdura::{Handle, Pool, Tx};
+use perdura::{Error, Handle, Pool, Tx};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+
+/// The most pages of a database for each leaf of its tree: it may have holes, but few.
+const MOST_PAGES: u64 = 1 << 20;
 
 /// A connection's number, unique in this process.
 pub(crate) type Connection = u64;
@@ -109,19 +112,28 @@ impl Database {
 fn load(tx: &mut dyn Tx, root: &str) -> perdura::Result<Versions> {
     let Some(root) = tx.root(root)? else { return Ok(Versions::default_new()) };
     let header = Header::read(tx, root)?;
-    let mut pages = vec![0; header.pages() as usize];
-    let mut leaves = vec![0; header.pages().div_ceil(FAN) as usize];
+    let mut found = Vec::new();
     header.walk(tx, &mut |_| Ok(()), &mut |leaf, at, words| {
-        if leaves.len() as u64 <= leaf {
-            leaves.resize(leaf as usize + 1, 0);
-        }
+        found.push((leaf, at, words.to_vec()));
+        Ok(())
+    })?;
+    // A damaged header must not take all memory.
+    let last = found.last().map_or(0, |(leaf, ..)| leaf + 1);
+    if header.pages().max(last * FAN) > (found.len() as u64 + 1) * MOST_PAGES {
+        return Err(Error::corrupt(
+            "a database's length that its tree does not bear out",
+            header.at,
+        ));
+    }
+    let mut pages = vec![0; header.pages() as usize];
+    let mut leaves = vec![0; last as usize];
+    for (leaf, at, words) in found {
         leaves[leaf as usize] = at;
         let first = (leaf * FAN) as usize;
         for (page, word) in pages.iter_mut().skip(first).zip(words) {
-            *page = *word;
+            *page = word;
         }
-        Ok(())
-    })?;
+    }
     let replaced = header.replaced(tx)?;
     Ok(Versions::new(header, pages, leaves, replaced))
 }

@@ -11,6 +11,7 @@
 
 use perdura::collections::Visit;
 use perdura::{Error, Purpose, Result, Root, Tx};
+use std::collections::HashSet;
 
 /// The kind of a database's root.
 pub const KIND: u32 = 1717;
@@ -25,6 +26,9 @@ const HIGHEST: u64 = 5;
 /// Entries of a block of replaced pages.
 pub(crate) const ENTRIES: usize = FAN as usize - 2;
 const HEADER: usize = 6;
+
+/// Is called with a leaf's number, its offset and its words.
+type VisitLeaf<'a> = dyn FnMut(u64, u64, &[u64]) -> Result<()> + 'a;
 
 /// The page sizes that SQLite has.
 pub(crate) fn is_unit(bytes: u64) -> bool {
@@ -133,21 +137,27 @@ impl Header {
         &self,
         tx: &mut dyn Tx,
         inner: &mut dyn FnMut(u64) -> Result<()>,
-        leaf: &mut dyn FnMut(u64, u64, &[u64]) -> Result<()>,
+        leaf: &mut VisitLeaf<'_>,
     ) -> Result<()> {
         if self.height == 0 || self.root == 0 {
             return Ok(());
         }
-        self.walk_node(tx, (self.root, self.height, 0), inner, leaf)
+        let mut walked = HashSet::new();
+        self.walk_node(tx, (self.root, self.height, 0), &mut walked, inner, leaf)
     }
 
+    /// Each node is walked once: a damaged tree may have cycles.
     fn walk_node(
         &self,
         tx: &mut dyn Tx,
         (node, height, first): (u64, u64, u64),
+        walked: &mut HashSet<u64>,
         inner: &mut dyn FnMut(u64) -> Result<()>,
-        leaf: &mut dyn FnMut(u64, u64, &[u64]) -> Result<()>,
+        leaf: &mut VisitLeaf<'_>,
     ) -> Result<()> {
+        if !walked.insert(node) {
+            return Err(Error::corrupt("a node that a database's tree has twice", node));
+        }
         let words = read_node(tx, node)?;
         if height == 1 {
             return leaf(first, node, &words);
@@ -156,7 +166,8 @@ impl Header {
         let below = FAN.pow(height as u32 - 2);
         for (index, &word) in (0..).zip(&words) {
             if word != 0 {
-                self.walk_node(tx, (word, height - 1, first + index * below), inner, leaf)?;
+                let next = (word, height - 1, first + index * below);
+                self.walk_node(tx, next, walked, inner, leaf)?;
             }
         }
         Ok(())
@@ -165,10 +176,15 @@ impl Header {
     /// The blocks of replaced pages, newest first, each with its entries.
     pub(crate) fn replaced(&self, tx: &mut dyn Tx) -> Result<Vec<(u64, Vec<u64>)>> {
         let (mut blocks, mut at) = (Vec::new(), self.garbage);
+        let mut walked = HashSet::new();
         while at != 0 {
-            let mut word = |index| tx.read_word(at + 8 * index).map_err(Error::in_pool);
+            if !walked.insert(at) {
+                return Err(Error::corrupt("a list of replaced pages without an end", at));
+            }
+            let mut word =
+                |index: u64| tx.read_word(at.wrapping_add(8 * index)).map_err(Error::in_pool);
             let (next, count) = (word(0)?, word(1)?);
-            if count > ENTRIES as u64 || blocks.len() > 1 << 26 {
+            if count > ENTRIES as u64 {
                 return Err(Error::corrupt("a list of replaced pages", at));
             }
             blocks.push((at, (2..2 + count).map(word).collect::<Result<_>>()?));

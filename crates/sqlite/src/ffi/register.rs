@@ -14,31 +14,36 @@ const OLDEST: c_int = 3_031_000;
 /// # Safety
 /// `api` is the table that SQLite passes to extensions.
 pub unsafe fn load(api: *const *const c_void) -> c_int {
-    // SAFETY: SQLite's table has at least these functions: they are older than the oldest SQLite that is accepted.
+    // SAFETY: SQLite's table has at least these functions, of these types, at these places: they are older than the
+    // oldest SQLite that is accepted.
     let api = unsafe {
-        let version: extern "C" fn() -> c_int =
-            std::mem::transmute(*api.add(routines::LIBVERSION_NUMBER));
+        let version: unsafe extern "C" fn() -> c_int = routine(api, routines::LIBVERSION_NUMBER);
         if version() < OLDEST {
             return ERROR;
         }
         Api {
-            vfs_find: std::mem::transmute::<*const c_void, _>(*api.add(routines::VFS_FIND)),
-            vfs_register: std::mem::transmute::<*const c_void, _>(*api.add(routines::VFS_REGISTER)),
-            malloc: std::mem::transmute::<*const c_void, _>(*api.add(routines::MALLOC)),
-            uri_parameter: std::mem::transmute::<*const c_void, _>(
-                *api.add(routines::URI_PARAMETER),
-            ),
-            next_stmt: std::mem::transmute::<*const c_void, _>(*api.add(routines::NEXT_STMT)),
-            stmt_busy: std::mem::transmute::<*const c_void, _>(*api.add(routines::STMT_BUSY)),
-            stmt_readonly: std::mem::transmute::<*const c_void, _>(
-                *api.add(routines::STMT_READONLY),
-            ),
+            vfs_find: routine(api, routines::VFS_FIND),
+            vfs_register: routine(api, routines::VFS_REGISTER),
+            malloc: routine(api, routines::MALLOC),
+            uri_parameter: routine(api, routines::URI_PARAMETER),
+            next_stmt: routine(api, routines::NEXT_STMT),
+            stmt_busy: routine(api, routines::STMT_BUSY),
+            stmt_readonly: routine(api, routines::STMT_READONLY),
         }
     };
     match super::guarded(|| vfs::register(api)) {
         OK => OK_LOAD_PERMANENTLY,
         code => code,
     }
+}
+
+/// A function of SQLite's table.
+///
+/// # Safety
+/// The table has a function of type `F` at this place.
+unsafe fn routine<F: Copy>(api: *const *const c_void, place: usize) -> F {
+    // SAFETY: the caller's promise.
+    unsafe { *api.add(place).cast::<F>() }
 }
 
 /// Registers the VFS `perdura` with the SQLite that this program links by rusqlite, for the life of the process. It

@@ -7,6 +7,8 @@ mod basics;
 mod child;
 mod common;
 mod concurrency;
+mod damage;
+mod differential;
 mod failures;
 mod kill;
 mod large;
