@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{CommandFactory, Parser, Subcommand};
-use perdura_cli::commands::{VERSION, pool, serve, shell};
+use perdura_cli::commands::{VERSION, pool, serve, shell, sqlite};
 use perdura_cli::failure::{Failure, Outcome};
 use std::process::ExitCode;
 
@@ -22,6 +22,9 @@ enum Command {
     /// Create or inspect a pool, or move its data
     #[command(subcommand)]
     Pool(pool::Command),
+    /// Move databases of SQLite into a pool and out of it, or check them
+    #[command(subcommand)]
+    Sqlite(sqlite::Command),
     /// Print a script that completes the command line in a shell
     Completions(shell::Completions),
     /// Write the manual's pages
@@ -48,6 +51,7 @@ fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Pool(command) => pool::run(command),
+        Command::Sqlite(command) => sqlite::run(command),
         Command::Completions(arguments) => shell::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
         Command::Lab { .. } => Err(Failure::usage(

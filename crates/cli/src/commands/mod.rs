@@ -3,6 +3,7 @@
 pub mod pool;
 pub mod serve;
 pub mod shell;
+pub mod sqlite;
 
 /// With the format of the pools that it reads, which an upgrade may change.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (pool format 6)");

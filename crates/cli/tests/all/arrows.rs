@@ -4,7 +4,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each crate, the crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("perdura-testing", &[]),
     ("perdura-memory", &[]),
     ("perdura-machine", &["perdura-memory"]),
@@ -21,6 +21,8 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("perdura-transfer", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-disktest", &["perdura-memory", "perdura", "perdura-server"]),
     ("perdura-capi", &["perdura"]),
+    ("perdura-sqlite", &["perdura"]),
+    ("perdura-sqlite-extension", &["perdura-sqlite"]),
     ("perdura-baselines", &["perdura-workloads"]),
     (
         "perdura-cli",
@@ -29,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "perdura",
             "perdura-server",
             "perdura-transfer",
+            "perdura-sqlite",
             // For `perdura-lab` alone.
             "perdura-baselines",
             "perdura-workloads",

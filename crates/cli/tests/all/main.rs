@@ -12,3 +12,4 @@ mod listed;
 mod moving;
 mod results;
 mod serve;
+mod sqlite;

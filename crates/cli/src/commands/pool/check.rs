@@ -7,7 +7,7 @@ use crate::quantity::{plural, show_bytes};
 use perdura::check::{Report, check};
 use perdura::collections::Visit;
 use perdura::{Result, Root, Tx};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -21,7 +21,7 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { pool: path, json } = arguments;
-    let report = check(path, &check_root).map_err(|error| Failure::at(path, error))?;
+    let report = check_pool(path)?;
     if *json {
         print_json(&report)?
     } else {
@@ -38,10 +38,18 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     ))
 }
 
+/// Checks a pool, with all that this program knows of.
+pub(in crate::commands) fn check_pool(path: &Path) -> Outcome<Report> {
+    check(path, &check_root).map_err(|error| Failure::at(path, error))
+}
+
 /// The roots that this program's other parts make.
 fn check_root(tx: &mut dyn Tx, root: Root, visit: &mut Visit<'_>) -> Result<bool> {
     #[cfg(feature = "lab")]
     if perdura_workloads::check_root(tx, root, visit)? {
+        return Ok(true);
+    }
+    if perdura_sqlite::check_root(tx, root, visit)? {
         return Ok(true);
     }
     let served = tx.root("redis")? == Some(root);

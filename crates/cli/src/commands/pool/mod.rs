@@ -9,6 +9,7 @@ mod info;
 mod moving;
 
 use crate::failure::Outcome;
+pub(super) use check::check_pool;
 use clap::Subcommand;
 
 /// The command and its arguments.

@@ -1,0 +1,508 @@
+//! One database of one connection: what SQLite does with a file.
+//!
+//! SQLite's sequence for a transaction that writes: lock 1 (shared), reads, lock 2 (reserved), writes when its cache is
+//! full, lock 4 (exclusive), writes, sync, the end of phase two, unlock 1, unlock 0. The databases that a connection has
+//! attached do all writes before the first of them ends phase two.
+//!
+//! Invariants:
+//! - From lock 1 on the connection has a version pinned, and reads it and its own stage, nothing else.
+//! - No transaction of the pool is open between two calls.
+//! - The commit is in the first end of phase two, of all staged databases of the connection in the pool. The wait for
+//!   its durability is in the last unlock, when all of them have let others write; or, in exclusive locking mode, in
+//!   which no unlock comes, at the end of phase two.
+//! - A statement that only reads gets no page of a version that is not durable.
+
+use crate::codes::{IOERR, IOERR_SHORT_READ, OK, READONLY, Result};
+use crate::commit::{self, Way, read_page};
+use crate::database::{Connection, Database, coded};
+use crate::open::{self, OpenPool};
+use crate::stage::{Stage, pieces};
+use crate::versions::Shape;
+use perdura::{Handle, Memory as _, Ticket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub(crate) const NONE: i32 = 0;
+pub(crate) const SHARED: i32 = 1;
+pub(crate) const RESERVED: i32 = 2;
+
+/// The longest that a statement that writes waits in the queue before SQLite's own handling of a busy database begins.
+const QUEUE: Duration = Duration::from_millis(50);
+/// Replaced pages from which on they are freed at once.
+const MANY_REPLACED: usize = 4096;
+
+/// A database of a connection: its number, the database, and what commits reach.
+type Seat = (Connection, Arc<Database>, Arc<Mutex<Member>>);
+
+/// One SQLite connection's databases in one pool.
+#[derive(Default)]
+pub(crate) struct Group {
+    members: Mutex<Vec<Seat>>,
+    /// Whether `PRAGMA locking_mode` has asked for exclusive locking.
+    exclusive: AtomicBool,
+}
+
+/// The part of a connection's database that commits of its group reach.
+#[derive(Default)]
+pub(crate) struct Member {
+    stage: Stage,
+    level: i32,
+    version: Option<u64>,
+    /// The commit whose durability the member's unlock waits for, unless another member's does.
+    owed: Option<Ticket>,
+    /// The member's last commit, if SQLite has asked for no sync of it.
+    unsynced: Option<Ticket>,
+}
+
+/// A statement that is running.
+pub(crate) trait Statements {
+    /// Whether a statement runs on the connection that writes.
+    fn is_writing(&self) -> bool;
+}
+
+/// An open database.
+pub(crate) struct OpenDatabase {
+    pool: Option<Arc<OpenPool>>,
+    database: Arc<Database>,
+    handle: Option<Handle>,
+    number: Connection,
+    group: Option<Arc<Group>>,
+    member: Arc<Mutex<Member>>,
+    pin: Option<Shape>,
+    /// The commit that made the pinned version; `None` if it is known to be durable.
+    unsure: Option<Ticket>,
+    /// Whether the connection is the writer before it has asked for it.
+    early: bool,
+    pub(crate) read_only: bool,
+}
+
+/// SQLite uses a connection on any thread, one at a time.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<OpenDatabase>();
+};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl OpenDatabase {
+    /// Opens the database with this name in the pool.
+    pub(crate) fn new(pool: Arc<OpenPool>, name: &str, read_only: bool) -> Result<Self> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let mut handle = coded(pool.pool.session())?;
+        let database = pool.database(&mut handle, name)?;
+        Ok(OpenDatabase {
+            pool: Some(pool),
+            database,
+            handle: Some(handle),
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            group: None,
+            member: Arc::default(),
+            pin: None,
+            unsure: None,
+            early: false,
+            read_only,
+        })
+    }
+
+    /// Whether this process is a child, forked since the pool was opened: the pool is the parent's.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.pool.memory().is_forked())
+    }
+
+    fn handle(&mut self) -> Result<&mut Handle> {
+        self.handle.as_mut().ok_or(IOERR)
+    }
+
+    /// Joins the other databases of the SQLite connection at this address.
+    pub(crate) fn join(&mut self, address: usize) {
+        self.leave();
+        if let Some(pool) = &self.pool {
+            let group = pool.group(address);
+            let member = (self.number, self.database.clone(), self.member.clone());
+            lock(&group.members).push(member);
+            self.group = Some(group);
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(group) = self.group.take() {
+            lock(&group.members).retain(|(number, ..)| *number != self.number);
+        }
+    }
+
+    /// `PRAGMA locking_mode = EXCLUSIVE`.
+    pub(crate) fn lock_exclusively(&self) {
+        if let Some(group) = &self.group {
+            group.exclusive.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.exclusive.load(Ordering::Relaxed))
+    }
+
+    /// The level of its lock.
+    pub(crate) fn level(&self) -> i32 {
+        lock(&self.member).level
+    }
+
+    /// Whether any connection is the database's writer.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.database.is_reserved()
+    }
+
+    /// Raises the lock.
+    pub(crate) fn lock(&mut self, level: i32, statements: &dyn Statements) -> Result {
+        let now = self.level();
+        if now < SHARED && level >= SHARED {
+            // An early right to write spares the statement a version that is an old one when it writes. With several
+            // databases it may only read this one.
+            let is_alone = self.group.as_ref().is_none_or(|group| lock(&group.members).len() == 1);
+            if is_alone && !self.read_only && statements.is_writing() {
+                self.early = self.database.queue_to_write(self.number, QUEUE);
+            }
+            let (shape, ticket) = {
+                let mut state = self.database.state();
+                (state.versions.pin(), state.versions.ticket)
+            };
+            self.pin = Some(shape);
+            let is_durable = self.handle()?.is_durable(ticket);
+            let mut member = lock(&self.member);
+            let is_own = member.unsynced == Some(ticket);
+            let is_sure = ticket == Ticket::default() || is_durable || is_own;
+            self.unsure = Some(ticket).filter(|_| !is_sure);
+            (member.level, member.version) = (SHARED, Some(shape.version));
+        }
+        if now < RESERVED && level >= RESERVED {
+            if self.read_only {
+                return Err(READONLY);
+            }
+            let version = self.pin.map_or(0, |pin| pin.version);
+            self.database.reserve(self.number, version)?;
+            self.early = false;
+        }
+        let mut member = lock(&self.member);
+        member.level = member.level.max(level);
+        Ok(())
+    }
+
+    /// Lowers the lock: what is staged and not committed is gone. Waits for the commit, if there was one, and lets
+    /// nobody keep pages that are not durable.
+    pub(crate) fn unlock(&mut self, level: i32) -> Result {
+        let owed = {
+            let mut member = lock(&self.member);
+            if member.level <= level {
+                return Ok(());
+            }
+            if level < RESERVED {
+                member.stage.clear();
+            }
+            member.level = level;
+            if level >= RESERVED {
+                return Ok(());
+            }
+            member.owed.take()
+        };
+        let mut waits = self.unsure.filter(|_| level == NONE || owed.is_some());
+        if let Some(owed) = owed {
+            self.reap();
+            waits = self.others_owe(owed);
+            self.unsure = None;
+        }
+        self.early = false;
+        self.database.release(self.number);
+        if level == NONE {
+            self.unpin();
+        }
+        match waits {
+            Some(ticket) => {
+                self.unsure = None;
+                self.wait(ticket)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Passes a commit's durability to another database of the connection that took part and has not been unlocked.
+    /// Returns the commit to wait for if there is none.
+    fn others_owe(&self, owed: Ticket) -> Option<Ticket> {
+        let group = self.group.as_ref()?;
+        let members = lock(&group.members);
+        let others = members.iter().filter(|(number, ..)| *number != self.number);
+        for (_, _, other) in others {
+            let mut other = lock(other);
+            if other.level >= RESERVED && other.owed.is_some() {
+                other.owed = other.owed.max(Some(owed));
+                return None;
+            }
+        }
+        Some(owed)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result {
+        coded(self.handle()?.wait(ticket))
+    }
+
+    fn unpin(&mut self) {
+        if self.pin.take().is_some() {
+            let version = lock(&self.member).version.take();
+            if let Some(version) = version {
+                self.database.state().versions.unpin(version);
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        if let Some(handle) = &mut self.handle {
+            // A failure shows at the next commit.
+            let _ = commit::reap(handle, &self.database, MANY_REPLACED);
+        }
+    }
+
+    /// The version to read: the pinned one; without a lock, the newest for now.
+    fn version(&mut self) -> Shape {
+        let member = lock(&self.member);
+        match member.version {
+            Some(version) => self.database.state().versions.shape(version),
+            None => self.database.state().versions.pin(),
+        }
+    }
+
+    /// Reads bytes; those beyond the end are zeros.
+    pub(crate) fn read(&mut self, to: &mut [u8], at: u64, statements: &dyn Statements) -> Result {
+        self.before_read(at, to.len(), statements)?;
+        let is_pinned = self.pin.is_some();
+        let shape = self.version();
+        let result = self.read_version(to, at, shape);
+        if !is_pinned {
+            self.database.state().versions.unpin(shape.version);
+        }
+        result
+    }
+
+    /// A page besides the first is read by a statement that does not write, unless the connection is the writer by now:
+    /// SQLite reads only the first page before it asks for the right to write.
+    fn before_read(&mut self, at: u64, len: usize, statements: &dyn Statements) -> Result {
+        if self.unsure.is_none() && !self.early {
+            return Ok(());
+        }
+        if self.level() >= RESERVED {
+            return Ok(());
+        }
+        let unit = self.pin.map_or(0, |pin| pin.unit);
+        let is_first = at + len as u64 <= unit.max(512);
+        if self.early && !is_first {
+            self.early = false;
+            self.database.release(self.number);
+        }
+        // Of the header, SQLite itself reads 16 bytes, to see whether its cache is valid.
+        let is_cache_check = at == 24 && len == 16;
+        if is_first && (is_cache_check || statements.is_writing()) {
+            return Ok(());
+        }
+        match self.unsure.take() {
+            Some(ticket) => self.wait(ticket),
+            None => Ok(()),
+        }
+    }
+
+    fn read_version(&mut self, to: &mut [u8], at: u64, shape: Shape) -> Result {
+        let member = self.member.clone();
+        let member = lock(&member);
+        let stage = &member.stage;
+        let (unit, length) = match stage.dirty {
+            true => (stage.unit, stage.length),
+            false => (shape.unit, shape.length),
+        };
+        let there = length.saturating_sub(at).min(to.len() as u64) as usize;
+        to[there..].fill(0);
+        let (database, handle) = (self.database.clone(), self.handle()?);
+        let mut base =
+            |page, to: &mut [u8]| coded(read_page(handle, &database, (shape.version, page), to));
+        let mut whole = Vec::new();
+        pieces(unit, at, there, |page, within, part| {
+            let to = &mut to[part];
+            if to.len() == unit as usize {
+                return match stage.dirty {
+                    true => stage.read_page(page, to, &mut base),
+                    false => base(page, to),
+                };
+            }
+            whole.resize(unit as usize, 0);
+            match stage.dirty {
+                true => stage.read_page(page, &mut whole, &mut base)?,
+                false => base(page, &mut whole)?,
+            }
+            to.copy_from_slice(&whole[within]);
+            Ok(())
+        })?;
+        if there < to.len() { Err(IOERR_SHORT_READ) } else { Ok(()) }
+    }
+
+    /// Runs `change` on the stage, with a function that reads committed pages.
+    fn stage(
+        &mut self,
+        change: impl FnOnce(&mut Stage, &mut dyn FnMut(u64, &mut [u8]) -> Result) -> Result,
+    ) -> Result {
+        let member = self.member.clone();
+        let mut member = lock(&member);
+        if member.level < RESERVED {
+            // SQLite writes under its locks only.
+            return Err(IOERR);
+        }
+        let version = member.version.ok_or(IOERR)?;
+        let shape = self.database.state().versions.shape(version);
+        member.stage.begin(shape.unit, shape.length);
+        let (database, handle) = (self.database.clone(), self.handle()?);
+        change(&mut member.stage, &mut |page, to| {
+            coded(read_page(handle, &database, (version, page), to))
+        })
+    }
+
+    /// Stages bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8], at: u64) -> Result {
+        let mut page = Vec::new();
+        let mut bytes = bytes;
+        if at == 0 && bytes.len() >= 20 && bytes.starts_with(b"SQLite format 3\0") {
+            // There is no WAL here: a header that says so would make the database unusable.
+            if bytes[18..20] != [1, 1] {
+                page.extend_from_slice(bytes);
+                page[18..20].fill(1);
+                bytes = &page;
+            }
+        }
+        self.stage(|stage, base| stage.write(at, bytes, base))
+    }
+
+    /// Stages a new length.
+    pub(crate) fn truncate(&mut self, length: u64) -> Result {
+        self.stage(|stage, base| stage.truncate(length, base))
+    }
+
+    /// The file's length as this connection sees it.
+    pub(crate) fn length(&mut self) -> u64 {
+        let is_pinned = self.pin.is_some();
+        let shape = self.version();
+        if !is_pinned {
+            self.database.state().versions.unpin(shape.version);
+        }
+        let member = lock(&self.member);
+        if member.stage.dirty { member.stage.length } else { shape.length }
+    }
+
+    /// SQLite asks for durability.
+    pub(crate) fn sync(&mut self) {
+        lock(&self.member).stage.synced = true;
+    }
+
+    /// The end of phase two: commits.
+    pub(crate) fn commit(&mut self) -> Result {
+        if !lock(&self.member).stage.dirty {
+            return self.settle();
+        }
+        let committed = match &self.group {
+            Some(group) => {
+                let group = group.clone();
+                let members = lock(&group.members);
+                let members = members
+                    .iter()
+                    .map(|(number, database, member)| (*number, database.clone(), member.clone()));
+                let members: Vec<_> = members.collect();
+                self.commit_members(&members)
+            }
+            None => {
+                let own = (self.number, self.database.clone(), self.member.clone());
+                self.commit_members(&[own])
+            }
+        };
+        if committed.is_err() {
+            // SQLite rolls back: it reads its pages again.
+            lock(&self.member).stage.clear();
+        }
+        committed?;
+        self.settle()
+    }
+
+    fn commit_members(&mut self, members: &[Seat]) -> Result {
+        let mut locked: Vec<_> = members
+            .iter()
+            .map(|(_, database, member)| (database, lock(member)))
+            .filter(|(_, member)| member.stage.dirty && member.level >= RESERVED)
+            .collect();
+        let staged: Vec<_> =
+            locked.iter().map(|(database, member)| (&***database, &member.stage)).collect();
+        let synced = staged.iter().any(|(_, stage)| stage.synced);
+        let handle = self.handle.as_mut().ok_or(IOERR)?;
+        let mut ticket = commit::commit(handle, &staged, Way::Least);
+        if ticket.as_ref().is_err_and(perdura::Error::is_full) {
+            // What was replaced before may make room.
+            let reaped =
+                staged.iter().try_for_each(|(database, _)| commit::reap(handle, database, 0));
+            if reaped.is_ok() {
+                ticket = commit::commit(handle, &staged, Way::InPlace);
+            }
+        }
+        let ticket = coded(ticket)?;
+        for (database, member) in &mut locked {
+            member.stage.clear();
+            if ticket.is_some() {
+                let old = member.version.unwrap_or(0);
+                member.version = Some(database.state().versions.move_pin(old));
+            }
+            if synced {
+                member.owed = member.owed.max(ticket);
+            } else {
+                member.unsynced = ticket;
+            }
+        }
+        Ok(())
+    }
+
+    /// After a commit, also one that another database of the connection has made: the pin is the new version's, and
+    /// where no unlock will come it is waited for here.
+    fn settle(&mut self) -> Result {
+        let (version, exclusive) = (lock(&self.member).version, self.is_exclusive());
+        if let (Some(version), Some(pin)) = (version, &mut self.pin) {
+            *pin = self.database.state().versions.shape(version);
+        }
+        if !exclusive {
+            return Ok(());
+        }
+        let owed = lock(&self.member).owed.take();
+        match owed {
+            Some(ticket) => {
+                self.reap();
+                self.unsure = None;
+                self.wait(ticket)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Why nothing can be committed any more, if that is so.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.pool.as_ref().is_none_or(|pool| pool.pool.failure().is_some())
+    }
+
+    /// Bytes of old pages kept in memory for readers.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.database.state().versions.kept_bytes()
+    }
+
+    /// Closes it.
+    pub(crate) fn close(&mut self) -> i32 {
+        if self.is_forked() {
+            // The pool, its locks included, is the parent's.
+            std::mem::forget((self.pool.take(), self.handle.take(), self.group.take()));
+            return OK;
+        }
+        let unlocked = self.unlock(NONE);
+        self.leave();
+        self.handle = None;
+        open::close(&mut self.pool);
+        unlocked.err().unwrap_or(OK)
+    }
+}

@@ -1,0 +1,168 @@
+//! A database that is open in this process, whichever connections have it: its versions, and its one writer.
+//!
+//! Invariants: the header and the table of the newest version are changed only by the connection that is the writer.
+//! The lock is held for a short time, never in a transaction of the pool, and never while waiting for the medium.
+
+use crate::codes::{self, BUSY, BUSY_SNAPSHOT, Result};
+use crate::pages::{FAN, Header, PREFIX};
+use crate::versions::Versions;
+use perdura::{Error, Handle, Pool, Tx};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// The most pages of a database for each leaf of its tree: it may have holes, but few.
+const MOST_PAGES: u64 = 1 << 20;
+
+/// A connection's number, unique in this process.
+pub(crate) type Connection = u64;
+
+/// A database.
+pub(crate) struct Database {
+    /// Its root's name.
+    pub(crate) root: String,
+    state: Mutex<State>,
+    released: Condvar,
+}
+
+/// A database's state.
+pub(crate) struct State {
+    pub(crate) versions: Versions,
+    writer: Option<(Connection, ThreadId)>,
+    /// Connections that wait to be the writer: the first is next.
+    queue: Vec<Connection>,
+}
+
+impl Database {
+    /// Opens the database with this name in the pool; it may not exist yet.
+    pub(crate) fn open(handle: &mut Handle, name: &str) -> perdura::Result<Self> {
+        let root = format!("{PREFIX}{name}");
+        let versions = handle.read(|tx| load(tx, &root))?;
+        let state = State { versions, writer: None, queue: Vec::new() };
+        Ok(Database { root, state: Mutex::new(state), released: Condvar::new() })
+    }
+
+    /// The state.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under this lock leaves it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the connection the database's writer, which has pinned this version.
+    pub(crate) fn reserve(&self, connection: Connection, version: u64) -> Result {
+        let mut state = self.state();
+        let is_free = state.writer.is_none_or(|(writer, _)| writer == connection);
+        if !is_free {
+            return Err(BUSY);
+        }
+        if state.versions.newest().version != version {
+            return Err(BUSY_SNAPSHOT);
+        }
+        state.writer = Some((connection, std::thread::current().id()));
+        Ok(())
+    }
+
+    /// Waits for a short time to become the writer, in the order of arrival: a statement that is going to write would
+    /// otherwise find that the version that it has pinned is an old one. A thread does not wait for itself.
+    pub(crate) fn queue_to_write(&self, connection: Connection, most: Duration) -> bool {
+        let thread = std::thread::current().id();
+        let mut state = self.state();
+        state.queue.push(connection);
+        let end = Instant::now() + most;
+        let taken = loop {
+            let is_first = state.queue.first() == Some(&connection);
+            match state.writer {
+                None if is_first => break true,
+                Some((writer, _)) if writer == connection => break true,
+                Some((_, owner)) if owner == thread => break false,
+                _ => {}
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break false;
+            }
+            let waited = self.released.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        };
+        state.queue.retain(|waiting| *waiting != connection);
+        if taken {
+            state.writer = Some((connection, thread));
+        } else {
+            self.released.notify_all();
+        }
+        taken
+    }
+
+    /// Lets the next connection write.
+    pub(crate) fn release(&self, connection: Connection) {
+        let mut state = self.state();
+        if state.writer.is_some_and(|(writer, _)| writer == connection) {
+            state.writer = None;
+            self.released.notify_all();
+        }
+    }
+
+    /// Whether any connection is the writer.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.state().writer.is_some()
+    }
+}
+
+/// Reads a database's table.
+fn load(tx: &mut dyn Tx, root: &str) -> perdura::Result<Versions> {
+    let Some(root) = tx.root(root)? else { return Ok(Versions::default_new()) };
+    let header = Header::read(tx, root)?;
+    let mut found = Vec::new();
+    header.walk(tx, &mut |_| Ok(()), &mut |leaf, at, words| {
+        found.push((leaf, at, words.to_vec()));
+        Ok(())
+    })?;
+    // A damaged header must not take all memory.
+    let last = found.last().map_or(0, |(leaf, ..)| leaf + 1);
+    if header.pages().max(last * FAN) > (found.len() as u64 + 1) * MOST_PAGES {
+        return Err(Error::corrupt(
+            "a database's length that its tree does not bear out",
+            header.at,
+        ));
+    }
+    let mut pages = vec![0; header.pages() as usize];
+    let mut leaves = vec![0; last as usize];
+    for (leaf, at, words) in found {
+        leaves[leaf as usize] = at;
+        let first = (leaf * FAN) as usize;
+        for (page, word) in pages.iter_mut().skip(first).zip(words) {
+            *page = word;
+        }
+    }
+    let replaced = header.replaced(tx)?;
+    Ok(Versions::new(header, pages, leaves, replaced))
+}
+
+impl Versions {
+    /// Of a database that is not in the pool.
+    fn default_new() -> Self {
+        Versions::new(Header::default(), Vec::new(), Vec::new(), Vec::new())
+    }
+}
+
+/// The databases in a pool: their names and lengths in bytes.
+///
+/// # Errors
+/// When the pool is damaged.
+pub fn databases(pool: &Pool) -> perdura::Result<Vec<(String, u64)>> {
+    pool.session()?.read(|tx| {
+        let mut found = Vec::new();
+        for named in perdura::roots::all(tx)? {
+            let name = String::from_utf8_lossy(&named.name).into_owned();
+            if let Some(name) = name.strip_prefix(PREFIX) {
+                found.push((name.to_owned(), Header::read(tx, named.root)?.length));
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// A failure of the pool, as SQLite's code.
+pub(crate) fn coded<T>(result: perdura::Result<T>) -> Result<T> {
+    result.map_err(|error| codes::of_error(&error))
+}

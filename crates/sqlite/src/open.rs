@@ -1,0 +1,154 @@
+//! Names, and the pools that are open in this process.
+//!
+//! A path is a pool's, and means the pool's database `main`. A path whose parent is a file means the database with the
+//! last part's name in the pool that the parent is: `app.pool/orders`. So SQLite sees a name of its own for each
+//! database, and needs no parameters to tell them apart.
+//!
+//! Invariant: a pool is open once in this process, as long as a connection has one of its databases.
+
+use crate::codes::{CANTOPEN, Code, Result, of_error, of_open_error};
+use crate::connection::Group;
+use crate::database::Database;
+use perdura::{EngineKind, Options, Pool};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The database that a pool's own path means.
+pub const MAIN: &str = "main";
+/// The most bytes of a database's name: a root's, less the prefix.
+const LONGEST: usize = 200;
+/// The size to which a pool that is created here may grow, unless the URI says otherwise.
+const SIZE: u64 = 16 << 30;
+
+/// How a pool that does not exist is created: the URI's parameters.
+#[derive(Default)]
+pub(crate) struct Creation {
+    pub(crate) create: bool,
+    pub(crate) size: Option<String>,
+    pub(crate) log: Option<String>,
+    pub(crate) engine: Option<String>,
+}
+
+/// A pool, and what is open in it.
+pub(crate) struct OpenPool {
+    pub(crate) pool: Pool,
+    databases: Mutex<HashMap<String, Weak<Database>>>,
+    /// By the address of SQLite's connection.
+    groups: Mutex<HashMap<usize, Weak<Group>>>,
+}
+
+/// The pools, by their paths.
+static POOLS: Mutex<Option<HashMap<PathBuf, Weak<OpenPool>>>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The path of the pool, and the database's name.
+pub(crate) fn split(path: &Path) -> Result<(PathBuf, String)> {
+    let own = || (path.to_owned(), MAIN.to_owned());
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(own()) };
+    if !parent.is_file() {
+        return Ok(own());
+    }
+    let name = name.to_str().filter(|name| name.len() <= LONGEST).ok_or(CANTOPEN)?;
+    Ok((parent.to_owned(), name.to_owned()))
+}
+
+/// The pool at a path, open already or opened now.
+pub(crate) fn open(path: &Path, how: &Creation) -> Result<Arc<OpenPool>> {
+    let mut pools = lock(&POOLS);
+    let pools = pools.get_or_insert_default();
+    if let Some(open) = pools.get(&key(path)).and_then(Weak::upgrade) {
+        return Ok(open);
+    }
+    let pool = open_pool(path, how)?;
+    Ok(insert(pools, pool))
+}
+
+fn insert(pools: &mut HashMap<PathBuf, Weak<OpenPool>>, pool: Pool) -> Arc<OpenPool> {
+    let key = key(pool.path());
+    let (databases, groups) = Default::default();
+    let open = Arc::new(OpenPool { pool, databases, groups });
+    pools.retain(|_, pool| pool.strong_count() > 0);
+    pools.insert(key, Arc::downgrade(&open));
+    open
+}
+
+/// A pool that the program has opened itself, with options of its own: connections find it under its path while this
+/// value lives.
+pub struct Served(Option<Arc<OpenPool>>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        close(&mut self.0);
+    }
+}
+
+/// Lets connections open the databases of a pool that the program has opened.
+pub fn serve(pool: Pool) -> Served {
+    Served(Some(insert(lock(&POOLS).get_or_insert_default(), pool)))
+}
+
+/// Lets go of a pool. The last to do so closes it, before anybody can open it again.
+pub(crate) fn close(pool: &mut Option<Arc<OpenPool>>) {
+    let _pools = lock(&POOLS);
+    *pool = None;
+}
+
+fn key(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn open_pool(path: &Path, how: &Creation) -> Result<Pool> {
+    if !how.create {
+        return Options::new().open(path).map_err(|error| of_open_error(&error));
+    }
+    let mut options = Options::new();
+    if !path.exists() {
+        let number = |text: &Option<String>| match text {
+            None => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| CANTOPEN),
+        };
+        options = options.size(number(&how.size)?.unwrap_or(SIZE));
+        if let Some(log) = number(&how.log)? {
+            options = options.log(log);
+        }
+        if let Some(engine) = &how.engine {
+            let engine = engine.parse::<EngineKind>().map_err(|_| CANTOPEN)?;
+            options = options.engine(engine);
+        }
+    }
+    options.open_or_create(path).map_err(|error| of_open_error(&error))
+}
+
+impl OpenPool {
+    /// The database with this name.
+    pub(crate) fn database(
+        &self,
+        handle: &mut perdura::Handle,
+        name: &str,
+    ) -> Result<Arc<Database>, Code> {
+        let mut databases = lock(&self.databases);
+        if let Some(open) = databases.get(name).and_then(Weak::upgrade) {
+            return Ok(open);
+        }
+        let opened = Database::open(handle, name).map_err(|error| of_error(&error))?;
+        let opened = Arc::new(opened);
+        databases.insert(name.to_owned(), Arc::downgrade(&opened));
+        Ok(opened)
+    }
+
+    /// The group of the connection at this address.
+    pub(crate) fn group(&self, address: usize) -> Arc<Group> {
+        let mut groups = lock(&self.groups);
+        if let Some(group) = groups.get(&address).and_then(Weak::upgrade) {
+            return group;
+        }
+        groups.retain(|_, group| group.strong_count() > 0);
+        let group = Arc::new(Group::default());
+        groups.insert(address, Arc::downgrade(&group));
+        group
+    }
+}

@@ -1,0 +1,349 @@
+//! The versions of a database: which page is where in which version, who reads an old one, and what is kept for it.
+//!
+//! The newest version is a table of offsets. An older one is the newest with the pages put back that were changed
+//! since: of a page that was overwritten in place its bytes are kept here, one that was replaced stays in the pool.
+//!
+//! Invariants: `kept` has for each page its old states in the order of the last version that each belongs to. A page
+//! that was replaced is freed only when no version is pinned in which it is. Versions count from 1 in each opening.
+
+use crate::pages::Header;
+use perdura::Ticket;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Where the bytes of a page are.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// In the pool; 0 for a page of zeros.
+    At(u64),
+    /// Here.
+    Copy(Arc<[u8]>),
+}
+
+/// A page that was replaced, and is in the pool's list of such pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Replaced {
+    pub(crate) at: u64,
+    /// The versions that it belongs to.
+    versions: RangeInclusive<u64>,
+}
+
+/// A block of the list of replaced pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) at: u64,
+    /// Its entries that are not freed yet, by their places.
+    entries: BTreeMap<usize, Replaced>,
+    /// The version that was the oldest pinned one when all entries were found to belong to it; 0 if unknown.
+    held_by: u64,
+}
+
+/// A version's shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) version: u64,
+    pub(crate) length: u64,
+    pub(crate) unit: u64,
+}
+
+/// What a commit has changed.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) header: Header,
+    /// Pages that are elsewhere now.
+    pub(crate) moved: Vec<(u64, u64)>,
+    pub(crate) leaves: Vec<(u64, u64)>,
+    /// New blocks of the list of replaced pages, oldest first, each with its pages' numbers and offsets.
+    pub(crate) replaced: Vec<(u64, Vec<(u64, u64)>)>,
+    pub(crate) freed: Freed,
+    /// Blocks of pages that were made before the commit, and are the database's now.
+    pub(crate) prepared: Vec<u64>,
+}
+
+/// Entries of the list of replaced pages that a transaction has freed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Freed {
+    /// Blocks' offsets and the places in them.
+    pub(crate) entries: Vec<(u64, usize, u64)>,
+    /// Blocks that have no entries left, with the block before each in the list (0 for the header).
+    pub(crate) blocks: Vec<(u64, u64, u64)>,
+}
+
+/// All versions.
+#[derive(Default)]
+pub(crate) struct Versions {
+    pub(crate) header: Header,
+    version: u64,
+    /// Of the newest version: the pages' offsets.
+    pages: Vec<u64>,
+    /// Offsets of the tree's leaves; 0 for one that does not exist.
+    leaves: Vec<u64>,
+    /// The versions since which pages are where they are; for pages without an entry, since before any pinned one.
+    born: HashMap<u64, u64>,
+    kept: HashMap<u64, Vec<(u64, Place)>>,
+    shapes: Vec<Shape>,
+    pins: BTreeMap<u64, u32>,
+    /// Oldest first.
+    blocks: Vec<Block>,
+    /// The newest commit's.
+    pub(crate) ticket: Ticket,
+}
+
+impl Versions {
+    /// Of a database that was just opened.
+    pub(crate) fn new(
+        header: Header,
+        pages: Vec<u64>,
+        leaves: Vec<u64>,
+        replaced: Vec<(u64, Vec<u64>)>,
+    ) -> Self {
+        let entry = |at| Replaced { at, versions: 0..=0 };
+        let block = |(at, entries): (u64, Vec<u64>)| {
+            let entries = entries.into_iter().map(entry).enumerate();
+            let entries = entries.filter(|(_, entry)| entry.at != 0).collect();
+            Block { at, entries, held_by: 0 }
+        };
+        let blocks = replaced.into_iter().rev().map(block).collect();
+        Versions { header, version: 1, pages, leaves, blocks, ..Versions::default() }
+    }
+
+    /// The newest version.
+    pub(crate) fn newest(&self) -> Shape {
+        let Header { length, unit, .. } = self.header;
+        let unit = if unit == 0 { crate::stage::DEFAULT_UNIT } else { unit };
+        Shape { version: self.version, length, unit }
+    }
+
+    /// A pinned version.
+    pub(crate) fn shape(&self, version: u64) -> Shape {
+        let old = self.shapes.iter().find(|shape| shape.version >= version);
+        old.copied().unwrap_or_else(|| self.newest())
+    }
+
+    /// Pins the newest version.
+    pub(crate) fn pin(&mut self) -> Shape {
+        let newest = self.newest();
+        *self.pins.entry(newest.version).or_default() += 1;
+        newest
+    }
+
+    /// Lets go of a pinned version, and of what was kept for it alone.
+    pub(crate) fn unpin(&mut self, version: u64) {
+        let Some(count) = self.pins.get_mut(&version) else { return };
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        let was_oldest = self.pins.keys().next() == Some(&version);
+        self.pins.remove(&version);
+        if was_oldest {
+            self.forget();
+        }
+    }
+
+    /// Forgets what no pinned version needs.
+    fn forget(&mut self) {
+        let oldest = self.pins.keys().next().copied().unwrap_or(self.version);
+        self.shapes.retain(|shape| shape.version >= oldest);
+        self.born.retain(|_, born| *born > oldest);
+        let (pins, version) = (&self.pins, self.version);
+        self.kept.retain(|_, states| {
+            prune(pins, version, states);
+            !states.is_empty()
+        });
+    }
+
+    /// Bytes of pages that are kept here for old versions.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let all = self.kept.values().flatten();
+        all.map(|(_, place)| if let Place::Copy(bytes) = place { bytes.len() as u64 } else { 0 })
+            .sum()
+    }
+
+    /// Where the page is in a pinned version.
+    pub(crate) fn find(&self, version: u64, page: u64) -> Place {
+        let old = self.kept.get(&page).and_then(|states| {
+            states.iter().find(|(last, _)| *last >= version).map(|(_, place)| place.clone())
+        });
+        old.unwrap_or_else(|| Place::At(self.at(page)))
+    }
+
+    /// The page's offset in the newest version.
+    pub(crate) fn at(&self, page: u64) -> u64 {
+        self.pages.get(page as usize).copied().unwrap_or(0)
+    }
+
+    /// The offset of a leaf.
+    pub(crate) fn leaf(&self, leaf: u64) -> u64 {
+        self.leaves.get(leaf as usize).copied().unwrap_or(0)
+    }
+
+    /// Keeps the bytes of a page that a commit is about to overwrite in place. They stay if it fails, and are right.
+    pub(crate) fn keep(&mut self, page: u64, bytes: &Arc<[u8]>) {
+        let states = self.kept.entry(page).or_default();
+        prune(&self.pins, self.version, states);
+        if states.last().is_none_or(|(last, _)| *last < self.version) {
+            states.push((self.version, Place::Copy(bytes.clone())));
+        }
+    }
+
+    /// Takes note of pages that were made for a commit to come: the list of replaced pages has them in a first block.
+    pub(crate) fn prepared(&mut self, header: Header, made: &[u64]) {
+        self.header = header;
+        // No version has them: the writer's pin alone keeps them.
+        let entry = |at: &u64| Replaced { at: *at, versions: 0..=u64::MAX };
+        let entries = made.iter().map(entry).enumerate().collect();
+        self.blocks.push(Block { at: header.garbage, entries, held_by: 0 });
+    }
+
+    /// The commit has failed: they can be freed.
+    pub(crate) fn abandon(&mut self, blocks: &[u64]) {
+        for block in self.blocks.iter_mut().filter(|block| blocks.contains(&block.at)) {
+            block.held_by = 0;
+            block.entries.values_mut().for_each(|entry| entry.versions = 0..=0);
+        }
+    }
+
+    /// Makes what a commit has changed the newest version. `writer` is the version that the writer has pinned, which is
+    /// the new one afterwards.
+    pub(crate) fn publish(&mut self, changes: Changes, ticket: Ticket) {
+        let last = self.version;
+        let Changes { header, moved, leaves, replaced, freed, prepared } = changes;
+        self.blocks.retain(|block| !prepared.contains(&block.at));
+        // An old version's shape is needed while the version is pinned, this one's for now by its writer.
+        if self.shapes.last().is_some_and(|shape| !self.pins.contains_key(&shape.version)) {
+            self.shapes.pop();
+        }
+        self.shapes.push(self.newest());
+        self.remove_freed(&freed);
+        for (block, pages) in replaced {
+            let mut entries = BTreeMap::new();
+            for (place, (page, at)) in pages.into_iter().enumerate() {
+                let born = self.born.remove(&page).unwrap_or(0);
+                entries.insert(place, Replaced { at, versions: born..=last });
+                let states = self.kept.entry(page).or_default();
+                prune(&self.pins, last, states);
+                states.push((last, Place::At(at)));
+            }
+            self.blocks.push(Block { at: block, entries, held_by: 0 });
+        }
+        self.version += 1;
+        self.header = header;
+        let count = header.pages();
+        for page in count..self.pages.len() as u64 {
+            self.born.remove(&page);
+        }
+        let holes = self.pages.len() as u64..count;
+        self.pages.resize(count as usize, 0);
+        for (page, at) in moved {
+            // A page that was zero, or did not exist, is so in the versions before.
+            if self.at(page) == 0 || holes.contains(&page) {
+                let states = self.kept.entry(page).or_default();
+                if states.last().is_none_or(|(newest, _)| *newest < last) {
+                    states.push((last, Place::At(0)));
+                }
+            }
+            self.pages[page as usize] = at;
+            self.born.insert(page, self.version);
+        }
+        for (leaf, at) in leaves {
+            if self.leaves.len() as u64 <= leaf {
+                self.leaves.resize(leaf as usize + 1, 0);
+            }
+            self.leaves[leaf as usize] = at;
+        }
+        self.ticket = self.ticket.max(ticket);
+    }
+
+    /// After a commit of a database that no connection reads: nothing old is needed.
+    pub(crate) fn settle(&mut self) {
+        self.forget();
+    }
+
+    /// Moves the pin of a writer that has committed to the version that it made.
+    pub(crate) fn move_pin(&mut self, version: u64) -> u64 {
+        *self.pins.entry(self.version).or_default() += 1;
+        let newest = self.version;
+        self.unpin(version);
+        // Nothing of this commit was needed, unless others read.
+        if self.pins.len() == 1 {
+            self.forget();
+        }
+        newest
+    }
+
+    /// Replaced pages that can be freed: at most about `most`.
+    pub(crate) fn freeable(&mut self, most: usize) -> Freed {
+        let oldest = self.pins.keys().next().copied().unwrap_or(0);
+        let pins = &self.pins;
+        let is_free = |entry: &Replaced| pins.range(entry.versions.clone()).next().is_none();
+        let mut freed = Freed::default();
+        let mut before = Vec::new();
+        for (index, block) in self.blocks.iter_mut().enumerate() {
+            if block.held_by != 0 && block.held_by == oldest {
+                continue;
+            }
+            if freed.entries.len() >= most {
+                break;
+            }
+            let free: Vec<usize> = block
+                .entries
+                .iter()
+                .filter(|(_, entry)| is_free(entry))
+                .map(|(place, _)| *place)
+                .collect();
+            let is_held = |entry: &Replaced| entry.versions.contains(&oldest);
+            if free.is_empty() && block.entries.values().all(is_held) {
+                block.held_by = oldest;
+            }
+            freed
+                .entries
+                .extend(free.iter().map(|place| (block.at, *place, block.entries[place].at)));
+            if free.len() == block.entries.len() {
+                before.push(index);
+            }
+        }
+        // The list runs from the newest to the oldest: the block after this one leads to it.
+        for &index in &before {
+            let mut newer = index + 1;
+            while before.contains(&newer) {
+                newer += 1;
+            }
+            let from = self.blocks.get(newer).map_or(0, |block| block.at);
+            let next = (0..index).rev().find(|older| !before.contains(older));
+            let next = next.map_or(0, |older| self.blocks[older].at);
+            freed.blocks.push((self.blocks[index].at, from, next));
+        }
+        freed
+    }
+
+    /// Replaced pages, freeable or not.
+    pub(crate) fn replaced_count(&self) -> usize {
+        self.blocks.iter().map(|block| block.entries.len()).sum()
+    }
+
+    /// Takes note of freed entries.
+    pub(crate) fn remove_freed(&mut self, freed: &Freed) {
+        if freed.entries.is_empty() && freed.blocks.is_empty() {
+            return;
+        }
+        for (at, place, _) in &freed.entries {
+            if let Some(block) = self.blocks.iter_mut().find(|block| block.at == *at) {
+                block.entries.remove(place);
+            }
+        }
+        self.blocks.retain(|block| !freed.blocks.iter().any(|(at, _, _)| *at == block.at));
+    }
+}
+
+/// Removes the states that no pinned version has. Those up to `newest` stay while that version is the newest: a commit
+/// may be about to overwrite them, and others may pin the version yet.
+fn prune(pins: &BTreeMap<u64, u32>, newest: u64, states: &mut Vec<(u64, Place)>) {
+    let mut first = 0;
+    states.retain(|(last, _)| {
+        let is_needed = *last >= newest || pins.range(first..=*last).next().is_some();
+        first = last + 1;
+        is_needed
+    });
+}
