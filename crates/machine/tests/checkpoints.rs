@@ -179,8 +179,8 @@ fn figures_of_mechanisms_begin_with_the_measuring() {
         let ends = kind.is_some_and(|kind| kind.promises() == Promise::Epoch);
         assert_eq!(epochs > 0, ends, "{name}: only where a mechanism has epochs");
         assert_eq!(before.is_empty(), name == "plain", "{name}: {:?}", figures());
-        // Pools are not full, and tables not either.
-        let some = figures().len() / 4;
+        // Pools are not full, and tables not either: some figures stay 0.
+        let some = figures().len() / 5;
         assert!(before.len() >= some && counted().len() >= some, "{name}: {before:?}");
     }
 }

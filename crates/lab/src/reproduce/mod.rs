@@ -7,7 +7,8 @@
 //! Reading order: [`experiment`] and [`validate`] (the file), [`kind`] and [`quantity`] (the measured figures),
 //! [`protocol`] and [`work`] (the compared engines, and their workloads), [`parts`] and [`plan`] (which parts are run),
 //! [`calibrate`] (figures found beforehand), [`runs`], [`grid`] and [`served`] (the runs), [`findings`] (figures),
-//! [`compare`] (ours and the paper's), [`chart`] (the picture's data), [`plot`] (the picture), [`show`] (the text).
+//! [`epochs`] and [`accepted`] (runs and workloads that are marked), [`compare`] (ours and the paper's), [`beside`]
+//! (settings beside each other), [`chart`] (the picture's data), [`plot`] (the picture), [`show`] (the text).
 
 mod accepted;
 mod beside;
