@@ -56,6 +56,12 @@ pub(crate) fn split(path: &Path) -> Result<(PathBuf, String)> {
     Ok((parent.to_owned(), name.to_owned()))
 }
 
+/// Whether a parameter's value means yes, as in SQLite.
+pub(crate) fn is_on(text: &str) -> bool {
+    let yes = ["yes", "true", "on"].iter().any(|yes| text.eq_ignore_ascii_case(yes));
+    yes || text.parse::<i64>().is_ok_and(|number| number != 0)
+}
+
 /// The pool at a path, open already or opened now.
 pub(crate) fn open(path: &Path, how: &Creation) -> Result<Arc<OpenPool>> {
     let mut pools = lock(&POOLS);
@@ -124,17 +130,23 @@ fn open_pool(path: &Path, how: &Creation) -> Result<Pool> {
 }
 
 impl OpenPool {
-    /// The database with this name.
+    /// The database with this name. If it is in nobody's hands, and in the pool neither, it is an empty one where `create`
+    /// says so; `main` always is.
     pub(crate) fn database(
         &self,
         handle: &mut perdura::Handle,
         name: &str,
+        create: bool,
     ) -> Result<Arc<Database>, Code> {
         let mut databases = lock(&self.databases);
         if let Some(open) = databases.get(name).and_then(Weak::upgrade) {
             return Ok(open);
         }
         let opened = Database::open(handle, name).map_err(|error| of_error(&error))?;
+        let is_there = opened.state().versions.header.at != 0;
+        if !is_there && !create && name != MAIN {
+            return Err(CANTOPEN);
+        }
         let opened = Arc::new(opened);
         databases.insert(name.to_owned(), Arc::downgrade(&opened));
         Ok(opened)
