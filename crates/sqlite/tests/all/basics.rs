@@ -350,3 +350,26 @@ fn connections_without_locks_have_the_version_of_their_opening_and_only_read() {
         is_whole(&db);
     }
 }
+
+#[test]
+fn a_pool_is_known_by_its_file() {
+    let folder = Folder::new();
+    let db = folder.open();
+    run(&db, "CREATE TABLE t (x); INSERT INTO t VALUES (1)");
+    let (pool, link) = (folder.pool(), folder.path().join("link.pool"));
+    std::fs::hard_link(&pool, &link).unwrap();
+    let other = open(&link, "");
+    run(&other, "INSERT INTO t VALUES (2)");
+    assert_eq!(number(&db, "SELECT sum(x) FROM t"), 3);
+    // Both names go: a new pool has the first, while the old one's connections are there yet.
+    std::fs::remove_file(&link).unwrap();
+    std::fs::remove_file(&pool).unwrap();
+    let new = folder.open();
+    assert_eq!(number(&new, "SELECT count(*) FROM sqlite_schema"), 0);
+    run(&new, "CREATE TABLE u (x)");
+    assert_eq!(number(&db, "SELECT sum(x) FROM t"), 3);
+    drop((db, other));
+    drop(new);
+    assert_eq!(number(&folder.open(), "SELECT count(*) FROM u"), 0);
+    folder.check();
+}
