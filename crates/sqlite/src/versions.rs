@@ -62,7 +62,7 @@ pub(crate) struct Changes {
     pub(crate) prepared: Vec<u64>,
 }
 
-/// Entries of the list of replaced pages that a transaction has freed.
+/// Entries of the list of replaced pages that a transaction has freed, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Freed {
     /// Blocks' offsets and the places in them.
@@ -212,8 +212,10 @@ impl Versions {
     pub(crate) fn publish(&mut self, changes: Changes, ticket: Ticket) {
         let last = self.version;
         let Changes { header, moved, leaves, replaced, freed, prepared } = changes;
-        let prepared: HashSet<u64> = prepared.into_iter().collect();
-        self.blocks.retain(|block| !prepared.contains(&block.at));
+        if !prepared.is_empty() {
+            let prepared: HashSet<u64> = prepared.into_iter().collect();
+            self.blocks.retain(|block| !prepared.contains(&block.at));
+        }
         // An old version's shape is needed while the version is pinned, this one's for now by its writer.
         if self.shapes.last().is_some_and(|shape| !self.pins.contains_key(&shape.version)) {
             self.shapes.pop();
@@ -324,6 +326,7 @@ impl Versions {
                 false => newer = block.at,
             }
         }
+        freed.blocks.reverse();
         freed
     }
 
@@ -337,15 +340,16 @@ impl Versions {
         if freed.entries.is_empty() && freed.blocks.is_empty() {
             return;
         }
-        let mut blocks: HashMap<u64, &mut Block> =
-            self.blocks.iter_mut().map(|block| (block.at, block)).collect();
-        for (at, place, _) in &freed.entries {
-            if let Some(block) = blocks.get_mut(at) {
+        // Both lists are in the order of the blocks, of which there may be many.
+        let (mut entries, mut gone) =
+            (freed.entries.iter().peekable(), freed.blocks.iter().peekable());
+        self.blocks.retain_mut(|block| {
+            while let Some((_, place, _)) = entries.next_if(|(at, ..)| *at == block.at) {
                 block.entries.remove(place);
             }
-        }
-        let gone: HashSet<u64> = freed.blocks.iter().map(|(at, ..)| *at).collect();
-        self.blocks.retain(|block| !gone.contains(&block.at));
+            gone.next_if(|(at, ..)| *at == block.at).is_none()
+        });
+        debug_assert!(entries.next().is_none() && gone.next().is_none(), "all are there");
     }
 }
 
@@ -379,8 +383,7 @@ mod tests {
             }
         }
         versions.pin();
-        let mut freed = versions.freeable(100);
-        freed.blocks.sort_unstable();
+        let freed = versions.freeable(100);
         assert_eq!(freed.blocks, [(1, 3, 0), (2, 3, 0), (4, 6, 3), (5, 6, 3), (7, 0, 6)]);
         assert_eq!(freed.entries.len(), 5);
         versions.remove_freed(&freed);
