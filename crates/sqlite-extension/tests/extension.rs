@@ -120,3 +120,40 @@ fn python_loads_it() {
     assert!(String::from_utf8_lossy(&run.stdout).starts_with("done"), "{run:?}");
     folder.check();
 }
+
+const LITTLE_MEMORY: &str = r#"
+import resource, sqlite3, sys
+extension, uri = sys.argv[1:]
+loader = sqlite3.connect(":memory:")
+loader.enable_load_extension(True)
+loader.load_extension(extension)
+db = sqlite3.connect(uri, uri=True, isolation_level=None)
+db.executescript("CREATE TABLE t (x); INSERT INTO t VALUES (1); PRAGMA cache_size = 10")
+with open("/proc/self/status") as status:
+    used = next(int(line.split()[1]) for line in status if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, ((used << 10) + (100 << 20),) * 2)
+try:
+    db.execute("BEGIN")
+    for n in range(100000):
+        db.execute("INSERT INTO t VALUES (zeroblob(3000))")
+    sys.exit("there is enough memory")
+except (MemoryError, sqlite3.OperationalError) as error:
+    print("failed", repr(error))
+if db.in_transaction:
+    db.execute("ROLLBACK")
+db.execute("INSERT INTO t VALUES (2)")
+assert db.execute("SELECT count(*), sum(x) FROM t").fetchone() == (2, 3)
+db.close()
+print("done")
+"#;
+
+#[test]
+fn a_transaction_that_memory_does_not_hold_fails_and_the_process_goes_on() {
+    let folder = Folder::new();
+    let pool = uri(&folder.pool(), "&size=67108864");
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg("-c").arg(LITTLE_MEMORY).arg(extension()).arg(pool);
+    let Some(run) = output(&mut command) else { return };
+    assert!(String::from_utf8_lossy(&run.stdout).ends_with("done\n"), "{run:?}");
+    folder.check();
+}

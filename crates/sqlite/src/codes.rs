@@ -25,6 +25,7 @@ pub(crate) const CANTOPEN: Code = 14;
 pub(crate) const PERM: Code = 3;
 pub(crate) const NOTADB: Code = 26;
 pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
+pub(crate) const IOERR_NOMEM: Code = IOERR | 12 << 8;
 pub(crate) const IOERR_FSYNC: Code = IOERR | 4 << 8;
 pub(crate) const OK_LOAD_PERMANENTLY: Code = 1 << 8;
 

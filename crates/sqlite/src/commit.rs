@@ -17,8 +17,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most bytes that a commit overwrites in place.
-const IN_PLACE: usize = 128 << 10;
+/// The most bytes that a commit overwrites in place, if there is room for new pages.
+pub(crate) const IN_PLACE: usize = 128 << 10;
 /// The most bytes of new pages in one transaction: on a block device an engine may log them.
 const NEW: usize = 128 << 10;
 /// Bytes of log around those of a run of words that is overwritten.
@@ -35,8 +35,8 @@ const REAPED: usize = 2048;
 pub(crate) enum Way {
     /// With the fewest bytes.
     Least,
-    /// In place as far as the log allows, since there is no room for new pages.
-    InPlace,
+    /// In place up to so many bytes, since there is little room for new pages.
+    InPlace(usize),
 }
 
 /// The changes of one database.
@@ -66,7 +66,10 @@ pub(crate) fn commit(
     staged: &[(&Database, &Stage)],
     way: Way,
 ) -> Result<Option<Ticket>> {
-    let mut budget = IN_PLACE;
+    let mut budget = match way {
+        Way::Least => IN_PLACE,
+        Way::InPlace(most) => most,
+    };
     let mut plans = Vec::new();
     for (database, stage) in staged {
         plans.extend(plan(handle, database, stage, (way, &mut budget))?);
@@ -164,7 +167,7 @@ fn plan<'a>(
         let runs = differences(&old, bytes);
         let logged: usize = runs.iter().map(|run| run.len() + RUN).sum();
         // What goes through the log is written twice.
-        let is_less = 2 * logged <= unit as usize || way == Way::InPlace;
+        let is_less = 2 * logged <= unit as usize || way != Way::Least;
         if is_less && logged <= *budget {
             *budget -= logged;
             if !runs.is_empty() {

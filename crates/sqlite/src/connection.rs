@@ -12,8 +12,8 @@
 //!   which no unlock comes, at the end of phase two.
 //! - A statement that only reads gets no page of a version that is not durable.
 
-use crate::codes::{IOERR, IOERR_SHORT_READ, OK, READONLY, Result};
-use crate::commit::{self, Way, read_page};
+use crate::codes::{self, FULL, IOERR, IOERR_SHORT_READ, OK, READONLY, Result};
+use crate::commit::{self, IN_PLACE, Way, read_page};
 use crate::database::{Connection, Database, coded};
 use crate::open::{self, OpenPool};
 use crate::stage::{Stage, pieces};
@@ -61,6 +61,23 @@ pub(crate) trait Statements {
     fn is_writing(&self) -> bool;
 }
 
+struct NoStatements;
+
+impl Statements for NoStatements {
+    fn is_writing(&self) -> bool {
+        false
+    }
+}
+
+/// How a database is opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening {
+    pub(crate) create: bool,
+    pub(crate) read_only: bool,
+    /// SQLite will take no locks (`nolock`, `immutable`): it has the version of now, and only reads.
+    pub(crate) unlocked: bool,
+}
+
 /// An open database.
 pub(crate) struct OpenDatabase {
     pool: Option<Arc<OpenPool>>,
@@ -89,11 +106,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl OpenDatabase {
     /// Opens the database with this name in the pool.
-    pub(crate) fn new(pool: Arc<OpenPool>, name: &str, read_only: bool) -> Result<Self> {
+    pub(crate) fn new(pool: Arc<OpenPool>, name: &str, how: Opening) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let mut handle = coded(pool.pool.session())?;
-        let database = pool.database(&mut handle, name)?;
-        Ok(OpenDatabase {
+        let database = pool.database(&mut handle, name, how.create)?;
+        let mut open = OpenDatabase {
             pool: Some(pool),
             database,
             handle: Some(handle),
@@ -103,8 +120,12 @@ impl OpenDatabase {
             pin: None,
             unsure: None,
             early: false,
-            read_only,
-        })
+            read_only: how.read_only || how.unlocked,
+        };
+        if how.unlocked {
+            open.lock(SHARED, &NoStatements)?;
+        }
+        Ok(open)
     }
 
     /// Whether this process is a child, forked since the pool was opened: the pool is the parent's.
@@ -437,13 +458,18 @@ impl OpenDatabase {
         let synced = staged.iter().any(|(_, stage)| stage.synced);
         let handle = self.handle.as_mut().ok_or(IOERR)?;
         let mut ticket = commit::commit(handle, &staged, Way::Least);
-        if ticket.as_ref().is_err_and(perdura::Error::is_full) {
-            // What was replaced before may make room.
-            let reaped =
-                staged.iter().try_for_each(|(database, _)| commit::reap(handle, database, 0));
-            if reaped.is_ok() {
-                ticket = commit::commit(handle, &staged, Way::InPlace);
+        let log = || self.pool.as_ref().map_or(0, |pool| pool.pool.info().log_bytes as usize);
+        let mosts = std::iter::successors(Some(log() / 2), |most| Some(most / 16));
+        for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
+            if !ticket.as_ref().is_err_and(|error| codes::of_error(error) == FULL) {
+                break;
             }
+            // What was replaced before, or made for the attempt before this one, may make room.
+            let mut reaped = staged.iter().map(|(database, _)| commit::reap(handle, database, 0));
+            if reaped.any(|reaped| reaped.is_err()) {
+                break;
+            }
+            ticket = commit::commit(handle, &staged, Way::InPlace(most));
         }
         let ticket = coded(ticket)?;
         for (database, member) in &mut locked {

@@ -3,6 +3,7 @@
 //! An import builds the database under another name, which it gives up at its end, in one transaction: so what has the
 //! right name is whole, whatever happens meanwhile.
 
+use crate::codes::Code;
 use crate::commit::{self, Way};
 use crate::database::Database;
 use crate::pages::{Header, PREFIX, is_unit};
@@ -165,8 +166,7 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
         let end = (done + PART).min(source.length);
         for number in done / source.unit..end.div_ceil(source.unit) {
             source.page(number, &mut page).map_err(at(path))?;
-            let write: Result<(), Error> = stage.write(number * source.unit, &page, |_, _| Ok(()));
-            write?;
+            stage.write(number * source.unit, &page, |_, _| Ok(())).map_err(no_memory)?;
         }
         done = stage.length;
         commit::commit(&mut handle, &[(&target, &stage)], Way::Least)?;
@@ -185,6 +185,11 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     })
 }
 
+/// The only failure of a stage that reads no database.
+fn no_memory(_: Code) -> Error {
+    Error::Io(std::io::ErrorKind::OutOfMemory.into())
+}
+
 /// Removes a database that no connection has open.
 fn remove(handle: &mut Handle, database: &Database) -> Result<(), Error> {
     let header = database.state().versions.header;
@@ -193,8 +198,7 @@ fn remove(handle: &mut Handle, database: &Database) -> Result<(), Error> {
     }
     let mut stage = Stage::default();
     stage.begin(header.unit, header.length);
-    let cut: Result<(), Error> = stage.truncate(0, |_, _| Ok(()));
-    cut?;
+    stage.truncate(0, |_, _| Ok(())).map_err(no_memory)?;
     commit::commit(handle, &[(database, &stage)], Way::Least)?;
     database.state().versions.settle();
     commit::reap(handle, database, 0)?;

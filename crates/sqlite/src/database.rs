@@ -25,10 +25,26 @@ pub(crate) struct Database {
     released: Condvar,
 }
 
+/// Who may write.
+struct Writer {
+    connection: Connection,
+    thread: ThreadId,
+    /// Until when it has the right though SQLite has not asked for it yet.
+    early: Option<Instant>,
+}
+
+impl Writer {
+    /// Whether it has not used an early right: a statement that only reads the database, and writes elsewhere, does
+    /// not give it back if all pages are in SQLite's cache.
+    fn is_over(&self) -> bool {
+        self.early.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
 /// A database's state.
 pub(crate) struct State {
     pub(crate) versions: Versions,
-    writer: Option<(Connection, ThreadId)>,
+    writer: Option<Writer>,
     /// Connections that wait to be the writer: the first is next.
     queue: Vec<Connection>,
 }
@@ -51,14 +67,18 @@ impl Database {
     /// Makes the connection the database's writer, which has pinned this version.
     pub(crate) fn reserve(&self, connection: Connection, version: u64) -> Result {
         let mut state = self.state();
-        let is_free = state.writer.is_none_or(|(writer, _)| writer == connection);
+        let is_free = state
+            .writer
+            .as_ref()
+            .is_none_or(|writer| writer.connection == connection || writer.is_over());
         if !is_free {
             return Err(BUSY);
         }
         if state.versions.newest().version != version {
             return Err(BUSY_SNAPSHOT);
         }
-        state.writer = Some((connection, std::thread::current().id()));
+        let thread = std::thread::current().id();
+        state.writer = Some(Writer { connection, thread, early: None });
         Ok(())
     }
 
@@ -71,10 +91,11 @@ impl Database {
         let end = Instant::now() + most;
         let taken = loop {
             let is_first = state.queue.first() == Some(&connection);
-            match state.writer {
+            match &state.writer {
                 None if is_first => break true,
-                Some((writer, _)) if writer == connection => break true,
-                Some((_, owner)) if owner == thread => break false,
+                Some(writer) if writer.is_over() && is_first => break true,
+                Some(writer) if writer.connection == connection => break true,
+                Some(writer) if writer.thread == thread => break false,
                 _ => {}
             }
             let left = end.saturating_duration_since(Instant::now());
@@ -86,7 +107,7 @@ impl Database {
         };
         state.queue.retain(|waiting| *waiting != connection);
         if taken {
-            state.writer = Some((connection, thread));
+            state.writer = Some(Writer { connection, thread, early: Some(Instant::now() + most) });
         } else {
             self.released.notify_all();
         }
@@ -96,7 +117,7 @@ impl Database {
     /// Lets the next connection write.
     pub(crate) fn release(&self, connection: Connection) {
         let mut state = self.state();
-        if state.writer.is_some_and(|(writer, _)| writer == connection) {
+        if state.writer.as_ref().is_some_and(|writer| writer.connection == connection) {
             state.writer = None;
             self.released.notify_all();
         }

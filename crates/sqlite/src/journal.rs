@@ -4,7 +4,7 @@
 //! `PRAGMA journal_mode` of another database has set a mode for all that are attached. What is committed does not
 //! depend on it: it only serves to roll back.
 
-use crate::codes::{IOERR_SHORT_READ, Result};
+use crate::codes::{IOERR_NOMEM, IOERR_SHORT_READ, Result};
 
 /// The bytes.
 #[derive(Default)]
@@ -22,6 +22,7 @@ impl Journal {
     pub(crate) fn write(&mut self, bytes: &[u8], at: u64) -> Result {
         let (at, end) = (at as usize, at as usize + bytes.len());
         if self.0.len() < end {
+            self.0.try_reserve(end - self.0.len()).map_err(|_| IOERR_NOMEM)?;
             self.0.resize(end, 0);
         }
         self.0[at..end].copy_from_slice(bytes);

@@ -4,13 +4,15 @@
 //! last part's name in the pool that the parent is: `app.pool/orders`. So SQLite sees a name of its own for each
 //! database, and needs no parameters to tell them apart.
 //!
-//! Invariant: a pool is open once in this process, as long as a connection has one of its databases.
+//! Invariant: a pool is open once in this process, as long as a connection has one of its databases. It is known by its
+//! file: another path of the same file leads to it, and one whose file was replaced does not.
 
 use crate::codes::{CANTOPEN, Code, Result, of_error, of_open_error};
 use crate::connection::Group;
 use crate::database::Database;
 use perdura::{EngineKind, Options, Pool};
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -38,8 +40,11 @@ pub(crate) struct OpenPool {
     groups: Mutex<HashMap<usize, Weak<Group>>>,
 }
 
-/// The pools, by their paths.
-static POOLS: Mutex<Option<HashMap<PathBuf, Weak<OpenPool>>>> = Mutex::new(None);
+/// A file: its device and its number there, which no other file gets while this one is open.
+type FileId = (u64, u64);
+
+/// The pools, by their files.
+static POOLS: Mutex<Option<HashMap<FileId, Weak<OpenPool>>>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -56,23 +61,30 @@ pub(crate) fn split(path: &Path) -> Result<(PathBuf, String)> {
     Ok((parent.to_owned(), name.to_owned()))
 }
 
+/// Whether a parameter's value means yes, as in SQLite.
+pub(crate) fn is_on(text: &str) -> bool {
+    let yes = ["yes", "true", "on"].iter().any(|yes| text.eq_ignore_ascii_case(yes));
+    yes || text.parse::<i64>().is_ok_and(|number| number != 0)
+}
+
 /// The pool at a path, open already or opened now.
 pub(crate) fn open(path: &Path, how: &Creation) -> Result<Arc<OpenPool>> {
     let mut pools = lock(&POOLS);
     let pools = pools.get_or_insert_default();
-    if let Some(open) = pools.get(&key(path)).and_then(Weak::upgrade) {
+    let open = file_id(path).and_then(|id| pools.get(&id));
+    if let Some(open) = open.and_then(Weak::upgrade) {
         return Ok(open);
     }
     let pool = open_pool(path, how)?;
     Ok(insert(pools, pool))
 }
 
-fn insert(pools: &mut HashMap<PathBuf, Weak<OpenPool>>, pool: Pool) -> Arc<OpenPool> {
-    let key = key(pool.path());
+fn insert(pools: &mut HashMap<FileId, Weak<OpenPool>>, pool: Pool) -> Arc<OpenPool> {
+    let id = file_id(pool.path());
     let (databases, groups) = Default::default();
     let open = Arc::new(OpenPool { pool, databases, groups });
     pools.retain(|_, pool| pool.strong_count() > 0);
-    pools.insert(key, Arc::downgrade(&open));
+    pools.extend(id.map(|id| (id, Arc::downgrade(&open))));
     open
 }
 
@@ -97,8 +109,8 @@ pub(crate) fn close(pool: &mut Option<Arc<OpenPool>>) {
     *pool = None;
 }
 
-fn key(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+fn file_id(path: &Path) -> Option<FileId> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn open_pool(path: &Path, how: &Creation) -> Result<Pool> {
@@ -124,17 +136,23 @@ fn open_pool(path: &Path, how: &Creation) -> Result<Pool> {
 }
 
 impl OpenPool {
-    /// The database with this name.
+    /// The database with this name. If it is in nobody's hands, and in the pool neither, it is an empty one where `create`
+    /// says so; `main` always is.
     pub(crate) fn database(
         &self,
         handle: &mut perdura::Handle,
         name: &str,
+        create: bool,
     ) -> Result<Arc<Database>, Code> {
         let mut databases = lock(&self.databases);
         if let Some(open) = databases.get(name).and_then(Weak::upgrade) {
             return Ok(open);
         }
         let opened = Database::open(handle, name).map_err(|error| of_error(&error))?;
+        let is_there = opened.state().versions.header.at != 0;
+        if !is_there && !create && name != MAIN {
+            return Err(CANTOPEN);
+        }
         let opened = Arc::new(opened);
         databases.insert(name.to_owned(), Arc::downgrade(&opened));
         Ok(opened)

@@ -224,9 +224,10 @@ pub(crate) fn free(
     header: &mut Header,
     freed: &crate::versions::Freed,
 ) -> Result<()> {
+    let whole: HashSet<u64> = freed.blocks.iter().map(|(at, ..)| *at).collect();
     for &(block, place, at) in &freed.entries {
         tx.free(at).map_err(Error::in_pool)?;
-        if !freed.blocks.iter().any(|(whole, _, _)| *whole == block) {
+        if !whole.contains(&block) {
             tx.write_word(block + 16 + 8 * place as u64, 0)?;
         }
     }

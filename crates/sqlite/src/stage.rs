@@ -3,6 +3,7 @@
 //! Invariants: a page is staged whole. Of the committed database the stage shows only what lies before `base_end`, the
 //! least length to which the writer has cut the file; beyond it are zeros.
 
+use crate::codes::{IOERR_NOMEM, Result};
 use std::collections::BTreeMap;
 
 /// The page size until the first write tells it.
@@ -58,12 +59,12 @@ impl Stage {
     }
 
     /// Writes bytes; `base` reads a page of the committed database.
-    pub(crate) fn write<E>(
+    pub(crate) fn write(
         &mut self,
         at: u64,
         bytes: &[u8],
-        mut base: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut base: impl FnMut(u64, &mut [u8]) -> Result,
+    ) -> Result {
         let len = bytes.len() as u64;
         if self.base_end == 0 && self.pages.is_empty() && crate::pages::is_unit(len) {
             // The first page of a new database, or of one that was emptied.
@@ -73,15 +74,15 @@ impl Stage {
         }
         let (unit, base_end) = (self.unit, self.base_end);
         let pages = &mut self.pages;
-        pieces(unit, at, bytes.len(), |page, within, part| {
+        pieces(unit, at, bytes.len(), |page, within, part| -> Result {
             if within.len() == unit as usize {
-                pages.insert(page, bytes[part].into());
+                pages.insert(page, boxed(&bytes[part])?);
                 return Ok(());
             }
             let staged = match pages.entry(page) {
                 std::collections::btree_map::Entry::Occupied(staged) => staged.into_mut(),
                 std::collections::btree_map::Entry::Vacant(vacant) => {
-                    let mut whole = vec![0; unit as usize].into_boxed_slice();
+                    let mut whole = zeros(unit as usize)?;
                     read_base(unit, base_end, page, &mut whole, &mut base)?;
                     vacant.insert(whole)
                 }
@@ -95,16 +96,16 @@ impl Stage {
     }
 
     /// Cuts or extends the file.
-    pub(crate) fn truncate<E>(
+    pub(crate) fn truncate(
         &mut self,
         length: u64,
-        mut base: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut base: impl FnMut(u64, &mut [u8]) -> Result,
+    ) -> Result {
         let (unit, within) = (self.unit, (length % self.unit) as usize);
         if length < self.length && within > 0 {
             // The rest of the last page reads as zeros when the file grows again.
             let page = length / unit;
-            let mut whole = vec![0; unit as usize].into_boxed_slice();
+            let mut whole = zeros(unit as usize)?;
             match self.pages.get(&page) {
                 Some(staged) => whole.copy_from_slice(staged),
                 None => read_base(unit, self.base_end, page, &mut whole, &mut base)?,
@@ -134,6 +135,25 @@ impl Stage {
     }
 }
 
+/// Memory for a page: where there is none, the transaction fails, not the process.
+fn memory(len: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| IOERR_NOMEM)?;
+    Ok(bytes)
+}
+
+fn boxed(from: &[u8]) -> Result<Box<[u8]>> {
+    let mut bytes = memory(from.len())?;
+    bytes.extend_from_slice(from);
+    Ok(bytes.into_boxed_slice())
+}
+
+fn zeros(len: usize) -> Result<Box<[u8]>> {
+    let mut bytes = memory(len)?;
+    bytes.resize(len, 0);
+    Ok(bytes.into_boxed_slice())
+}
+
 /// Reads a page of the committed database; zeros from `end` on.
 fn read_base<E>(
     unit: u64,
@@ -158,7 +178,7 @@ mod tests {
     use super::*;
 
     /// A committed database of `len` bytes, all 7.
-    fn base(_: u64, to: &mut [u8]) -> Result<(), ()> {
+    fn base(_: u64, to: &mut [u8]) -> Result {
         to.fill(7);
         Ok(())
     }

@@ -3,12 +3,13 @@
 //! The newest version is a table of offsets. An older one is the newest with the pages put back that were changed
 //! since: of a page that was overwritten in place its bytes are kept here, one that was replaced stays in the pool.
 //!
-//! Invariants: `kept` has for each page its old states in the order of the last version that each belongs to. A page
-//! that was replaced is freed only when no version is pinned in which it is. Versions count from 1 in each opening.
+//! Invariants: `kept` has for each page its old states in the order of the last version that each belongs to, no two of
+//! which are the same. A page that was replaced is freed only when no version is pinned in which it is. Versions count
+//! from 1 in each opening.
 
 use crate::pages::Header;
 use perdura::Ticket;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ pub(crate) struct Changes {
     pub(crate) prepared: Vec<u64>,
 }
 
-/// Entries of the list of replaced pages that a transaction has freed.
+/// Entries of the list of replaced pages that a transaction has freed, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Freed {
     /// Blocks' offsets and the places in them.
@@ -199,6 +200,7 @@ impl Versions {
 
     /// The commit has failed: they can be freed.
     pub(crate) fn abandon(&mut self, blocks: &[u64]) {
+        let blocks: HashSet<u64> = blocks.iter().copied().collect();
         for block in self.blocks.iter_mut().filter(|block| blocks.contains(&block.at)) {
             block.held_by = 0;
             block.entries.values_mut().for_each(|entry| entry.versions = 0..=0);
@@ -210,7 +212,10 @@ impl Versions {
     pub(crate) fn publish(&mut self, changes: Changes, ticket: Ticket) {
         let last = self.version;
         let Changes { header, moved, leaves, replaced, freed, prepared } = changes;
-        self.blocks.retain(|block| !prepared.contains(&block.at));
+        if !prepared.is_empty() {
+            let prepared: HashSet<u64> = prepared.into_iter().collect();
+            self.blocks.retain(|block| !prepared.contains(&block.at));
+        }
         // An old version's shape is needed while the version is pinned, this one's for now by its writer.
         if self.shapes.last().is_some_and(|shape| !self.pins.contains_key(&shape.version)) {
             self.shapes.pop();
@@ -224,7 +229,10 @@ impl Versions {
                 entries.insert(place, Replaced { at, versions: born..=last });
                 let states = self.kept.entry(page).or_default();
                 prune(&self.pins, last, states);
-                states.push((last, Place::At(at)));
+                // There is one if a commit that failed was about to overwrite the page.
+                if states.last().is_none_or(|(newest, _)| *newest < last) {
+                    states.push((last, Place::At(at)));
+                }
             }
             self.blocks.push(Block { at: block, entries, held_by: 0 });
         }
@@ -279,7 +287,7 @@ impl Versions {
         let pins = &self.pins;
         let is_free = |entry: &Replaced| pins.range(entry.versions.clone()).next().is_none();
         let mut freed = Freed::default();
-        let mut before = Vec::new();
+        let mut whole = vec![false; self.blocks.len()];
         for (index, block) in self.blocks.iter_mut().enumerate() {
             if block.held_by != 0 && block.held_by == oldest {
                 continue;
@@ -300,21 +308,25 @@ impl Versions {
             freed
                 .entries
                 .extend(free.iter().map(|place| (block.at, *place, block.entries[place].at)));
-            if free.len() == block.entries.len() {
-                before.push(index);
+            whole[index] = free.len() == block.entries.len();
+        }
+        // The list runs from the newest to the oldest: the nearest newer block that stays leads to the next older one.
+        let mut older = 0;
+        let mut gone = Vec::new();
+        for (block, is_whole) in self.blocks.iter().zip(&whole) {
+            match is_whole {
+                true => gone.push((block.at, older)),
+                false => older = block.at,
             }
         }
-        // The list runs from the newest to the oldest: the block after this one leads to it.
-        for &index in &before {
-            let mut newer = index + 1;
-            while before.contains(&newer) {
-                newer += 1;
+        let mut newer = 0;
+        for (block, is_whole) in self.blocks.iter().zip(&whole).rev() {
+            match is_whole {
+                true => freed.blocks.extend(gone.pop().map(|(at, older)| (at, newer, older))),
+                false => newer = block.at,
             }
-            let from = self.blocks.get(newer).map_or(0, |block| block.at);
-            let next = (0..index).rev().find(|older| !before.contains(older));
-            let next = next.map_or(0, |older| self.blocks[older].at);
-            freed.blocks.push((self.blocks[index].at, from, next));
         }
+        freed.blocks.reverse();
         freed
     }
 
@@ -328,12 +340,16 @@ impl Versions {
         if freed.entries.is_empty() && freed.blocks.is_empty() {
             return;
         }
-        for (at, place, _) in &freed.entries {
-            if let Some(block) = self.blocks.iter_mut().find(|block| block.at == *at) {
+        // Both lists are in the order of the blocks, of which there may be many.
+        let (mut entries, mut gone) =
+            (freed.entries.iter().peekable(), freed.blocks.iter().peekable());
+        self.blocks.retain_mut(|block| {
+            while let Some((_, place, _)) = entries.next_if(|(at, ..)| *at == block.at) {
                 block.entries.remove(place);
             }
-        }
-        self.blocks.retain(|block| !freed.blocks.iter().any(|(at, _, _)| *at == block.at));
+            gone.next_if(|(at, ..)| *at == block.at).is_none()
+        });
+        debug_assert!(entries.next().is_none() && gone.next().is_none(), "all are there");
     }
 }
 
@@ -346,4 +362,63 @@ fn prune(pins: &BTreeMap<u64, u32>, newest: u64, states: &mut Vec<(u64, Place)>)
         first = last + 1;
         is_needed
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Versions with blocks of one replaced page each: the first, oldest one is at 1.
+    fn with_blocks(count: u64) -> Versions {
+        let replaced = (1..=count).rev().map(|at| (at, vec![1000 + at])).collect();
+        Versions::new(Header::default(), Vec::new(), Vec::new(), replaced)
+    }
+
+    #[test]
+    fn blocks_that_stay_are_linked_over_those_that_go() {
+        let mut versions = with_blocks(7);
+        for stays in [3, 6] {
+            for entry in versions.blocks[stays - 1].entries.values_mut() {
+                entry.versions = 1..=1;
+            }
+        }
+        versions.pin();
+        let freed = versions.freeable(100);
+        assert_eq!(freed.blocks, [(1, 3, 0), (2, 3, 0), (4, 6, 3), (5, 6, 3), (7, 0, 6)]);
+        assert_eq!(freed.entries.len(), 5);
+        versions.remove_freed(&freed);
+        assert_eq!(versions.blocks.iter().map(|block| block.at).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!(versions.replaced_count(), 2);
+    }
+
+    /// After a cursor was open for long, each commit meanwhile has left a block: a cubic time would not end.
+    #[test]
+    fn many_small_blocks_are_freed_at_once() {
+        let mut versions = with_blocks(50_000);
+        let freed = versions.freeable(usize::MAX);
+        assert_eq!(freed.blocks.len(), 50_000);
+        assert!(freed.blocks.iter().all(|(_, newer, older)| (*newer, *older) == (0, 0)));
+        versions.remove_freed(&freed);
+        assert_eq!(versions.replaced_count(), 0);
+    }
+
+    #[test]
+    fn a_page_that_was_kept_for_nothing_can_be_replaced() {
+        let mut versions = Versions { version: 5, pages: vec![80], ..Versions::default() };
+        (versions.header.length, versions.header.unit) = (4096, 4096);
+        let reader = versions.pin();
+        versions.keep(0, &Arc::from([7; 8]));
+        // That commit failed; the next one replaces the page.
+        let changes = |at, header| Changes {
+            header,
+            moved: vec![(0, at)],
+            replaced: vec![(1, vec![(0, at - 10)])],
+            ..Changes::default()
+        };
+        versions.publish(changes(90, versions.header), Ticket::default());
+        versions.publish(changes(100, versions.header), Ticket::default());
+        assert!(matches!(versions.find(reader.version, 0), Place::Copy(bytes) if bytes[0] == 7));
+        versions.unpin(reader.version);
+        assert!(matches!(versions.find(7, 0), Place::At(100)));
+    }
 }

@@ -4,7 +4,7 @@ use super::abi::{self, Api, File, Vfs};
 use super::file::{Opened, OurFile, fill};
 use super::guarded;
 use crate::codes::{CANTOPEN, NOMEM, OK, Result};
-use crate::connection::OpenDatabase;
+use crate::connection::{OpenDatabase, Opening};
 use crate::journal::Journal;
 use crate::open::{self, Creation};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
@@ -120,9 +120,12 @@ unsafe extern "C" fn open(
             engine: parameter(c"engine"),
         };
         let mut pool = Some(open::open(&pool, &how)?);
-        let read_only = flags & abi::OPEN_READWRITE == 0;
+        let is_on = |key| parameter(key).is_some_and(|text| open::is_on(&text));
+        let unlocked = is_on(c"nolock") || is_on(c"immutable");
+        let read_only = flags & abi::OPEN_READWRITE == 0 || unlocked;
+        let opening = Opening { create: how.create, read_only, unlocked };
         let opened = match &pool {
-            Some(pool) => OpenDatabase::new(pool.clone(), &database, read_only),
+            Some(pool) => OpenDatabase::new(pool.clone(), &database, opening),
             None => Err(NOMEM),
         };
         // If it failed, this was perhaps the only use of the pool.
@@ -146,21 +149,16 @@ unsafe extern "C" fn delete(_: *mut Vfs, _: *const c_char, _: c_int) -> c_int {
     OK
 }
 
+/// SQLite asks only whether a database has a journal or a log. None has, whatever files lie beside the pool.
 unsafe extern "C" fn access(
     _: *mut Vfs,
-    name: *const c_char,
+    _name: *const c_char,
     _flags: c_int,
     result: *mut c_int,
 ) -> c_int {
-    guarded(|| {
-        // SAFETY: a text of SQLite.
-        let path = unsafe { path(name) };
-        // Of a database in a pool, which has no file, nothing more is asked than whether it has a journal.
-        let there = path.is_file();
-        // SAFETY: a place for the answer.
-        unsafe { *result = c_int::from(there) };
-        Ok(())
-    })
+    // SAFETY: a place for the answer.
+    unsafe { *result = 0 };
+    OK
 }
 
 unsafe extern "C" fn full_pathname(

@@ -195,7 +195,7 @@ fn vacuum_and_auto_vacuum_give_pages_back() {
 
 /// SQLite ignores another page size in the VACUUM of a database that says that it is in memory.
 #[test]
-fn vacuum_keeps_the_page_size_and_vacuum_into_may_change_it() {
+fn vacuum_keeps_the_page_size_also_into_another_database() {
     let folder = Folder::new();
     let db = folder.open();
     run(&db, "CREATE TABLE t (i INTEGER PRIMARY KEY, x)");
@@ -206,6 +206,7 @@ fn vacuum_keeps_the_page_size_and_vacuum_into_may_change_it() {
     run(&db, &format!("VACUUM INTO '{}'", uri(&other, "")));
     let other = open(&other, "");
     assert_eq!(number(&other, "SELECT count(*) FROM t"), 2000);
+    assert_eq!(number(&other, "PRAGMA page_size"), 4096);
     is_whole(&other);
     is_whole(&db);
 }
@@ -302,4 +303,73 @@ fn shared_caches_and_temporary_tables() {
     assert_eq!(number(&other, "SELECT count(*) FROM sqlite_schema"), 0);
     run(&two, "BEGIN; INSERT INTO t VALUES (6); COMMIT");
     assert_eq!(number(&one, "SELECT sum(x) FROM t"), 11);
+}
+
+#[test]
+fn a_name_that_is_not_there_is_opened_only_by_those_who_may_create_it() {
+    let folder = Folder::new();
+    let db = folder.open();
+    run(&db, "CREATE TABLE t (x)");
+    let name = folder.pool().join("other");
+    for mode in ["&mode=ro", "&mode=rw"] {
+        assert_eq!(code(try_open(&name, mode)), 14, "{mode}");
+    }
+    let other = open(&name, "");
+    drop(open(&name, "&mode=rw"));
+    run(&other, "CREATE TABLE u (x)");
+    drop(other);
+    assert_eq!(number(&open(&name, "&mode=ro"), "SELECT count(*) FROM u"), 0);
+    assert_eq!(number(&open(&folder.pool(), "&mode=ro"), "SELECT count(*) FROM t"), 0);
+}
+
+#[test]
+fn files_beside_a_pool_are_not_taken_for_its_journals() {
+    let folder = Folder::new();
+    run(&folder.open(), "CREATE TABLE t (x); INSERT INTO t VALUES (1)");
+    for name in ["app.pool-journal", "app.pool-wal"] {
+        std::fs::write(folder.path().join(name), [1; 2000]).unwrap();
+    }
+    let db = folder.open();
+    run(&db, "INSERT INTO t VALUES (2)");
+    assert_eq!(number(&db, "SELECT sum(x) FROM t"), 3);
+}
+
+#[test]
+fn connections_without_locks_have_the_version_of_their_opening_and_only_read() {
+    for parameter in ["&nolock=1", "&immutable=on"] {
+        let folder = Folder::new();
+        let db = folder.open();
+        run(&db, "CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(20000)), (1)");
+        let reader = open(&folder.pool(), parameter);
+        run(&db, "PRAGMA cache_size = 5; UPDATE t SET x = randomblob(30000)");
+        run(&db, "DELETE FROM t; INSERT INTO t VALUES (randomblob(50000))");
+        assert_eq!(number(&reader, "SELECT sum(length(x)) FROM t"), 20001, "{parameter}");
+        is_whole(&reader);
+        assert_eq!(code(reader.execute_batch("INSERT INTO t VALUES (2)")), 8);
+        drop(reader);
+        is_whole(&db);
+    }
+}
+
+#[test]
+fn a_pool_is_known_by_its_file() {
+    let folder = Folder::new();
+    let db = folder.open();
+    run(&db, "CREATE TABLE t (x); INSERT INTO t VALUES (1)");
+    let (pool, link) = (folder.pool(), folder.path().join("link.pool"));
+    std::fs::hard_link(&pool, &link).unwrap();
+    let other = open(&link, "");
+    run(&other, "INSERT INTO t VALUES (2)");
+    assert_eq!(number(&db, "SELECT sum(x) FROM t"), 3);
+    // Both names go: a new pool has the first, while the old one's connections are there yet.
+    std::fs::remove_file(&link).unwrap();
+    std::fs::remove_file(&pool).unwrap();
+    let new = folder.open();
+    assert_eq!(number(&new, "SELECT count(*) FROM sqlite_schema"), 0);
+    run(&new, "CREATE TABLE u (x)");
+    assert_eq!(number(&db, "SELECT sum(x) FROM t"), 3);
+    drop((db, other));
+    drop(new);
+    assert_eq!(number(&folder.open(), "SELECT count(*) FROM u"), 0);
+    folder.check();
 }

@@ -369,3 +369,21 @@ fn exclusive_locking_waits_for_each_commit() {
     assert_eq!(code(other.execute_batch("INSERT INTO t VALUES (1)")), 5);
     drop((other, db, served));
 }
+
+#[test]
+fn a_transaction_that_writes_elsewhere_keeps_nobody_from_writing() {
+    let folder = Folder::new();
+    let db = folder.open();
+    run(&db, "CREATE TABLE t (x); INSERT INTO t VALUES (1); CREATE TEMP TABLE u (x)");
+    assert_eq!(number(&db, "SELECT count(*) FROM t"), 1);
+    // Its pages are in the cache: nothing tells that it only reads.
+    run(&db, "BEGIN; INSERT INTO u SELECT x FROM t");
+    let other = folder.open();
+    std::thread::spawn(move || run(&other, "INSERT INTO t VALUES (2)")).join().unwrap();
+    let other = folder.open();
+    run(&other, "INSERT INTO t VALUES (3)");
+    assert_eq!(number(&db, "SELECT count(*) FROM t"), 1);
+    assert_eq!(code(db.execute_batch("INSERT INTO t VALUES (4)")), 517);
+    run(&db, "COMMIT; INSERT INTO t VALUES (4)");
+    assert_eq!(number(&other, "SELECT count(*) FROM t"), 4);
+}

@@ -37,6 +37,28 @@ fn a_full_pool_refuses_a_commit_and_takes_the_next_when_there_is_room() {
 }
 
 #[test]
+fn rows_of_a_full_pool_can_be_changed_as_far_as_the_log_goes() {
+    let folder = Folder::new();
+    let db = open(&folder.pool(), "&size=12582912&log=1048576");
+    run(&db, "CREATE TABLE t (i INTEGER PRIMARY KEY, x)");
+    for rows in [500, 1] {
+        let sql = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+            INSERT INTO t (x) SELECT randomblob(300) FROM n"
+        );
+        while db.execute_batch(&sql).is_ok() {}
+    }
+    let rows = number(&db, "SELECT count(*) FROM t");
+    assert!(rows > 5000, "{rows}");
+    run(&db, "UPDATE t SET x = randomblob(300) WHERE i <= 1000");
+    run(&db, "DELETE FROM t WHERE i > 1000");
+    assert_eq!(number(&db, "SELECT count(*) FROM t"), 1000);
+    is_whole(&db);
+    drop(db);
+    folder.check();
+}
+
+#[test]
 fn a_large_commit_that_failed_gives_its_pages_back() {
     let folder = Folder::new();
     let db = open(&folder.pool(), "&size=16777216&log=1048576");
@@ -46,6 +68,29 @@ fn a_large_commit_that_failed_gives_its_pages_back() {
     }
     run(&db, "INSERT INTO t VALUES (randomblob(5000000))");
     is_whole(&db);
+    drop(db);
+    folder.check();
+}
+
+#[test]
+fn a_page_that_a_failed_commit_kept_can_be_replaced() {
+    let folder = Folder::new();
+    let db = open(&folder.pool(), "&size=12582912&log=1048576");
+    run(&db, "CREATE TABLE s (i INTEGER PRIMARY KEY, x); CREATE TABLE large (x)");
+    for row in 0..30 {
+        db.execute("INSERT INTO s VALUES (?1, zeroblob(100))", [row]).unwrap();
+    }
+    for row in 0..3 {
+        let small = "BEGIN; UPDATE s SET x = randomblob(9) WHERE i = 1";
+        run(&db, small);
+        let large = "INSERT INTO large VALUES (randomblob(20000000)); COMMIT";
+        assert_eq!(code(db.execute_batch(large)), 13);
+        if !db.is_autocommit() {
+            run(&db, "ROLLBACK");
+        }
+        db.execute("UPDATE s SET x = randomblob(100) WHERE i <> ?1", [row]).unwrap();
+        is_whole(&db);
+    }
     drop(db);
     folder.check();
 }
