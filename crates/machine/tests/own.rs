@@ -117,11 +117,6 @@ struct AnyOrder;
 
 impl Order for AnyOrder {
     type Place = ();
-    fn join(&self) {}
-    fn is_next(&self, (): &()) -> bool {
-        true
-    }
-    fn leave(&self) {}
 }
 
 /// The lock of the engines, in caches that have room for all its words. A cycle is half a nanosecond; an access takes 2

@@ -5,30 +5,14 @@
 //! one at a time, in no particular order: they hold that lock already.
 
 use super::safety::Synchronisation;
-use super::spin::Spin;
 use perdura_memory::lock::Order;
 
 /// Writers run in hardware, or enter in no particular order.
 #[derive(Debug, Default)]
-pub struct Htm(Spin);
+pub struct Htm;
 
 impl Order for Htm {
     type Place = ();
-
-    #[inline(always)]
-    fn join(&self) {
-        self.0.join();
-    }
-
-    #[inline(always)]
-    fn is_next(&self, place: &()) -> bool {
-        self.0.is_next(place)
-    }
-
-    #[inline(always)]
-    fn leave(&self) {
-        self.0.leave();
-    }
 }
 
 impl Synchronisation for Htm {

@@ -9,17 +9,6 @@ pub struct Spin;
 
 impl Order for Spin {
     type Place = ();
-
-    #[inline(always)]
-    fn join(&self) {}
-
-    #[inline(always)]
-    fn is_next(&self, (): &()) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn leave(&self) {}
 }
 
 impl Synchronisation for Spin {}

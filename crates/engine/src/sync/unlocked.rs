@@ -12,17 +12,6 @@ pub struct Unlocked;
 
 impl Order for Unlocked {
     type Place = ();
-
-    #[inline(always)]
-    fn join(&self) {}
-
-    #[inline(always)]
-    fn is_next(&self, (): &()) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn leave(&self) {}
 }
 
 impl Synchronisation for Unlocked {

@@ -1,4 +1,4 @@
-//! Workloads that are not what the paper's were: they are marked, and left out of a second mean.
+//! Workloads whose figures are far from those of the paper's workloads: they are marked, and left out of a second mean.
 
 use super::experiment::{Accepted, Experiment};
 use super::findings::Figure;

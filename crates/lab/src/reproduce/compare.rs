@@ -32,7 +32,7 @@ pub(crate) struct Comparison {
     pub(crate) bound: Option<Bound>,
     /// `None` if nothing was run for it, or the runs did not test it.
     pub(crate) ours: Option<f64>,
-    /// Of a mean, a least or a greatest value: ours over those workloads that are what the paper's were.
+    /// Of a mean, a least or a greatest value: ours over the accepted workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ours_of_accepted: Option<f64>,
     /// Whether the runs tested it: if nothing could be lost, losing nothing shows nothing.
@@ -51,7 +51,7 @@ pub(crate) struct Comparison {
 #[derive(Clone, Copy)]
 pub(crate) struct MeansOver<'p> {
     pub(crate) all: &'p [String],
-    /// Those that are what the paper's were, if the experiment says what they must be like.
+    /// The accepted workloads, if the experiment says what they must be like.
     pub(crate) accepted: Option<&'p [String]>,
 }
 

@@ -60,7 +60,7 @@ pub(super) fn few<'s>(samples: &'s [Sample], cell: &Cell) -> Option<&'s Sample> 
     samples.iter().find(|sample| sample.cell == *cell && sample.has_few_epochs())
 }
 
-/// What is said of the rule: nothing if no run has epochs.
+/// A sentence about the runs with too few epochs; empty if no run has epochs.
 pub(super) fn remark(samples: &[Sample]) -> String {
     let all: Vec<&Sample> = samples.iter().filter(|own| own.counted_epochs.is_some()).collect();
     let few: Vec<String> = (all.iter().filter(|sample| sample.has_few_epochs()))

@@ -94,7 +94,7 @@ pub(crate) fn means(figures: &[Figure], over: &[String], name: &str) -> Vec<Figu
 
 /// The workload's name in a figure that is a mean over several.
 pub(crate) const MEAN: &str = "mean";
-/// The same where it is over those alone that are what the paper's were.
+/// The same where the mean is over accepted workloads alone.
 pub(crate) const MEAN_OF_ACCEPTED: &str = "mean of accepted";
 
 /// The cells in the order in which they were first run.

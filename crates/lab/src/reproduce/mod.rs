@@ -63,7 +63,7 @@ pub(crate) struct Report {
     pub(crate) figures: Vec<Figure>,
     /// Means over workloads, of shares and of traffic.
     pub(crate) means: Vec<Figure>,
-    /// The workloads that are not what the paper's were, if the experiment says what they must be like,
+    /// The workloads that are not accepted as the paper's, if the experiment says what they must be like,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) left_out: Option<Vec<LeftOut>>,
     /// and the means without them.

@@ -306,7 +306,7 @@ fn measured(report: &Report, figures: &[Figure], places: impl Fn(Place) -> bool)
     table_of(header, rows).to_string()
 }
 
-/// The mark of workloads that are not what the paper's were.
+/// The mark of workloads that are not accepted as the paper's.
 const LEFT_OUT: &str = "not as the paper's";
 /// The mark of runs with too few epochs, and of means over them.
 const FEW_EPOCHS: &str = "few epochs";
