@@ -86,21 +86,25 @@ fn a_reclaim_copies_its_lines_and_makes_an_entry_void() {
     }
 }
 
-/// Five derivative pages. Two epochs of two pages each leave one of them free; the third takes it, and is the first to
-/// count. What happened before the measuring began is not forgotten: the pool stays full.
+/// Five derivative pages, taken by twos; the last one is taken alone, when the pool is full. What happened before the
+/// measuring began is not forgotten: a pool that was full stays so. In a pool of 400 the same pages are all there are, and
+/// one more is no growth to speak of.
 #[test]
-fn epochs_count_from_the_one_in_which_the_pool_was_full() {
-    let config = DualPageConfig { pool_pages: 5, ..DualPageConfig::default() };
-    let machine = machine(8, config);
-    let epoch = |pages: std::ops::Range<u64>| {
-        pages.for_each(|page| machine.store(page * PAGE * LINE, 1));
-        machine.end_epoch();
-        (figure(&machine, "epochs"), figure(&machine, "epochs_since_pool_full"))
+fn epochs_count_from_the_last_one_in_which_the_pool_has_grown() {
+    let epochs = |pool_pages: u64, written: &[std::ops::Range<u64>]| {
+        let config = DualPageConfig { pool_pages, ..DualPageConfig::default() };
+        let machine = machine(400, config);
+        let settled = |pages: &std::ops::Range<u64>| {
+            pages.clone().for_each(|page| machine.store(page * PAGE * LINE, 1));
+            machine.end_epoch();
+            figure(&machine, "epochs_since_pool_settled")
+        };
+        let before: Vec<u64> = written.iter().map(settled).collect();
+        machine.start_measuring();
+        (before, [5..6, 0..0].map(|pages| settled(&pages)))
     };
-    assert_eq!([epoch(0..2), epoch(2..4), epoch(0..4)], [(1, 0), (2, 0), (3, 0)]);
-    assert_eq!([epoch(4..5), epoch(0..0)], [(4, 1), (5, 2)]);
-    machine.start_measuring();
-    assert_eq!([epoch(5..6), epoch(0..0)], [(1, 1), (2, 2)]);
+    assert_eq!(epochs(5, &[0..2, 2..4, 0..4, 4..5, 0..0]), (vec![0, 0, 1, 0, 1], [1, 2]));
+    assert_eq!(epochs(400, &[0..5, 0..1, 1..5]), (vec![0, 1, 2], [1, 2]));
 }
 
 /// What happened in runs under pressure.

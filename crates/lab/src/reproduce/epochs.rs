@@ -1,5 +1,5 @@
-//! Runs of too few epochs: a count of a few epochs changes by much when one more ends, and before all derivative pages
-//! have been in use once nothing is reclaimed.
+//! Runs of too few epochs: a count of a few epochs changes by much when one more ends, and while the pool of derivative
+//! pages grows nothing is reclaimed.
 
 use super::runs::{Cell, Sample};
 use serde::{Serialize, Serializer};
@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 /// Epochs that a simulated run of a mechanism with epochs must have at least.
 const LEAST: u64 = 20;
 
-/// The mechanism's count of epochs that ended after its pool was once full.
-const SINCE_FULL: &str = "epochs_since_pool_full";
+/// The mechanism's count of epochs that ended since its pool has grown last.
+const SINCE_SETTLED: &str = "epochs_since_pool_settled";
 
 /// Epochs of a run that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CountedEpochs {
-    /// Those that ended after all derivative pages were in use once, or, without a pool, since the measuring began.
+    /// Those that ended after the last one in which the pool of derivative pages has grown, or, without a pool, since the
+    /// measuring began.
     pub(crate) ended: u64,
     /// Whether there is a pool.
     pub(crate) pool: bool,
@@ -23,7 +24,7 @@ pub(crate) struct CountedEpochs {
 impl CountedEpochs {
     /// Of a mechanism with these figures, under which `epochs` have ended since the measuring began.
     pub(super) fn of(epochs: u64, figures: &BTreeMap<&'static str, u64>) -> Self {
-        match figures.get(SINCE_FULL) {
+        match figures.get(SINCE_SETTLED) {
             Some(&ended) => CountedEpochs { ended, pool: true },
             None => CountedEpochs { ended: epochs, pool: false },
         }
@@ -40,11 +41,11 @@ impl Serialize for CountedEpochs {
         #[derive(Serialize)]
         struct Row {
             ended: u64,
-            after_the_pool_was_full: bool,
+            after_the_pool_settled: bool,
             few: bool,
         }
-        let CountedEpochs { ended, pool: after_the_pool_was_full } = *self;
-        Row { ended, after_the_pool_was_full, few: self.are_few() }.serialize(serializer)
+        let CountedEpochs { ended, pool: after_the_pool_settled } = *self;
+        Row { ended, after_the_pool_settled, few: self.are_few() }.serialize(serializer)
     }
 }
 
@@ -75,7 +76,7 @@ pub(super) fn remark(samples: &[Sample]) -> String {
         })
         .collect();
     let rule = format!(
-        "{LEAST} epochs at least, of those that ended after all derivative pages had been in use once, or since the \
+        "{LEAST} epochs at least, of those that ended after the pool of derivative pages had grown last, or since the \
          measuring began where a mechanism has none"
     );
     match (all.len(), few.as_slice()) {
@@ -94,13 +95,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epochs_before_the_pool_was_full_do_not_count() {
+    fn epochs_in_which_the_pool_grew_do_not_count() {
         let with = |figures: &[(&'static str, u64)]| {
             CountedEpochs::of(25, &figures.iter().copied().collect())
         };
         let logging = with(&[("epochs", 25)]);
         assert_eq!((logging.ended, logging.pool, logging.are_few()), (25, false, false));
-        let [late, early] = [19, 20].map(|ended| with(&[("epochs", 25), (SINCE_FULL, ended)]));
+        let [late, early] = [19, 20].map(|ended| with(&[("epochs", 25), (SINCE_SETTLED, ended)]));
         assert!(late.are_few() && !early.are_few());
         let sample = |engine: &str, counted_epochs| Sample {
             cell: Cell { engine: Some(engine.to_owned()), ..Cell::default() },

@@ -26,7 +26,8 @@ impl DualPageController {
         self.drain(hardware, done);
         self.counts.epochs += 1;
         self.counts.early_epochs += u64::from(std::mem::take(&mut self.ends_early));
-        self.counts.full_epochs += u64::from(self.pool.was_full);
+        self.counts.settled_epochs =
+            if self.has_grown() { 0 } else { self.counts.settled_epochs + 1 };
         self.changed_before = std::mem::take(&mut self.changed);
         self.epoch += 1;
         self.look_anew();

@@ -132,7 +132,7 @@ impl Mechanism for DualPageController {
         vec![
             ("epochs", counts.epochs),
             ("early_epochs", counts.early_epochs),
-            ("epochs_since_pool_full", counts.full_epochs),
+            ("epochs_since_pool_settled", counts.settled_epochs),
             ("lines", counts.lines),
             ("pages_allocated_early", pool.early),
             ("pages_allocated_late", pool.late),

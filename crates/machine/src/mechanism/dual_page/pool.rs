@@ -26,7 +26,6 @@ impl DualPageController {
         let ready = self.table.entries[entry as usize].ready;
         self.table.give(entry, page, ready);
         self.note_changed(entry);
-        self.pool.was_full |= self.pool.free.is_empty();
         Some(entry)
     }
 
@@ -100,6 +99,18 @@ impl DualPageController {
         let before = hardware.on_its_way(line).filter(|_| !self.leaves_out(OVERTAKE));
         let from = before.map_or(from, |durable| from.max(durable));
         hardware.write_home("void entry", line, words, from)
+    }
+
+    /// Whether a hundredth of all pages has been given out for the first time since the last epoch in which that was so.
+    /// A full pool grows no more, nor does one in which all pages that the programs write have found room.
+    pub(super) fn has_grown(&mut self) -> bool {
+        let (all, free) = (self.table.entries.len(), self.pool.free.len());
+        let before = self.pool.fewest_free.unwrap_or(all);
+        let grown = before - free > all / 100;
+        if grown {
+            self.pool.fewest_free = Some(free);
+        }
+        grown
     }
 
     /// All pages are clean, and may be reclaimed: the epoch has ended. The look begins behind the last page that was

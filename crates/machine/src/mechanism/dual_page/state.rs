@@ -39,8 +39,8 @@ pub(super) struct Counts {
     pub(super) epochs: u64,
     /// Epochs that ended since no page was clean.
     pub(super) early_epochs: u64,
-    /// Epochs that ended after all derivative pages had been in use at the same time.
-    pub(super) full_epochs: u64,
+    /// Epochs that ended after the last one in which the pool has grown.
+    pub(super) settled_epochs: u64,
     /// Lines of programs that went home.
     pub(super) lines: u64,
     /// Lines of tables that contexts have stored, and entries that had changed.
@@ -61,8 +61,8 @@ pub(super) struct Pool {
     pub(super) cached: VecDeque<u32>,
     /// The entry behind the last one that was reclaimed.
     pub(super) hand: u32,
-    /// Whether all were in use at some time since the power is on.
-    pub(super) was_full: bool,
+    /// How many were free at the end of the last epoch in which the pool has grown.
+    pub(super) fewest_free: Option<usize>,
 }
 
 /// What was counted.
