@@ -177,6 +177,25 @@ impl Options {
         Ok(Pool::new(path, inner, &self.tuning))
     }
 
+    /// Opens a pool that this process may only read, as it was left: if it was not closed, what recovery would do is done
+    /// in memory. Others may open it so at the same time, and nobody otherwise.
+    ///
+    /// Its file is never written: what transactions store is seen through this pool, and gone with it.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    #[doc(hidden)]
+    pub fn open_unchanged(&self, path: impl AsRef<Path>) -> Result<Pool, OpenError> {
+        let path = path.as_ref();
+        let open = || {
+            // The mapping has the lock from here on.
+            let memory = Arc::new(LockedFile::open_to_look(path)?.rehearse()?);
+            Heap::open(memory, Opening { accept_weaker: true, force: false })
+        };
+        let heap = open().map_err(|error: OpenError| error.at(path))?;
+        Ok(Pool::new(path, EngineHeap::Volatile(heap), &self.tuning))
+    }
+
     fn open_heap(&self, path: &Path) -> Result<EngineHeap, OpenError> {
         let file = LockedFile::open(path)?;
         let found = self.rehearse(&file)?;

@@ -23,6 +23,8 @@ pub(crate) const NOTFOUND: Code = 12;
 pub(crate) const FULL: Code = 13;
 pub(crate) const CANTOPEN: Code = 14;
 pub(crate) const PERM: Code = 3;
+/// SQLite prepares the statement again, and runs it from its beginning.
+pub(crate) const SCHEMA: Code = 17;
 pub(crate) const NOTADB: Code = 26;
 pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
 pub(crate) const IOERR_NOMEM: Code = IOERR | 12 << 8;

@@ -8,7 +8,7 @@
 //! Invariants: before a page is overwritten in place, its bytes are kept for those who read the version before. The
 //! tables in memory change only when the transaction has committed, however often its body runs.
 
-use crate::database::Database;
+use crate::database::{Database, States};
 use crate::pages::{self, ENTRIES, FAN, Header};
 use crate::stage::Stage;
 use crate::versions::{Changes, Freed, Place};
@@ -93,8 +93,10 @@ fn commit_plans(handle: &mut Handle, plans: &mut [Plan<'_>]) -> Result<Option<Ti
     let plans = &*plans;
     let submitted = handle.submit(|tx| plans.iter().map(|plan| write(tx, plan)).collect());
     let (changes, ticket): (Vec<Changes>, Ticket) = submitted?;
+    // At once: who pins versions of several databases finds all of a commit, or nothing.
+    let mut states = States::lock(plans.iter().map(|plan| plan.database));
     for (plan, changes) in plans.iter().zip(changes) {
-        plan.database.state().versions.publish(changes, ticket);
+        states.versions(plan.database).publish(changes, ticket);
     }
     Ok(Some(ticket))
 }
@@ -323,10 +325,13 @@ pub(crate) fn read_page(
         Place::At(0) => to.fill(0),
         Place::Copy(bytes) => to.copy_from_slice(bytes),
         Place::At(at) => {
-            handle.submit_read(|tx| tx.read_bytes(*at, to)).map_err(Error::in_pool)?;
-            // A commit may have overwritten the page meanwhile; it has kept the old bytes before.
-            if let Place::Copy(bytes) = database.state().versions.find(version, page) {
-                to.copy_from_slice(&bytes);
+            let read = handle.submit_read(|tx| tx.read_bytes(*at, to)).map_err(Error::in_pool);
+            match database.state().versions.find(version, page) {
+                // A commit may have overwritten the page meanwhile; it has kept the old bytes before.
+                Place::Copy(bytes) => to.copy_from_slice(&bytes),
+                // It was given back meanwhile.
+                Place::At(0) => to.fill(0),
+                Place::At(_) => drop(read?),
             }
         }
     }

@@ -6,18 +6,23 @@
 //!
 //! Invariants:
 //! - From lock 1 on the connection has a version pinned, and reads it and its own stage, nothing else.
+//! - The versions of a connection's databases in one pool are of one moment, from the first lock 1 of any of them until
+//!   the last is unlocked: the first pins all, and commits publish the versions of all their databases at once.
 //! - No transaction of the pool is open between two calls.
 //! - The commit is in the first end of phase two, of all staged databases of the connection in the pool. The wait for
 //!   its durability is in the last unlock, when all of them have let others write; or, in exclusive locking mode, in
 //!   which no unlock comes, at the end of phase two.
 //! - A statement that only reads gets no page of a version that is not durable.
 
-use crate::codes::{self, FULL, IOERR, IOERR_SHORT_READ, OK, READONLY, Result};
+use crate::codes::{
+    self, BUSY_SNAPSHOT, FULL, IOERR, IOERR_SHORT_READ, OK, READONLY, Result, SCHEMA,
+};
 use crate::commit::{self, IN_PLACE, Way, read_page};
-use crate::database::{Connection, Database, coded};
+use crate::database::{Connection, Database, States, coded};
 use crate::open::{self, OpenPool};
 use crate::stage::{Stage, pieces};
-use crate::versions::Shape;
+use crate::trim;
+use crate::versions::{Shape, Versions};
 use perdura::{Handle, Memory as _, Ticket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,11 +34,26 @@ pub(crate) const RESERVED: i32 = 2;
 
 /// The longest that a statement that writes waits in the queue before SQLite's own handling of a busy database begins.
 const QUEUE: Duration = Duration::from_millis(50);
+/// How often a statement runs again at most: SQLite itself gives up after 50 times.
+const AGAIN: u32 = 40;
 /// Replaced pages from which on they are freed at once.
 const MANY_REPLACED: usize = 4096;
 
 /// A database of a connection: its number, the database, and what commits reach.
 type Seat = (Connection, Arc<Database>, Arc<Mutex<Member>>);
+
+/// A version that is pinned for a database, and the commit that made it.
+#[derive(Clone, Copy)]
+struct Pin {
+    shape: Shape,
+    ticket: Ticket,
+}
+
+impl Pin {
+    fn newest(versions: &mut Versions) -> Self {
+        Pin { shape: versions.pin(), ticket: versions.ticket }
+    }
+}
 
 /// One SQLite connection's databases in one pool.
 #[derive(Default)]
@@ -49,22 +69,44 @@ pub(crate) struct Member {
     stage: Stage,
     level: i32,
     version: Option<u64>,
+    /// What is pinned for the database while others of the connection are locked and it is not.
+    ahead: Option<Pin>,
+    /// Whether SQLite takes no locks: its version is that of its opening, whatever the others read.
+    apart: bool,
+    /// Whether the connection is the writer before it has asked for it.
+    early: bool,
+    /// How often in a row the connection was refused the right to write.
+    refused: u32,
     /// The commit whose durability the member's unlock waits for, unless another member's does.
     owed: Option<Ticket>,
     /// The member's last commit, if SQLite has asked for no sync of it.
     unsynced: Option<Ticket>,
 }
 
+impl Member {
+    /// Whether the database is in a transaction of its connection.
+    fn is_locked(&self) -> bool {
+        self.level >= SHARED && !self.apart
+    }
+}
+
 /// A statement that is running.
 pub(crate) trait Statements {
     /// Whether a statement runs on the connection that writes.
     fn is_writing(&self) -> bool;
+
+    /// Whether the running statement is the connection's whole transaction.
+    fn is_transaction(&self) -> bool;
 }
 
 struct NoStatements;
 
 impl Statements for NoStatements {
     fn is_writing(&self) -> bool {
+        false
+    }
+
+    fn is_transaction(&self) -> bool {
         false
     }
 }
@@ -89,8 +131,6 @@ pub(crate) struct OpenDatabase {
     pin: Option<Shape>,
     /// The commit that made the pinned version; `None` if it is known to be durable.
     unsure: Option<Ticket>,
-    /// Whether the connection is the writer before it has asked for it.
-    early: bool,
     pub(crate) read_only: bool,
 }
 
@@ -99,6 +139,25 @@ const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<OpenDatabase>();
 };
+
+fn is_full<T>(result: &perdura::Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| codes::of_error(error) == FULL)
+}
+
+/// Gives the pool what a database does not need. The caller is its writer.
+fn make_room(handle: &mut Handle, database: &Database) {
+    let _ = commit::reap(handle, database, 0).and_then(|()| trim::trim(handle, database));
+}
+
+fn commit_staged(
+    handle: &mut Handle,
+    locked: &[(&Arc<Database>, MutexGuard<'_, Member>)],
+    way: Way,
+) -> perdura::Result<Option<Ticket>> {
+    let staged: Vec<_> =
+        locked.iter().map(|(database, member)| (&***database, &member.stage)).collect();
+    commit::commit(handle, &staged, way)
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -119,10 +178,10 @@ impl OpenDatabase {
             member: Arc::default(),
             pin: None,
             unsure: None,
-            early: false,
             read_only: how.read_only || how.unlocked,
         };
         if how.unlocked {
+            lock(&open.member).apart = true;
             open.lock(SHARED, &NoStatements)?;
         }
         Ok(open)
@@ -151,6 +210,10 @@ impl OpenDatabase {
     fn leave(&mut self) {
         if let Some(group) = self.group.take() {
             lock(&group.members).retain(|(number, ..)| *number != self.number);
+            let ahead = lock(&self.member).ahead.take();
+            if let Some(pin) = ahead {
+                self.database.state().versions.unpin(pin.shape.version);
+            }
         }
     }
 
@@ -179,16 +242,10 @@ impl OpenDatabase {
     pub(crate) fn lock(&mut self, level: i32, statements: &dyn Statements) -> Result {
         let now = self.level();
         if now < SHARED && level >= SHARED {
-            // An early right to write spares the statement a version that is an old one when it writes. With several
-            // databases it may only read this one.
-            let is_alone = self.group.as_ref().is_none_or(|group| lock(&group.members).len() == 1);
-            if is_alone && !self.read_only && statements.is_writing() {
-                self.early = self.database.queue_to_write(self.number, QUEUE);
+            if !self.read_only && statements.is_writing() {
+                self.queue();
             }
-            let (shape, ticket) = {
-                let mut state = self.database.state();
-                (state.versions.pin(), state.versions.ticket)
-            };
+            let Pin { shape, ticket } = self.pin_all();
             self.pin = Some(shape);
             let is_durable = self.handle()?.is_durable(ticket);
             let mut member = lock(&self.member);
@@ -202,8 +259,17 @@ impl OpenDatabase {
                 return Err(READONLY);
             }
             let version = self.pin.map_or(0, |pin| pin.version);
-            self.database.reserve(self.number, version)?;
-            self.early = false;
+            let reserved = self.database.reserve(self.number, version);
+            let mut member = lock(&self.member);
+            member.refused = if reserved.is_ok() { 0 } else { member.refused + 1 };
+            let is_old = reserved == Err(BUSY_SNAPSHOT) && self.group.is_some();
+            if is_old && member.refused < AGAIN && statements.is_transaction() {
+                // Another database that the statement has locked may be old too, and stays locked while SQLite tries
+                // this one again. So it runs the whole statement again.
+                return Err(SCHEMA);
+            }
+            reserved?;
+            member.early = false;
         }
         let mut member = lock(&self.member);
         member.level = member.level.max(level);
@@ -233,7 +299,7 @@ impl OpenDatabase {
             waits = self.others_owe(owed);
             self.unsure = None;
         }
-        self.early = false;
+        lock(&self.member).early = false;
         self.database.release(self.number);
         if level == NONE {
             self.unpin();
@@ -267,12 +333,103 @@ impl OpenDatabase {
         coded(self.handle()?.wait(ticket))
     }
 
-    fn unpin(&mut self) {
-        if self.pin.take().is_some() {
-            let version = lock(&self.member).version.take();
-            if let Some(version) = version {
-                self.database.state().versions.unpin(version);
+    /// Pins this database's version, and those of the connection's other databases in the pool: all of one moment.
+    ///
+    /// If some are locked already, the moment is that of the first lock; or now, if nothing that is locked has changed
+    /// since. So a database that was not read yet is seldom too old to be written.
+    fn pin_all(&self) -> Pin {
+        let newest = || Pin::newest(&mut self.database.state().versions);
+        let Some(group) = &self.group else { return newest() };
+        let members = lock(&group.members);
+        if members.len() == 1 {
+            return newest();
+        }
+        let mut members: Vec<_> = members
+            .iter()
+            .map(|(number, database, member)| (*number, &**database, lock(member)))
+            .collect();
+        let mut states = States::lock(members.iter().map(|(_, database, _)| *database));
+        let is_now = members.iter().filter(|(.., member)| member.is_locked()).all(
+            |(_, database, member)| {
+                member.version == Some(states.versions(database).newest().version)
+            },
+        );
+        if is_now {
+            let free = members.iter_mut().filter(|(.., member)| member.level < SHARED);
+            for (_, database, member) in free {
+                let versions = states.versions(database);
+                if let Some(old) = member.ahead.replace(Pin::newest(versions)) {
+                    versions.unpin(old.shape.version);
+                }
             }
+        }
+        let own = members.iter_mut().find(|(number, ..)| *number == self.number);
+        // A database that was attached after the moment has only its newest version.
+        let ahead = own.and_then(|(.., member)| member.ahead.take());
+        ahead.unwrap_or_else(|| Pin::newest(states.versions(&self.database)))
+    }
+
+    /// Lets go of the version, unless the connection's transaction goes on in other databases; with the last of them,
+    /// of all.
+    fn unpin(&mut self) {
+        let Some(pin) = self.pin.take() else { return };
+        let Some(version) = lock(&self.member).version.take() else { return };
+        let Some(group) = &self.group else {
+            return self.database.state().versions.unpin(version);
+        };
+        let members = lock(&group.members);
+        let goes_on = members.iter().any(|(.., member)| lock(member).is_locked());
+        if goes_on && !self.is_exclusive() {
+            // All of it that was read is durable: it was waited for, or is now.
+            let shape = Shape { version, ..pin };
+            lock(&self.member).ahead = Some(Pin { shape, ticket: Ticket::default() });
+            return;
+        }
+        self.database.state().versions.unpin(version);
+        if goes_on {
+            // One that is locked exclusively stays locked.
+            return;
+        }
+        for (number, database, member) in members.iter() {
+            let mut member = lock(member);
+            if std::mem::take(&mut member.early) {
+                database.release(*number);
+            }
+            if let Some(pin) = member.ahead.take() {
+                database.state().versions.unpin(pin.shape.version);
+            }
+        }
+    }
+
+    /// Waits for a short time to become the writer before a version is pinned: a statement that writes would otherwise
+    /// find it an old one.
+    ///
+    /// With several databases it may only read this one. Then it queues for those for which it was refused the last
+    /// time, before any of them is locked.
+    fn queue(&self) {
+        let queue = |number: Connection, database: &Database, member: &Mutex<Member>| {
+            let taken = database.queue_to_write(number, QUEUE);
+            lock(member).early = taken;
+        };
+        let Some(group) = &self.group else {
+            return queue(self.number, &self.database, &self.member);
+        };
+        let members = lock(&group.members);
+        if members.len() == 1 {
+            drop(members);
+            return queue(self.number, &self.database, &self.member);
+        }
+        let is_first = !members.iter().any(|(.., member)| lock(member).is_locked());
+        let is_wanted = |(number, _, member): &&Seat| {
+            let member = lock(member);
+            member.refused > 0 && (is_first || *number == self.number) && member.level < SHARED
+        };
+        let mut wanted: Vec<_> = members.iter().filter(is_wanted).cloned().collect();
+        drop(members);
+        // In an order that all threads have.
+        wanted.sort_by_key(|(_, database, _)| Arc::as_ptr(database));
+        for (number, database, member) in &wanted {
+            queue(*number, database, member);
         }
     }
 
@@ -307,17 +464,18 @@ impl OpenDatabase {
     /// A page besides the first is read by a statement that does not write, unless the connection is the writer by now:
     /// SQLite reads only the first page before it asks for the right to write.
     fn before_read(&mut self, at: u64, len: usize, statements: &dyn Statements) -> Result {
-        if self.unsure.is_none() && !self.early {
-            return Ok(());
-        }
-        if self.level() >= RESERVED {
-            return Ok(());
-        }
         let unit = self.pin.map_or(0, |pin| pin.unit);
         let is_first = at + len as u64 <= unit.max(512);
-        if self.early && !is_first {
-            self.early = false;
-            self.database.release(self.number);
+        {
+            let mut member = lock(&self.member);
+            if self.unsure.is_none() && !member.early || member.level >= RESERVED {
+                return Ok(());
+            }
+            if member.early && !is_first {
+                member.early = false;
+                drop(member);
+                self.database.release(self.number);
+            }
         }
         // Of the header, SQLite itself reads 16 bytes, to see whether its cache is valid.
         let is_cache_check = at == 24 && len == 16;
@@ -453,23 +611,29 @@ impl OpenDatabase {
             .map(|(_, database, member)| (database, lock(member)))
             .filter(|(_, member)| member.stage.dirty && member.level >= RESERVED)
             .collect();
-        let staged: Vec<_> =
-            locked.iter().map(|(database, member)| (&***database, &member.stage)).collect();
-        let synced = staged.iter().any(|(_, stage)| stage.synced);
+        let synced = locked.iter().any(|(_, member)| member.stage.synced);
         let handle = self.handle.as_mut().ok_or(IOERR)?;
-        let mut ticket = commit::commit(handle, &staged, Way::Least);
+        let mut ticket = commit_staged(handle, &locked, Way::Least);
+        let was_full = is_full(&ticket);
+        if was_full {
+            for (database, member) in &mut locked {
+                // A failure shows at the next commit, here and below.
+                let _ = trim::trim_stage(handle, database, &mut member.stage);
+                make_room(handle, database);
+            }
+        }
         let log = || self.pool.as_ref().map_or(0, |pool| pool.pool.info().log_bytes as usize);
         let mosts = std::iter::successors(Some(log() / 2), |most| Some(most / 16));
         for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
-            if !ticket.as_ref().is_err_and(|error| codes::of_error(error) == FULL) {
+            if !is_full(&ticket) {
                 break;
             }
-            // What was replaced before, or made for the attempt before this one, may make room.
-            let mut reaped = staged.iter().map(|(database, _)| commit::reap(handle, database, 0));
+            // What was made for the attempt before this one makes room.
+            let mut reaped = locked.iter().map(|(database, _)| commit::reap(handle, database, 0));
             if reaped.any(|reaped| reaped.is_err()) {
                 break;
             }
-            ticket = commit::commit(handle, &staged, Way::InPlace(most));
+            ticket = commit_staged(handle, &locked, Way::InPlace(most));
         }
         let ticket = coded(ticket)?;
         for (database, member) in &mut locked {
@@ -483,6 +647,10 @@ impl OpenDatabase {
             } else {
                 member.unsynced = ticket;
             }
+        }
+        if was_full {
+            // For those that find it full next, also in other databases.
+            locked.iter().for_each(|(database, _)| make_room(handle, database));
         }
         Ok(())
     }

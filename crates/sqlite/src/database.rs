@@ -1,12 +1,14 @@
 //! A database that is open in this process, whichever connections have it: its versions, and its one writer.
 //!
 //! Invariants: the header and the table of the newest version are changed only by the connection that is the writer.
-//! The lock is held for a short time, never in a transaction of the pool, and never while waiting for the medium.
+//! The lock is held for a short time, never in a transaction of the pool, and never while waiting for the medium. A
+//! thread that holds several has locked them by [`States`].
 
 use crate::codes::{self, BUSY, BUSY_SNAPSHOT, Result};
 use crate::pages::{FAN, Header, PREFIX};
 use crate::versions::Versions;
 use perdura::{Error, Handle, Pool, Tx};
+use std::ptr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -47,6 +49,27 @@ pub(crate) struct State {
     writer: Option<Writer>,
     /// Connections that wait to be the writer: the first is next.
     queue: Vec<Connection>,
+}
+
+/// The states of several databases, all locked: what is seen or changed in them is of one moment.
+pub(crate) struct States<'a>(Vec<(*const Database, MutexGuard<'a, State>)>);
+
+impl<'a> States<'a> {
+    /// Locks the databases' states, in an order that all threads have.
+    pub(crate) fn lock(databases: impl Iterator<Item = &'a Database>) -> Self {
+        let mut databases: Vec<&Database> = databases.collect();
+        databases.sort_by_key(|database| ptr::from_ref(*database));
+        databases.dedup_by_key(|database| ptr::from_ref(*database));
+        let locked =
+            databases.into_iter().map(|database| (ptr::from_ref(database), database.state()));
+        States(locked.collect())
+    }
+
+    /// The versions of one of the databases.
+    pub(crate) fn versions(&mut self, database: &Database) -> &mut Versions {
+        let found = self.0.iter_mut().find(|(locked, _)| ptr::eq(*locked, database));
+        &mut found.expect("one of those that were locked").1.versions
+    }
 }
 
 impl Database {

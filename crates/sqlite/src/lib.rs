@@ -15,8 +15,8 @@
 //! `file:app.pool?vfs=perdura`. docs/sqlite.md has what it promises, and how it is made.
 //!
 //! Reading order: `open` (names and pools), `pages` (a database in the pool), `versions` (readers' versions), `database`
-//! (its one writer), `stage` (a writer's pages), `commit`, `connection` (SQLite's calls, in its order), `pragma`,
-//! `journal`; `ffi` has the functions that SQLite calls, and all `unsafe` code. `copy` moves databases between pools and
+//! (its one writer), `stage` (a writer's pages), `commit`, `trim` (room in a full pool), `connection` (SQLite's calls, in
+//! its order), `pragma`, `journal`; `ffi` has the functions that SQLite calls, and all `unsafe` code. `copy` moves databases between pools and
 //! ordinary files, without SQLite.
 
 mod codes;
@@ -30,6 +30,7 @@ mod open;
 mod pages;
 mod pragma;
 mod stage;
+mod trim;
 mod versions;
 mod wal;
 

@@ -7,7 +7,7 @@
 //! Invariant: a pool is open once in this process, as long as a connection has one of its databases. It is known by its
 //! file: another path of the same file leads to it, and one whose file was replaced does not.
 
-use crate::codes::{CANTOPEN, Code, Result, of_error, of_open_error};
+use crate::codes::{CANTOPEN, Code, PERM, Result, of_error, of_open_error};
 use crate::connection::Group;
 use crate::database::Database;
 use perdura::{EngineKind, Options, Pool};
@@ -35,6 +35,8 @@ pub(crate) struct Creation {
 /// A pool, and what is open in it.
 pub(crate) struct OpenPool {
     pub(crate) pool: Pool,
+    /// Whether the process may only read its file.
+    pub(crate) read_only: bool,
     databases: Mutex<HashMap<String, Weak<Database>>>,
     /// By the address of SQLite's connection.
     groups: Mutex<HashMap<usize, Weak<Group>>>,
@@ -75,14 +77,24 @@ pub(crate) fn open(path: &Path, how: &Creation) -> Result<Arc<OpenPool>> {
     if let Some(open) = open.and_then(Weak::upgrade) {
         return Ok(open);
     }
-    let pool = open_pool(path, how)?;
-    Ok(insert(pools, pool))
+    match open_pool(path, how) {
+        // As SQLite does with files that it may not write.
+        Err(PERM) => {
+            let pool = Options::new().open_unchanged(path);
+            Ok(insert(pools, pool.map_err(|error| of_open_error(&error))?, true))
+        }
+        pool => Ok(insert(pools, pool?, false)),
+    }
 }
 
-fn insert(pools: &mut HashMap<FileId, Weak<OpenPool>>, pool: Pool) -> Arc<OpenPool> {
+fn insert(
+    pools: &mut HashMap<FileId, Weak<OpenPool>>,
+    pool: Pool,
+    read_only: bool,
+) -> Arc<OpenPool> {
     let id = file_id(pool.path());
     let (databases, groups) = Default::default();
-    let open = Arc::new(OpenPool { pool, databases, groups });
+    let open = Arc::new(OpenPool { pool, read_only, databases, groups });
     pools.retain(|_, pool| pool.strong_count() > 0);
     pools.extend(id.map(|id| (id, Arc::downgrade(&open))));
     open
@@ -100,7 +112,7 @@ impl Drop for Served {
 
 /// Lets connections open the databases of a pool that the program has opened.
 pub fn serve(pool: Pool) -> Served {
-    Served(Some(insert(lock(&POOLS).get_or_insert_default(), pool)))
+    Served(Some(insert(lock(&POOLS).get_or_insert_default(), pool, false)))
 }
 
 /// Lets go of a pool. The last to do so closes it, before anybody can open it again.

@@ -180,6 +180,20 @@ impl Versions {
         self.leaves.get(leaf as usize).copied().unwrap_or(0)
     }
 
+    /// Whether a pinned version before the newest has the page where the newest has it.
+    pub(crate) fn is_in_older(&self, page: u64) -> bool {
+        let born = self.born.get(&page).copied().unwrap_or(0);
+        self.pins.range(born..self.version).next().is_some()
+    }
+
+    /// Takes note of pages that are zeros now, in the newest version too.
+    pub(crate) fn trimmed(&mut self, pages: &[(u64, u64)]) {
+        for (page, _) in pages {
+            self.pages[*page as usize] = 0;
+            self.born.remove(page);
+        }
+    }
+
     /// Keeps the bytes of a page that a commit is about to overwrite in place. They stay if it fails, and are right.
     pub(crate) fn keep(&mut self, page: u64, bytes: &Arc<[u8]>) {
         let states = self.kept.entry(page).or_default();

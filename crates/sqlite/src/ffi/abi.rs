@@ -85,6 +85,7 @@ pub(crate) struct Api {
     pub(crate) vfs_register: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
     pub(crate) malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
     pub(crate) uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
+    pub(crate) get_autocommit: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub(crate) next_stmt: unsafe extern "C" fn(*mut c_void, *mut c_void) -> *mut c_void,
     pub(crate) stmt_busy: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub(crate) stmt_readonly: unsafe extern "C" fn(*mut c_void) -> c_int,
@@ -92,6 +93,7 @@ pub(crate) struct Api {
 
 /// The places of these functions in `sqlite3_api_routines`, whose order never changes.
 pub(crate) mod routines {
+    pub(crate) const GET_AUTOCOMMIT: usize = 60;
     pub(crate) const LIBVERSION_NUMBER: usize = 67;
     pub(crate) const MALLOC: usize = 68;
     pub(crate) const VFS_FIND: usize = 141;

@@ -33,26 +33,48 @@ struct FileState {
 /// The running statements of the connection.
 struct Running(Api, *mut c_void);
 
-impl Statements for Running {
-    fn is_writing(&self) -> bool {
+impl Running {
+    /// Calls `each` with the statements that run, until it returns false.
+    fn each(&self, mut each: impl FnMut(*mut c_void) -> bool) {
         let Running(api, connection) = self;
-        if connection.is_null() {
-            return false;
-        }
         let mut statement = ptr::null_mut();
-        loop {
+        while !connection.is_null() {
             // SAFETY: SQLite has called us for this connection, whose mutex this thread holds; its statements are
             // there meanwhile.
-            unsafe {
+            let is_running = unsafe {
                 statement = (api.next_stmt)(*connection, statement);
-                if statement.is_null() {
-                    return false;
-                }
-                if (api.stmt_busy)(statement) != 0 && (api.stmt_readonly)(statement) == 0 {
-                    return true;
-                }
+                !statement.is_null() && (api.stmt_busy)(statement) != 0
+            };
+            if statement.is_null() || is_running && !each(statement) {
+                return;
             }
         }
+    }
+}
+
+impl Statements for Running {
+    fn is_writing(&self) -> bool {
+        let mut is_writing = false;
+        self.each(|statement| {
+            // SAFETY: a statement of the connection.
+            is_writing = unsafe { (self.0.stmt_readonly)(statement) == 0 };
+            !is_writing
+        });
+        is_writing
+    }
+
+    fn is_transaction(&self) -> bool {
+        let Running(api, connection) = self;
+        // SAFETY: SQLite has called us for this connection.
+        if connection.is_null() || unsafe { (api.get_autocommit)(*connection) } == 0 {
+            return false;
+        }
+        let mut count = 0;
+        self.each(|_| {
+            count += 1;
+            count < 2
+        });
+        count == 1
     }
 }
 

@@ -26,6 +26,7 @@ pub unsafe fn load(api: *const *const c_void) -> c_int {
             vfs_register: routine(api, routines::VFS_REGISTER),
             malloc: routine(api, routines::MALLOC),
             uri_parameter: routine(api, routines::URI_PARAMETER),
+            get_autocommit: routine(api, routines::GET_AUTOCOMMIT),
             next_stmt: routine(api, routines::NEXT_STMT),
             stmt_busy: routine(api, routines::STMT_BUSY),
             stmt_readonly: routine(api, routines::STMT_READONLY),
@@ -66,6 +67,11 @@ pub fn register() -> Result<(), c_int> {
         unsafe { ffi::sqlite3_vfs_register(vfs.cast(), is_default) }
     }
 
+    unsafe extern "C" fn get_autocommit(connection: *mut c_void) -> c_int {
+        // SAFETY: the caller's promise is SQLite's own.
+        unsafe { ffi::sqlite3_get_autocommit(connection.cast()) }
+    }
+
     unsafe extern "C" fn next_stmt(connection: *mut c_void, after: *mut c_void) -> *mut c_void {
         // SAFETY: the caller's promise is SQLite's own.
         unsafe { ffi::sqlite3_next_stmt(connection.cast(), after.cast()).cast() }
@@ -91,6 +97,7 @@ pub fn register() -> Result<(), c_int> {
         vfs_register,
         malloc: ffi::sqlite3_malloc,
         uri_parameter: ffi::sqlite3_uri_parameter,
+        get_autocommit,
         next_stmt,
         stmt_busy,
         stmt_readonly,

@@ -122,7 +122,8 @@ unsafe extern "C" fn open(
         let mut pool = Some(open::open(&pool, &how)?);
         let is_on = |key| parameter(key).is_some_and(|text| open::is_on(&text));
         let unlocked = is_on(c"nolock") || is_on(c"immutable");
-        let read_only = flags & abi::OPEN_READWRITE == 0 || unlocked;
+        let is_writable = pool.as_ref().is_some_and(|pool| !pool.read_only);
+        let read_only = flags & abi::OPEN_READWRITE == 0 || unlocked || !is_writable;
         let opening = Opening { create: how.create, read_only, unlocked };
         let opened = match &pool {
             Some(pool) => OpenDatabase::new(pool.clone(), &database, opening),

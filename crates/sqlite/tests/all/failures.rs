@@ -1,8 +1,9 @@
 //! A full pool, and a medium that fails: the right code, and nothing lost.
 
-use crate::common::{Folder, code, is_whole, number, open, run};
+use crate::common::{Folder, code, is_whole, number, open, run, text};
 use perdura::{Domain, Options};
 use perdura_memory::mapped::record::{Faults, Recorder};
+use rusqlite::Connection;
 
 #[test]
 fn a_full_pool_refuses_a_commit_and_takes_the_next_when_there_is_room() {
@@ -135,5 +136,127 @@ fn a_failed_sync_is_reported_and_what_was_acknowledged_stays() {
             assert!((acknowledged..=acknowledged + 1).contains(&there));
         }
         is_whole(&db);
+    }
+}
+
+/// A pool that a table fills, with an index of it, in a log of 1 MiB.
+fn filled(folder: &Folder) -> Connection {
+    let db = open(&folder.pool(), "&size=16777216&log=1048576");
+    run(&db, "PRAGMA synchronous = OFF; CREATE TABLE t (i INTEGER PRIMARY KEY, x)");
+    run(&db, "CREATE INDEX by_x ON t (i % 10, x)");
+    for rows in [500, 20] {
+        let sql = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+            INSERT INTO t (x) SELECT randomblob(300) FROM n"
+        );
+        while db.execute_batch(&sql).is_ok() {}
+    }
+    db
+}
+
+/// SQLite keeps the pages that a DELETE empties for itself: the pool would stay full.
+#[test]
+fn what_a_delete_leaves_in_a_full_pool_is_room_again() {
+    for empty in ["DELETE FROM t", "DROP TABLE t", "DELETE FROM t WHERE i >= 0"] {
+        let folder = Folder::new();
+        let db = filled(&folder);
+        let pages = number(&db, "PRAGMA page_count");
+        run(&db, empty);
+        // A commit of much more than the log, into pages that SQLite has.
+        run(&db, "CREATE TABLE u (x)");
+        run(
+            &db,
+            "BEGIN; INSERT INTO u VALUES (randomblob(5000000)), (randomblob(3000000)); COMMIT",
+        );
+        assert_eq!(number(&db, "PRAGMA page_count"), pages, "{empty}");
+        is_whole(&db);
+        // And another database gets it.
+        run(&db, "DELETE FROM u");
+        let fill = "CREATE TABLE w (x); INSERT INTO w VALUES (randomblob(3000000))";
+        let other = open(&folder.pool().join("other"), "");
+        run(&other, fill);
+        is_whole(&other);
+        is_whole(&db);
+        drop((db, other));
+        folder.check();
+        let db = open(&folder.pool(), "");
+        assert_eq!(number(&db, "SELECT count(*) FROM u"), 0);
+        is_whole(&db);
+    }
+}
+
+#[test]
+fn a_full_pool_is_vacuumed_after_a_delete() {
+    for auto in ["NONE", "INCREMENTAL"] {
+        let folder = Folder::new();
+        drop(open(&folder.pool(), "&size=16777216&log=1048576"));
+        run(&open(&folder.pool(), ""), &format!("PRAGMA auto_vacuum = {auto}; VACUUM"));
+        let db = filled(&folder);
+        let pages = number(&db, "PRAGMA page_count");
+        run(&db, "DROP INDEX by_x");
+        run(&db, "DELETE FROM t WHERE i > (SELECT max(i) / 4 FROM t)");
+        let rows = number(&db, "SELECT count(*) FROM t");
+        assert!(rows > 1000);
+        run(&db, "VACUUM");
+        assert!(number(&db, "PRAGMA page_count") < pages / 4);
+        assert_eq!(number(&db, "SELECT count(*) FROM t WHERE length(x) = 300"), rows);
+        is_whole(&db);
+        drop(db);
+        folder.check();
+    }
+}
+
+/// A reader has its version: what it may read is not given back.
+#[test]
+fn readers_keep_their_version_when_a_full_pool_gives_pages_back() {
+    let folder = Folder::new();
+    let db = filled(&folder);
+    let reader = open(&folder.pool(), "");
+    run(&reader, "PRAGMA cache_size = 0; BEGIN");
+    let all = "SELECT count(*) || '/' || sum(i * unicode(hex(substr(x, 299)))) FROM t";
+    let before = text(&reader, all);
+    run(&db, "DELETE FROM t");
+    db.busy_timeout(std::time::Duration::ZERO).unwrap();
+    run(&db, "CREATE TABLE u (x)");
+    let large = "INSERT INTO u VALUES (randomblob(5000000))";
+    assert_eq!(code(db.execute_batch(large)), 13, "the reader has it all");
+    assert_eq!(text(&reader, all), before);
+    assert_eq!(text(&reader, "PRAGMA integrity_check"), "ok");
+    run(&reader, "COMMIT");
+    run(&db, large);
+    is_whole(&db);
+    is_whole(&reader);
+    drop((db, reader));
+    folder.check();
+}
+
+/// A list that is not as SQLite makes it is left alone: an encryption above the VFS may leave the header readable.
+#[test]
+fn a_free_list_that_is_not_whole_is_not_used() {
+    for damaged in [false, true] {
+        let folder = Folder::new();
+        let ordinary = folder.path().join("ordinary.db");
+        let db = Connection::open(&ordinary).unwrap();
+        run(&db, "CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(11000000))");
+        run(&db, "CREATE TABLE u (x); INSERT INTO u VALUES (zeroblob(60000)); DELETE FROM t");
+        drop(db);
+        let mut bytes = std::fs::read(&ordinary).unwrap();
+        // One page more than the list has; SQLite sees that when it comes to the end.
+        let count = u32::from_be_bytes(bytes[36..40].try_into().unwrap());
+        bytes[36..40].copy_from_slice(&(count + u32::from(damaged)).to_be_bytes());
+        std::fs::write(&ordinary, bytes).unwrap();
+        let pool = Options::new().size(16 << 20).log(1 << 20).create(folder.pool()).unwrap();
+        perdura_sqlite::copy::import(&pool, "main", &ordinary).unwrap();
+        drop(pool);
+        let db = open(&folder.pool(), "");
+        let inserted = db.execute_batch("INSERT INTO u VALUES (randomblob(8000000))");
+        match damaged {
+            false => assert_eq!(inserted, Ok(())),
+            true => assert_eq!(code(inserted), 13),
+        }
+        let length = if damaged { 60_000 } else { 8_060_000 };
+        assert_eq!(number(&db, "SELECT sum(length(x)) FROM u"), length);
+        drop(db);
+        folder.check();
     }
 }

@@ -12,5 +12,6 @@ mod differential;
 mod failures;
 mod kill;
 mod large;
+mod logic;
 mod moving;
 mod power;
