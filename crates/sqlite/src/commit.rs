@@ -10,9 +10,10 @@
 
 use crate::database::Database;
 use crate::pages::{self, ENTRIES, FAN, Header};
+use crate::session::Handle;
 use crate::stage::Stage;
 use crate::versions::{Changes, Freed, Place};
-use perdura::{Error, Handle, Purpose, Result, Ticket, Tx};
+use perdura::{Error, Purpose, Result, Ticket, Tx};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -16,9 +16,10 @@ use crate::codes::{self, FULL, IOERR, IOERR_SHORT_READ, OK, READONLY, Result};
 use crate::commit::{self, IN_PLACE, Way, read_page};
 use crate::database::{Connection, Database, coded};
 use crate::open::{self, OpenPool};
+use crate::session::Handle;
 use crate::stage::{Stage, pieces};
 use crate::versions::Shape;
-use perdura::{Handle, Memory as _, Ticket};
+use perdura::Ticket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -108,7 +109,7 @@ impl OpenDatabase {
     /// Opens the database with this name in the pool.
     pub(crate) fn new(pool: Arc<OpenPool>, name: &str, how: Opening) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let mut handle = coded(pool.pool.session())?;
+        let mut handle = coded(pool.source.session())?;
         let database = pool.database(&mut handle, name, how.create)?;
         let mut open = OpenDatabase {
             pool: Some(pool),
@@ -130,7 +131,7 @@ impl OpenDatabase {
 
     /// Whether this process is a child, forked since the pool was opened: the pool is the parent's.
     pub(crate) fn is_forked(&self) -> bool {
-        self.pool.as_ref().is_some_and(|pool| pool.pool.memory().is_forked())
+        self.pool.as_ref().is_some_and(|pool| pool.source.is_forked())
     }
 
     fn handle(&mut self) -> Result<&mut Handle> {
@@ -458,7 +459,7 @@ impl OpenDatabase {
         let synced = staged.iter().any(|(_, stage)| stage.synced);
         let handle = self.handle.as_mut().ok_or(IOERR)?;
         let mut ticket = commit::commit(handle, &staged, Way::Least);
-        let log = || self.pool.as_ref().map_or(0, |pool| pool.pool.info().log_bytes as usize);
+        let log = || self.pool.as_ref().map_or(0, |pool| pool.source.log_bytes());
         let mosts = std::iter::successors(Some(log() / 2), |most| Some(most / 16));
         for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
             if !ticket.as_ref().is_err_and(|error| codes::of_error(error) == FULL) {
@@ -510,7 +511,7 @@ impl OpenDatabase {
 
     /// Why nothing can be committed any more, if that is so.
     pub(crate) fn has_failed(&self) -> bool {
-        self.pool.as_ref().is_none_or(|pool| pool.pool.failure().is_some())
+        self.pool.as_ref().is_none_or(|pool| pool.source.has_failed())
     }
 
     /// Bytes of old pages kept in memory for readers.
