@@ -27,6 +27,10 @@ pub enum Failure {
     /// A remote store failed.
     #[error("{0}")]
     Remote(String),
+    /// SQLite has refused a statement.
+    #[cfg(feature = "sqlite")]
+    #[error("SQLite: {0}")]
+    Sql(#[from] rusqlite::Error),
     /// The workload cannot run with these parameters.
     #[error("{0}")]
     Parameters(String),

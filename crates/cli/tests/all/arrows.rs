@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("perdura-engine", &["perdura-memory"]),
     ("perdura-matrices", &["perdura-memory"]),
     ("perdura", &["perdura-memory", "perdura-derive", "perdura-engine"]),
-    ("perdura-workloads", &["perdura"]),
+    ("perdura-workloads", &["perdura", "perdura-sqlite"]),
     (
         "perdura-crashtest",
         &["perdura-memory", "perdura-machine", "perdura-engine", "perdura", "perdura-workloads"],
@@ -49,6 +49,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "perdura-crashtest",
             "perdura-disktest",
             "perdura-server",
+            "perdura-sqlite",
             "perdura-baselines",
             "perdura-cli",
         ],
