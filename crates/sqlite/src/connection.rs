@@ -342,22 +342,23 @@ impl OpenDatabase {
         let there = length.saturating_sub(at).min(to.len() as u64) as usize;
         to[there..].fill(0);
         let (database, handle) = (self.database.clone(), self.handle()?);
-        let mut base =
-            |page, to: &mut [u8]| coded(read_page(handle, &database, (shape.version, page), to));
+        let mut read = |page, from, to: &mut [u8]| {
+            coded(read_page(handle, &database, (shape.version, page, from), to))
+        };
         let mut whole = Vec::new();
         pieces(unit, at, there, |page, within, part| {
             let to = &mut to[part];
             if to.len() == unit as usize {
                 return match stage.dirty {
-                    true => stage.read_page(page, to, &mut base),
-                    false => base(page, to),
+                    true => stage.read_page(page, to, |page, to| read(page, 0, to)),
+                    false => read(page, 0, to),
                 };
             }
-            whole.resize(unit as usize, 0);
-            match stage.dirty {
-                true => stage.read_page(page, &mut whole, &mut base)?,
-                false => base(page, &mut whole)?,
+            if !stage.dirty {
+                return read(page, within.start, to);
             }
+            whole.resize(unit as usize, 0);
+            stage.read_page(page, &mut whole, |page, to| read(page, 0, to))?;
             to.copy_from_slice(&whole[within]);
             Ok(())
         })?;
@@ -380,7 +381,7 @@ impl OpenDatabase {
         member.stage.begin(shape.unit, shape.length);
         let (database, handle) = (self.database.clone(), self.handle()?);
         change(&mut member.stage, &mut |page, to| {
-            coded(read_page(handle, &database, (version, page), to))
+            coded(read_page(handle, &database, (version, page, 0), to))
         })
     }
 
@@ -474,10 +475,12 @@ impl OpenDatabase {
         }
         let ticket = coded(ticket)?;
         for (database, member) in &mut locked {
-            member.stage.clear();
+            let pages = std::mem::take(&mut member.stage).pages;
             if ticket.is_some() {
                 let old = member.version.unwrap_or(0);
-                member.version = Some(database.state().versions.move_pin(old));
+                let mut state = database.state();
+                member.version = Some(state.versions.move_pin(old));
+                state.versions.know(pages);
             }
             if synced {
                 member.owed = member.owed.max(ticket);

@@ -240,7 +240,7 @@ pub fn export(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     let mut writer = BufWriter::new(file);
     let mut page = vec![0; shape.unit as usize];
     for number in 0..shape.length.div_ceil(shape.unit) {
-        commit::read_page(&mut handle, &database, (shape.version, number), &mut page)?;
+        commit::read_page(&mut handle, &database, (shape.version, number, 0), &mut page)?;
         let there = (shape.length - number * shape.unit).min(shape.unit) as usize;
         writer.write_all(&page[..there]).map_err(at(path))?;
     }

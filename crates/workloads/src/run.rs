@@ -170,6 +170,10 @@ pub trait Workload: Sync {
     /// for workloads whose native times are compared. Each takes minutes to build; the others are compiled once.
     const STATIC: bool = false;
 
+    /// Whether a simulated machine may run it on one core only: it holds locks of the operating system across accesses,
+    /// and cores take turns on one thread.
+    const ONE_CORE: bool = false;
+
     /// Whether some of its transactions are rolled back after they have stored, which the engine must support.
     fn rolls_back(&self) -> bool {
         false

@@ -15,7 +15,14 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("perdura-workloads", &["perdura", "perdura-sqlite"]),
     (
         "perdura-crashtest",
-        &["perdura-memory", "perdura-machine", "perdura-engine", "perdura", "perdura-workloads"],
+        &[
+            "perdura-memory",
+            "perdura-machine",
+            "perdura-engine",
+            "perdura",
+            "perdura-sqlite",
+            "perdura-workloads",
+        ],
     ),
     ("perdura-server", &["perdura"]),
     ("perdura-transfer", &["perdura-memory", "perdura", "perdura-server"]),

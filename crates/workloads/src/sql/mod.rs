@@ -202,6 +202,8 @@ impl<S: Session> Transactions for Borrowed<'_, S> {
 impl<P: Program> Workload for InPool<P> {
     const KINDS: &'static [&'static str] = P::KINDS;
 
+    const ONE_CORE: bool = true;
+
     fn rolls_back(&self) -> bool {
         // The VFS commits pages or nothing: the pool's transactions are never rolled back.
         false
