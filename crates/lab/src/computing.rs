@@ -59,6 +59,11 @@ impl<S: for<'t> Session<Tx<'t> = AnyTx<'t>>> Session for ComputingSession<S> {
         self.inner.read(|tx| computing(tx, machine, cycles, &mut body))
     }
 
+    fn read_part<R>(&mut self, mut body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        let (machine, cycles) = (&*self.machine, self.cycles);
+        self.inner.read_part(|tx| computing(tx, machine, cycles, &mut body))
+    }
+
     fn counters(&self) -> Counters {
         self.inner.counters()
     }

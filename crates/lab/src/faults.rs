@@ -82,6 +82,10 @@ impl<S: Session> Session for FaultySession<'_, S> {
         result
     }
 
+    fn read_part<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        self.inner.read_part(body)
+    }
+
     fn counters(&self) -> Counters {
         self.inner.counters()
     }

@@ -167,6 +167,12 @@ pub(crate) fn run<W: Workload>(
     bytes: u64,
     progress: &Progress,
 ) -> Outcome<Run> {
+    if W::ONE_CORE && plan.cores > 1 {
+        return Err(Failure::new(
+            "SQLite waits for its locks by the operating system, and simulated cores take turns on one thread: \
+             choose one core",
+        ));
+    }
     let format = format(plan, bytes)?;
     let options = options(plan, &format)?;
     let loaded = match plan.loaded_before {

@@ -10,9 +10,10 @@
 
 use crate::database::{Database, States};
 use crate::pages::{self, ENTRIES, FAN, Header};
+use crate::session::Handle;
 use crate::stage::Stage;
 use crate::versions::{Changes, Freed, Place};
-use perdura::{Error, Handle, Purpose, Result, Ticket, Tx};
+use perdura::{Error, Purpose, Result, Ticket, Tx};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ const NEW: usize = 128 << 10;
 const RUN: usize = 24;
 /// Changed words that are this near to each other are overwritten as one run.
 const GAP: usize = 16;
+/// Bytes that are compared at once; all page sizes are multiples.
+const LINE: usize = 64;
 /// Replaced pages that a commit frees.
 const FREED: usize = 256;
 /// Replaced pages that a transaction of their own frees.
@@ -154,18 +157,27 @@ fn plan<'a>(
         blocks: Vec::new(),
         rest: 0,
     };
-    let mut old = vec![0; unit as usize];
     for (&page, bytes) in &stage.pages {
-        let at = match same_unit && page * unit < before.length {
-            true => database.state().versions.at(page),
-            false => 0,
+        let (at, known) = match same_unit && page * unit < before.length {
+            true => {
+                let versions = &database.state().versions;
+                (versions.at(page), versions.known(page))
+            }
+            false => (0, None),
         };
         if at == 0 {
             plan.new.push((page, 0));
             continue;
         }
-        // Not `read`, which waits until what is read is durable.
-        handle.submit_read(|tx| tx.read_bytes(at, &mut old))?;
+        let old = match known {
+            Some(known) => known,
+            None => {
+                let mut old = vec![0; unit as usize].into_boxed_slice();
+                // Not `read`, which waits until what is read is durable.
+                handle.submit_read(|tx| tx.read_bytes(at, &mut old))?;
+                Arc::new(old)
+            }
+        };
         let runs = differences(&old, bytes);
         let logged: usize = runs.iter().map(|run| run.len() + RUN).sum();
         // What goes through the log is written twice.
@@ -173,7 +185,7 @@ fn plan<'a>(
         if is_less && logged <= *budget {
             *budget -= logged;
             if !runs.is_empty() {
-                database.state().versions.keep(page, &Arc::from(&old[..]));
+                database.state().versions.keep(page, &old);
                 plan.in_place.extend(runs.into_iter().map(|run| (at, page, run)));
             }
         } else {
@@ -215,14 +227,20 @@ fn plan<'a>(
 /// Runs of words in which the pages differ.
 fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    for (index, (a, b)) in old.chunks_exact(8).zip(new.chunks_exact(8)).enumerate() {
-        if a == b {
+    for (line, (old, new)) in old.chunks_exact(LINE).zip(new.chunks_exact(LINE)).enumerate() {
+        // Most are the same.
+        if old == new {
             continue;
         }
-        let at = 8 * index;
-        match runs.last_mut() {
-            Some(run) if at - run.end <= GAP => run.end = at + 8,
-            _ => runs.push(at..at + 8),
+        for (word, (a, b)) in old.chunks_exact(8).zip(new.chunks_exact(8)).enumerate() {
+            if a == b {
+                continue;
+            }
+            let at = LINE * line + 8 * word;
+            match runs.last_mut() {
+                Some(run) if at - run.end <= GAP => run.end = at + 8,
+                _ => runs.push(at..at + 8),
+            }
         }
     }
     runs
@@ -313,22 +331,25 @@ pub(crate) fn reap(handle: &mut Handle, database: &Database, least: usize) -> Re
     }
 }
 
-/// Reads a page of a pinned version.
+/// Reads a page of a pinned version, from an offset in it on.
 pub(crate) fn read_page(
     handle: &mut Handle,
     database: &Database,
-    (version, page): (u64, u64),
+    (version, page, from): (u64, u64, usize),
     to: &mut [u8],
 ) -> Result<()> {
+    let part = from..from + to.len();
     let place = database.state().versions.find(version, page);
     match &place {
         Place::At(0) => to.fill(0),
-        Place::Copy(bytes) => to.copy_from_slice(bytes),
+        Place::Copy(bytes) => to.copy_from_slice(&bytes[part]),
         Place::At(at) => {
-            let read = handle.submit_read(|tx| tx.read_bytes(*at, to)).map_err(Error::in_pool);
+            let read = handle
+                .submit_read(|tx| tx.read_bytes(*at + from as u64, to))
+                .map_err(Error::in_pool);
             match database.state().versions.find(version, page) {
                 // A commit may have overwritten the page meanwhile; it has kept the old bytes before.
-                Place::Copy(bytes) => to.copy_from_slice(&bytes),
+                Place::Copy(bytes) => to.copy_from_slice(&bytes[part]),
                 // It was given back meanwhile.
                 Place::At(0) => to.fill(0),
                 Place::At(_) => drop(read?),

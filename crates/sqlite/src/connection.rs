@@ -20,10 +20,11 @@ use crate::codes::{
 use crate::commit::{self, IN_PLACE, Way, read_page};
 use crate::database::{Connection, Database, States, coded};
 use crate::open::{self, OpenPool};
+use crate::session::Handle;
 use crate::stage::{Stage, pieces};
 use crate::trim;
 use crate::versions::{Shape, Versions};
-use perdura::{Handle, Memory as _, Ticket};
+use perdura::Ticket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -167,7 +168,7 @@ impl OpenDatabase {
     /// Opens the database with this name in the pool.
     pub(crate) fn new(pool: Arc<OpenPool>, name: &str, how: Opening) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let mut handle = coded(pool.pool.session())?;
+        let mut handle = coded(pool.source.session())?;
         let database = pool.database(&mut handle, name, how.create)?;
         let mut open = OpenDatabase {
             pool: Some(pool),
@@ -189,7 +190,7 @@ impl OpenDatabase {
 
     /// Whether this process is a child, forked since the pool was opened: the pool is the parent's.
     pub(crate) fn is_forked(&self) -> bool {
-        self.pool.as_ref().is_some_and(|pool| pool.pool.memory().is_forked())
+        self.pool.as_ref().is_some_and(|pool| pool.source.is_forked())
     }
 
     fn handle(&mut self) -> Result<&mut Handle> {
@@ -499,22 +500,23 @@ impl OpenDatabase {
         let there = length.saturating_sub(at).min(to.len() as u64) as usize;
         to[there..].fill(0);
         let (database, handle) = (self.database.clone(), self.handle()?);
-        let mut base =
-            |page, to: &mut [u8]| coded(read_page(handle, &database, (shape.version, page), to));
+        let mut read = |page, from, to: &mut [u8]| {
+            coded(read_page(handle, &database, (shape.version, page, from), to))
+        };
         let mut whole = Vec::new();
         pieces(unit, at, there, |page, within, part| {
             let to = &mut to[part];
             if to.len() == unit as usize {
                 return match stage.dirty {
-                    true => stage.read_page(page, to, &mut base),
-                    false => base(page, to),
+                    true => stage.read_page(page, to, |page, to| read(page, 0, to)),
+                    false => read(page, 0, to),
                 };
             }
-            whole.resize(unit as usize, 0);
-            match stage.dirty {
-                true => stage.read_page(page, &mut whole, &mut base)?,
-                false => base(page, &mut whole)?,
+            if !stage.dirty {
+                return read(page, within.start, to);
             }
+            whole.resize(unit as usize, 0);
+            stage.read_page(page, &mut whole, |page, to| read(page, 0, to))?;
             to.copy_from_slice(&whole[within]);
             Ok(())
         })?;
@@ -537,7 +539,7 @@ impl OpenDatabase {
         member.stage.begin(shape.unit, shape.length);
         let (database, handle) = (self.database.clone(), self.handle()?);
         change(&mut member.stage, &mut |page, to| {
-            coded(read_page(handle, &database, (version, page), to))
+            coded(read_page(handle, &database, (version, page, 0), to))
         })
     }
 
@@ -622,7 +624,7 @@ impl OpenDatabase {
                 make_room(handle, database);
             }
         }
-        let log = || self.pool.as_ref().map_or(0, |pool| pool.pool.info().log_bytes as usize);
+        let log = || self.pool.as_ref().map_or(0, |pool| pool.source.log_bytes());
         let mosts = std::iter::successors(Some(log() / 2), |most| Some(most / 16));
         for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
             if !is_full(&ticket) {
@@ -637,10 +639,12 @@ impl OpenDatabase {
         }
         let ticket = coded(ticket)?;
         for (database, member) in &mut locked {
-            member.stage.clear();
+            let pages = std::mem::take(&mut member.stage).pages;
             if ticket.is_some() {
                 let old = member.version.unwrap_or(0);
-                member.version = Some(database.state().versions.move_pin(old));
+                let mut state = database.state();
+                member.version = Some(state.versions.move_pin(old));
+                state.versions.know(pages);
             }
             if synced {
                 member.owed = member.owed.max(ticket);
@@ -678,7 +682,7 @@ impl OpenDatabase {
 
     /// Why nothing can be committed any more, if that is so.
     pub(crate) fn has_failed(&self) -> bool {
-        self.pool.as_ref().is_none_or(|pool| pool.pool.failure().is_some())
+        self.pool.as_ref().is_none_or(|pool| pool.source.has_failed())
     }
 
     /// Bytes of old pages kept in memory for readers.

@@ -7,9 +7,10 @@ use crate::codes::Code;
 use crate::commit::{self, Way};
 use crate::database::Database;
 use crate::pages::{Header, PREFIX, is_unit};
+use crate::session::Handle;
 use crate::stage::Stage;
 use crate::wal::{self, Wal};
-use perdura::{Error, Handle, Pool, Root};
+use perdura::{Error, Pool, Root};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -148,7 +149,7 @@ fn lock_whole(file: &File) -> io::Result<()> {
 /// When there is a database of this name, or no room; when the file is in use, or no database.
 pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> {
     let source = Source::open(path)?;
-    let mut handle = pool.session()?;
+    let mut handle = Handle::Pool(pool.session()?);
     let (root, unfinished) = (format!("{PREFIX}{name}"), format!("{name}{UNFINISHED}"));
     if handle.read(|tx| tx.root(&root))?.is_some() {
         return Err(CopyError::Refused(format!(
@@ -229,7 +230,7 @@ fn remove(handle: &mut Handle, database: &Database) -> Result<(), Error> {
 /// # Errors
 /// When there is no such database, or the file exists or cannot be written.
 pub fn export(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> {
-    let mut handle = pool.session()?;
+    let mut handle = Handle::Pool(pool.session()?);
     let database = Database::open(&mut handle, name)?;
     let shape = database.state().versions.pin();
     if database.state().versions.header.at == 0 {
@@ -239,7 +240,7 @@ pub fn export(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     let mut writer = BufWriter::new(file);
     let mut page = vec![0; shape.unit as usize];
     for number in 0..shape.length.div_ceil(shape.unit) {
-        commit::read_page(&mut handle, &database, (shape.version, number), &mut page)?;
+        commit::read_page(&mut handle, &database, (shape.version, number, 0), &mut page)?;
         let there = (shape.length - number * shape.unit).min(shape.unit) as usize;
         writer.write_all(&page[..there]).map_err(at(path))?;
     }

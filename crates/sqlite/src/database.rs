@@ -6,8 +6,9 @@
 
 use crate::codes::{self, BUSY, BUSY_SNAPSHOT, Result};
 use crate::pages::{FAN, Header, PREFIX};
+use crate::session::Handle;
 use crate::versions::Versions;
-use perdura::{Error, Handle, Pool, Tx};
+use perdura::{Error, Pool, Tx};
 use std::ptr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;

@@ -14,9 +14,10 @@
 //! In other programs: `.load libperdura_vfs`, or `load_extension`, once in the process, then open
 //! `file:app.pool?vfs=perdura`. docs/sqlite.md has what it promises, and how it is made.
 //!
-//! Reading order: `open` (names and pools), `pages` (a database in the pool), `versions` (readers' versions), `database`
-//! (its one writer), `stage` (a writer's pages), `commit`, `trim` (room in a full pool), `connection` (SQLite's calls, in
-//! its order), `pragma`, `journal`; `ffi` has the functions that SQLite calls, and all `unsafe` code. `copy` moves databases between pools and
+//! Reading order: `session` (whose transactions), `open` (names and pools), `pages` (a database in the pool), `versions`
+//! (readers' versions), `database` (its one writer), `stage` (a writer's pages), `commit`, `trim` (room in a full pool),
+//! `connection` (SQLite's calls, in its order), `pragma`, `journal`; `ffi` has the functions that SQLite calls, and all
+//! `unsafe` code. `copy` moves databases between pools and
 //! ordinary files, without SQLite.
 
 mod codes;
@@ -29,6 +30,7 @@ mod journal;
 mod open;
 mod pages;
 mod pragma;
+mod session;
 mod stage;
 mod trim;
 mod versions;
@@ -40,3 +42,4 @@ pub use ffi::load;
 pub use ffi::register;
 pub use open::{MAIN, Served, serve};
 pub use pages::{KIND, check_root};
+pub use session::{Body, Databases, Transactions, lend};

@@ -10,6 +10,7 @@
 use crate::codes::{CANTOPEN, Code, PERM, Result, of_error, of_open_error};
 use crate::connection::Group;
 use crate::database::Database;
+use crate::session::{Handle, Source};
 use perdura::{EngineKind, Options, Pool};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -34,10 +35,10 @@ pub(crate) struct Creation {
 
 /// A pool, and what is open in it.
 pub(crate) struct OpenPool {
-    pub(crate) pool: Pool,
-    /// Whether the process may only read its file.
+    pub(crate) source: Source,
+    /// Whether the process may only read the pool's file.
     pub(crate) read_only: bool,
-    databases: Mutex<HashMap<String, Weak<Database>>>,
+    databases: Arc<Mutex<HashMap<String, Weak<Database>>>>,
     /// By the address of SQLite's connection.
     groups: Mutex<HashMap<usize, Weak<Group>>>,
 }
@@ -47,6 +48,25 @@ type FileId = (u64, u64);
 
 /// The pools, by their files.
 static POOLS: Mutex<Option<HashMap<FileId, Weak<OpenPool>>>> = Mutex::new(None);
+
+/// The heaps whose sessions are lent, by the paths that stand for them.
+static LENT: Mutex<Option<HashMap<PathBuf, Arc<OpenPool>>>> = Mutex::new(None);
+
+/// A heap that connections find under a path while this value lives.
+pub(crate) struct Lent<'a>(&'a Path);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let gone = lock(&LENT).as_mut().and_then(|lent| lent.remove(self.0));
+        drop(gone);
+    }
+}
+
+/// Lets connections find a heap under a path that is no file's.
+pub(crate) fn insert_lent(path: &Path, pool: Arc<OpenPool>) -> Lent<'_> {
+    lock(&LENT).get_or_insert_default().insert(path.to_owned(), pool);
+    Lent(path)
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,6 +91,9 @@ pub(crate) fn is_on(text: &str) -> bool {
 
 /// The pool at a path, open already or opened now.
 pub(crate) fn open(path: &Path, how: &Creation) -> Result<Arc<OpenPool>> {
+    if let Some(lent) = lock(&LENT).as_ref().and_then(|lent| lent.get(path)) {
+        return Ok(lent.clone());
+    }
     let mut pools = lock(&POOLS);
     let pools = pools.get_or_insert_default();
     let open = file_id(path).and_then(|id| pools.get(&id));
@@ -93,8 +116,7 @@ fn insert(
     read_only: bool,
 ) -> Arc<OpenPool> {
     let id = file_id(pool.path());
-    let (databases, groups) = Default::default();
-    let open = Arc::new(OpenPool { pool, read_only, databases, groups });
+    let open = Arc::new(OpenPool::new(Source::Pool(pool), read_only, Arc::default()));
     pools.retain(|_, pool| pool.strong_count() > 0);
     pools.extend(id.map(|id| (id, Arc::downgrade(&open))));
     open
@@ -148,11 +170,19 @@ fn open_pool(path: &Path, how: &Creation) -> Result<Pool> {
 }
 
 impl OpenPool {
+    pub(crate) fn new(
+        source: Source,
+        read_only: bool,
+        databases: Arc<Mutex<HashMap<String, Weak<Database>>>>,
+    ) -> Self {
+        OpenPool { source, read_only, databases, groups: Mutex::default() }
+    }
+
     /// The database with this name. If it is in nobody's hands, and in the pool neither, it is an empty one where `create`
     /// says so; `main` always is.
     pub(crate) fn database(
         &self,
-        handle: &mut perdura::Handle,
+        handle: &mut Handle,
         name: &str,
         create: bool,
     ) -> Result<Arc<Database>, Code> {

@@ -9,9 +9,10 @@
 
 use crate::database::Database;
 use crate::pages::{FAN, Header};
+use crate::session::Handle;
 use crate::stage::Stage;
 use crate::versions::Versions;
-use perdura::{Error, Handle, Result};
+use perdura::{Error, Result};
 use std::collections::HashSet;
 
 /// Pages that a transaction gives back.

@@ -13,13 +13,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+/// A page's bytes, kept without being copied.
+pub(crate) type Bytes = Arc<Box<[u8]>>;
+
+/// Pages of the last commit that are known without being read.
+const KNOWN: usize = 16;
+
 /// Where the bytes of a page are.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// In the pool; 0 for a page of zeros.
     At(u64),
     /// Here.
-    Copy(Arc<[u8]>),
+    Copy(Bytes),
 }
 
 /// A page that was replaced, and is in the pool's list of such pages.
@@ -83,6 +89,8 @@ pub(crate) struct Versions {
     /// The versions since which pages are where they are; for pages without an entry, since before any pinned one.
     born: HashMap<u64, u64>,
     kept: HashMap<u64, Vec<(u64, Place)>>,
+    /// Pages of the newest version that its commit has written, if they are few: the next one changes some of them again.
+    known: HashMap<u64, Bytes>,
     shapes: Vec<Shape>,
     pins: BTreeMap<u64, u32>,
     /// Oldest first.
@@ -167,7 +175,22 @@ impl Versions {
         let old = self.kept.get(&page).and_then(|states| {
             states.iter().find(|(last, _)| *last >= version).map(|(_, place)| place.clone())
         });
-        old.unwrap_or_else(|| Place::At(self.at(page)))
+        old.unwrap_or_else(|| match self.known.get(&page) {
+            Some(bytes) => Place::Copy(bytes.clone()),
+            None => Place::At(self.at(page)),
+        })
+    }
+
+    /// The page's bytes in the newest version, if they are known.
+    pub(crate) fn known(&self, page: u64) -> Option<Bytes> {
+        self.known.get(&page).cloned()
+    }
+
+    /// Takes note of the pages that the newest version's commit has written. The caller is the writer still.
+    pub(crate) fn know(&mut self, pages: BTreeMap<u64, Box<[u8]>>) {
+        if pages.len() <= KNOWN {
+            self.known = pages.into_iter().map(|(page, bytes)| (page, Arc::new(bytes))).collect();
+        }
     }
 
     /// The page's offset in the newest version.
@@ -195,7 +218,7 @@ impl Versions {
     }
 
     /// Keeps the bytes of a page that a commit is about to overwrite in place. They stay if it fails, and are right.
-    pub(crate) fn keep(&mut self, page: u64, bytes: &Arc<[u8]>) {
+    pub(crate) fn keep(&mut self, page: u64, bytes: &Bytes) {
         let states = self.kept.entry(page).or_default();
         prune(&self.pins, self.version, states);
         if states.last().is_none_or(|(last, _)| *last < self.version) {
@@ -251,6 +274,7 @@ impl Versions {
             self.blocks.push(Block { at: block, entries, held_by: 0 });
         }
         self.version += 1;
+        self.known.clear();
         self.header = header;
         let count = header.pages();
         for page in count..self.pages.len() as u64 {
@@ -421,7 +445,7 @@ mod tests {
         let mut versions = Versions { version: 5, pages: vec![80], ..Versions::default() };
         (versions.header.length, versions.header.unit) = (4096, 4096);
         let reader = versions.pin();
-        versions.keep(0, &Arc::from([7; 8]));
+        versions.keep(0, &Arc::new(Box::new([7; 8])));
         // That commit failed; the next one replaces the page.
         let changes = |at, header| Changes {
             header,

@@ -46,6 +46,8 @@ pub mod run;
 pub mod sdg;
 pub mod session;
 pub mod sps;
+#[cfg(feature = "sqlite")]
+pub mod sql;
 pub mod stamp;
 pub mod streams;
 pub mod tatp;

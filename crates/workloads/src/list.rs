@@ -276,6 +276,11 @@ const OTHER_ROOTS: &[(u32, CheckBlocks)] = &[
     (records::KIND, records::check_blocks),
     (graph::KIND, graph::check_blocks),
     (word::KIND, |_, at, visit| visit(at)),
+    #[cfg(feature = "sqlite")]
+    (perdura_sqlite::KIND, |tx, at, visit| {
+        let root = Root { at, kind: perdura_sqlite::KIND };
+        perdura_sqlite::check_root(tx, root, visit).map(drop)
+    }),
 ];
 
 /// Checks the data below a workload's root, and reports every block of it to `visit`; false if
@@ -334,16 +339,16 @@ impl Given<'_> {
 }
 
 macro_rules! workloads {
-    ($($listed:ty),* $(,)?) => {
+    ($($(#[$cfg:meta])* $listed:ty),* $(,)?) => {
         /// All workloads.
-        pub static WORKLOADS: &[Row] = &[$(<$listed as Listed>::ROW),*];
+        pub static WORKLOADS: &[Row] = &[$($(#[$cfg])* <$listed as Listed>::ROW),*];
 
         /// Makes the workload with this name, and has `code` run it.
         ///
         /// # Errors
         /// `Parameters`.
         pub fn run<C: OnWorkload>(name: &str, given: &Given<'_>, code: C) -> Outcome<C::Output> {
-            $(if name == <$listed as Listed>::ROW.name {
+            $($(#[$cfg])* if name == <$listed as Listed>::ROW.name {
                 return <$listed as Listed>::run(given, code);
             })*
             Err(unknown(name))
@@ -370,6 +375,12 @@ workloads![
     crate::ycsb::Core<4>,
     crate::ycsb::Core<5>,
     crate::tpcc::Shop,
+    #[cfg(feature = "sqlite")]
+    crate::sql::linkbench::LinkBench,
+    #[cfg(feature = "sqlite")]
+    crate::sql::ycsb::Ycsb,
+    #[cfg(feature = "sqlite")]
+    crate::tpcc::sql::TpccInSql,
     crate::tatp::Tatp,
     crate::echo::Echo,
     crate::nstore::NStore,

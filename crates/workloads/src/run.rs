@@ -27,6 +27,10 @@ pub enum Failure {
     /// A remote store failed.
     #[error("{0}")]
     Remote(String),
+    /// SQLite has refused a statement.
+    #[cfg(feature = "sqlite")]
+    #[error("SQLite: {0}")]
+    Sql(#[from] rusqlite::Error),
     /// The workload cannot run with these parameters.
     #[error("{0}")]
     Parameters(String),
@@ -165,6 +169,10 @@ pub trait Workload: Sync {
     /// Whether native benchmarks compile its transactions for each engine, so that no access is dispatched at run time:
     /// for workloads whose native times are compared. Each takes minutes to build; the others are compiled once.
     const STATIC: bool = false;
+
+    /// Whether a simulated machine may run it on one core only: it holds locks of the operating system across accesses,
+    /// and cores take turns on one thread.
+    const ONE_CORE: bool = false;
 
     /// Whether some of its transactions are rolled back after they have stored, which the engine must support.
     fn rolls_back(&self) -> bool {

@@ -38,6 +38,14 @@ pub trait Session {
     /// The result of `body`.
     fn read<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R>;
 
+    /// Reads for a part of a larger operation, whose transaction answers for it: takes no place in a window.
+    ///
+    /// # Errors
+    /// The result of `body`.
+    fn read_part<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        self.read(body)
+    }
+
     /// The engine's counters in this session so far.
     fn counters(&self) -> Counters;
 

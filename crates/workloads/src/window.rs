@@ -117,6 +117,13 @@ impl<S: Submit> Session for Windowed<S> {
         Ok(result)
     }
 
+    fn read_part<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        if self.window == 1 {
+            return self.inner.read(body);
+        }
+        Ok(self.inner.submit_read(body)?.0)
+    }
+
     fn counters(&self) -> Counters {
         self.inner.counters()
     }

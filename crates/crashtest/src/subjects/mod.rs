@@ -13,6 +13,8 @@ mod nstore;
 mod pieces;
 mod roomy;
 mod sps;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod streams;
 mod tatp;
 mod tpcc;
@@ -32,6 +34,8 @@ pub use nstore::NStore;
 pub use pieces::Pieces;
 pub use roomy::Roomy;
 pub use sps::Sps;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqlOp, Sqlite};
 pub use streams::{SpecMix, SpecMix1, SpecMix2};
 pub use tatp::Tatp;
 pub use tpcc::Tpcc;
@@ -64,17 +68,18 @@ pub(crate) trait WithSubject {
 }
 
 macro_rules! subjects {
-    ($($subject:ident),* $(,)?) => {
+    ($($(#[$cfg:meta])* $subject:ident),* $(,)?) => {
         /// The structures.
-        pub const STRUCTURES: [Structure; [$(stringify!($subject)),*].len()] = [$($subject::ROW),*];
+        pub const STRUCTURES: [Structure; [$($(#[$cfg])* stringify!($subject)),*].len()] =
+            [$($(#[$cfg])* $subject::ROW),*];
 
         /// Their names.
-        pub const SUBJECTS: [&str; STRUCTURES.len()] = [$($subject::ROW.name),*];
+        pub const SUBJECTS: [&str; STRUCTURES.len()] = [$($(#[$cfg])* $subject::ROW.name),*];
 
         /// Runs it with the structure of this name.
         pub(crate) fn with_subject<W: WithSubject>(name: &str, work: W) -> Option<W::Output> {
             match name {
-                $(_ if name == $subject::ROW.name => Some(work.with($subject::default())),)*
+                $($(#[$cfg])* _ if name == $subject::ROW.name => Some(work.with($subject::default())),)*
                 _ => None,
             }
         }
@@ -107,4 +112,6 @@ subjects![
     SpecMix2,
     Ann,
     KdForest,
+    #[cfg(feature = "sqlite")]
+    Sqlite,
 ];

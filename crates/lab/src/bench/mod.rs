@@ -19,6 +19,8 @@ pub(crate) mod series;
 pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod spread;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 pub(crate) mod stage;
 pub(crate) mod stores;
 pub(crate) mod watch;

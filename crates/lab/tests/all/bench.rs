@@ -62,7 +62,7 @@ fn sps_on_all_engines_and_two_threads() {
 fn every_workload() {
     let small = ["--ops", "500", "--repeat", "1", "--seed", "5", "--sample", "1", "--threads", "2"];
     for row in WORKLOADS {
-        let entries = if row.name == "tpcc" { "2" } else { "200" };
+        let entries = if row.name.ends_with("tpcc") { "2" } else { "200" };
         let sized = ["--workload", row.name, "--entries", entries, "--engine", "undo,archapt-redo"];
         let larger = row.parameter("ops-per-tx").map_or(&[][..], |_| &["--ops-per-tx", "3"]);
         let report = json(&[&sized[..], &small, larger].concat());

@@ -18,6 +18,7 @@ mod reproduce_checkpoints;
 mod reproduce_protocols;
 mod rot;
 mod sim;
+mod sqlite;
 mod stores;
 mod stress;
 mod through_server;

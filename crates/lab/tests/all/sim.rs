@@ -110,11 +110,20 @@ fn every_machine_workload_and_mechanism() {
     }
     // Each workload with two engines, which take turns.
     let mut engines = EngineKind::ALL.into_iter().filter(|kind| kind.rolls_back()).cycle();
-    for workload in workloads.iter().map(String::as_str).filter(|name| *name != "tpcc") {
+    for workload in workloads.iter().map(String::as_str).filter(|name| !name.ends_with("tpcc")) {
         let [one, two] = [engines.next(), engines.next()].map(|it| it.expect("without end").name());
         let both = format!("{one},{two}");
-        let report =
-            json(&["--machine", "tiny", "--workload", workload, "--cores", "2", "--engine", &both]);
+        let cores = if ["sqlite-ycsb", "sqlite-linkbench"].contains(&workload) { "1" } else { "2" };
+        let report = json(&[
+            "--machine",
+            "tiny",
+            "--workload",
+            workload,
+            "--cores",
+            cores,
+            "--engine",
+            &both,
+        ]);
         let run = report["engines"].as_array().expect("engines").iter();
         let run: Vec<_> = run.filter_map(|engine| engine["engine"].as_str()).collect();
         assert!([one, two].iter().all(|name| run.contains(name)), "{workload}: {run:?}");
@@ -154,6 +163,30 @@ fn every_machine_workload_and_mechanism() {
         assert_eq!(report["engines"][0]["machine"]["mechanism"], *mechanism);
     }
     assert_eq!(json(&["--machine", "tiny", "--cores", "64"])["cores"], 64);
+}
+
+/// SQLite's three workloads, each under all engines: the same figures each time, and a core more is refused.
+#[test]
+fn sqlite_on_one_core() {
+    for (workload, entries) in
+        [("sqlite-ycsb", "300"), ("sqlite-linkbench", "300"), ("sqlite-tpcc", "1")]
+    {
+        let asked = ["--workload", workload, "--machine", "optane", "--ops", "40", "--json"];
+        let asked = [&["sim", "--entries", entries], &asked[..]].concat();
+        let first = succeed(&asked);
+        let report: Value = serde_json::from_str(&first).expect("JSON");
+        let engines = report["engines"].as_array().expect("engines");
+        let isolating = EngineKind::ALL.into_iter().filter(|kind| kind.isolates()).count();
+        assert_eq!(engines.len(), isolating, "{workload}");
+        for engine in engines.iter().skip(2) {
+            let counters = &engine["engine_counters"];
+            assert!(counters["commits"].as_u64() > Some(5), "{workload}: {engine}");
+            assert!(engine["ns_per_transaction"].as_f64() > Some(0.0), "{workload}: {engine}");
+        }
+        assert_eq!(first, succeed(&asked), "{workload}");
+    }
+    let refused = fail(&["sim", "--workload", "sqlite-ycsb", "--cores", "2"]);
+    assert!(refused.contains("choose one core"), "{refused}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 pub(crate) mod abi;
 mod file;
+pub(crate) mod lent;
 mod register;
 mod vfs;
 

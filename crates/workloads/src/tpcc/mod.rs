@@ -22,6 +22,8 @@ mod payment;
 mod reuse;
 mod rows;
 mod scale;
+#[cfg(feature = "sqlite")]
+pub mod sql;
 mod stock_level;
 mod tables;
 mod tally;

@@ -80,7 +80,12 @@ impl Tally {
 
     /// Compares the changes since the load with the threads' sums.
     pub(super) fn compare(&self, survey: &Survey) -> Outcome {
-        let Totals { orders, lines, payments, paid, delivered } = survey.totals();
+        self.compare_totals(survey.totals())
+    }
+
+    /// The same with the changes summed up.
+    pub(super) fn compare_totals(&self, totals: Totals) -> Outcome {
+        let Totals { orders, lines, payments, paid, delivered } = totals;
         for (what, found, expected) in [
             ("orders", orders, &self.new_orders),
             ("lines of orders", lines, &self.lines),

@@ -4,6 +4,8 @@ mod idle_reader;
 mod limit;
 mod readme;
 mod space;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod versus;
 
 use crate::bench::options::Setting;
@@ -46,6 +48,9 @@ enum Other {
     IdleReader(idle_reader::Arguments),
     /// README's figures, into a file of results and from there into README's tables
     Readme(readme::Arguments),
+    /// Programs of SQLite, on databases in pools and in its own files
+    #[cfg(feature = "sqlite")]
+    Sqlite(Box<sqlite::Arguments>),
     /// Memory and disk that a key takes, compared with Redis
     Space(space::Arguments),
 }
@@ -56,6 +61,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Some(Other::Versus(arguments)) => versus::run(arguments),
         Some(Other::IdleReader(arguments)) => idle_reader::run(arguments),
         Some(Other::Readme(arguments)) => readme::run(arguments),
+        #[cfg(feature = "sqlite")]
+        Some(Other::Sqlite(arguments)) => sqlite::run(arguments),
         Some(Other::Space(arguments)) => space::run(arguments),
         None => match &arguments.bare {
             None => workload(arguments),
