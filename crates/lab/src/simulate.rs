@@ -46,6 +46,10 @@ impl MechanismChoice {
         self == Self::PLAIN
     }
 
+    pub(crate) fn name(self) -> &'static str {
+        self.0.name
+    }
+
     fn promises(self) -> Promise {
         self.0.promises()
     }

@@ -2,7 +2,7 @@
 //! collections and workloads run on it unchanged. Its clock can be read, and its power can be
 //! cut.
 //!
-//! Reading order: [`time`], `by_number`, `finishes` (small types), [`config`] (what a machine is made of), [`cache`] (which
+//! Reading order: [`time`], `by_number`, `lru`, `finishes` (small types), [`config`] (what a machine is made of), [`cache`] (which
 //! cache has which line), [`controller`] (what a line costs beyond the caches, and where durability begins),
 //! `processor` (a core's clock), `arrivals` (lines on their way to a core), `data` (the bytes, apart from time),
 //! `held` (stores of speculating cores), `flights` (lines on their way home), [`hardware`] (all of these together), [`mechanism`] (where hardware
@@ -20,6 +20,7 @@ mod finishes;
 mod flights;
 pub mod hardware;
 mod held;
+mod lru;
 pub mod machine;
 pub mod mechanism;
 mod memory;

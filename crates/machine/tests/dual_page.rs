@@ -6,7 +6,7 @@
 mod common;
 
 use common::{behind_dram, figure, tiny};
-use perdura_machine::mechanism::{DualPage, DualPageConfig, Metadata, list};
+use perdura_machine::mechanism::{DualPage, DualPageConfig, Metadata, Mutant, list};
 use perdura_machine::{
     AfterCut, Design, Kind, Machine, MachineConfig, Options, Ps, Schedule, presets,
 };
@@ -145,23 +145,33 @@ fn hosts() -> [MachineConfig; 3] {
     [cached(4096), cached(1024), plain.clone()]
 }
 
+/// Figures of a run under pressure, of each kind by turns.
+fn figures(seed: u64, pool: u64) -> DualPageConfig {
+    DualPageConfig {
+        pool_pages: pool,
+        lookup_cycles: 1,
+        metadata: [Metadata::Split, Metadata::Controller, Metadata::Dram][seed as usize % 7 % 3],
+        cached_entries: [1, 2, 3, 64][seed as usize % 4],
+        state_bytes: 64,
+        ..DualPageConfig::default()
+    }
+}
+
 /// Two lives whose power is cut at every event and arrival, and in recovery.
-fn lives(seed: u64, pool: u64, seen: &mut Seen) -> Result<(), String> {
+fn lives(
+    seed: u64,
+    figures: &DualPageConfig,
+    left_out: Option<&Mutant>,
+    seen: &mut Seen,
+) -> Result<(), String> {
+    let pool = figures.pool_pages;
     let pages = pool + 1 + seed % 6;
     let cores = if seed.is_multiple_of(3) { 3 } else { 1 };
     let config = &hosts()[seed as usize % 5 % 3];
     let mut left =
         AfterCut { words: vec![7; (pages * PAGE * 8) as usize], own: Vec::new(), stores: 0 };
     for steps in [20 + seed % 40, 100 + 10 * pool] {
-        let design = dual_page(DualPageConfig {
-            pool_pages: pool,
-            lookup_cycles: 1,
-            metadata: [Metadata::Split, Metadata::Controller, Metadata::Dram]
-                [seed as usize % 7 % 3],
-            cached_vectors: 1 + seed as usize % 2,
-            state_bytes: 64,
-            ..DualPageConfig::default()
-        });
+        let design = Box::new(DualPage::new(figures.clone(), left_out).expect("figures"));
         let options = Options {
             cores: Some(cores),
             seed,
@@ -215,7 +225,8 @@ fn pools_under_pressure_lose_nothing() {
     for pool in [2, 3, 5, 16] {
         let mut seen = Seen::default();
         for seed in seeds(0, 16) {
-            lives(seed, pool, &mut seen).unwrap_or_else(|what| panic!("{what}"));
+            let run = lives(seed, &figures(seed, pool), None, &mut seen);
+            run.unwrap_or_else(|what| panic!("{what}"));
         }
         println!("pool of {pool} pages: {seen:?}");
         let least = seen.runs.div_ceil(10);
@@ -227,6 +238,26 @@ fn pools_under_pressure_lose_nothing() {
             ("early ends", early),
         ] {
             assert!(times >= least, "pool of {pool}: {what} in {times} runs");
+        }
+    }
+}
+
+/// Copies of entries in the controller are lost with the power, and newer than those in DRAM: with room for fewer of them
+/// than there are derivative pages, it is noticed if a changed one is not written to DRAM when it is replaced, or if a
+/// context has what is in DRAM. Nothing is lost otherwise.
+#[test]
+fn few_cached_entries_lose_nothing() {
+    let mutants = list::find("dual-page").expect("a mechanism").mutants;
+    for (metadata, cached_entries) in
+        [Metadata::Split, Metadata::Dram].into_iter().flat_map(|kind| [(kind, 1), (kind, 3)])
+    {
+        let figures = |seed| DualPageConfig { metadata, cached_entries, ..figures(seed, 5) };
+        let run = |seed, left_out| lives(seed, &figures(seed), left_out, &mut Seen::default());
+        for mutant in mutants.iter().filter(|mutant| ["stale", "cached"].contains(&mutant.name)) {
+            let found = seeds(0, 40).find(|seed| run(*seed, Some(mutant)).is_err());
+            let seed =
+                found.unwrap_or_else(|| panic!("{metadata:?}, {cached_entries}: {mutant:?}"));
+            run(seed, None).unwrap_or_else(|what| panic!("{metadata:?}, {cached_entries}: {what}"));
         }
     }
 }
@@ -285,12 +316,92 @@ fn the_tables_place_costs_reads_of_dram() {
     assert_eq!(reads(Metadata::Dram), (PAGES, PAGES));
 }
 
+/// What looking up pages with an entry costs, in two rounds.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct RoundCosts {
+    hits: u64,
+    misses: u64,
+    written_back: u64,
+    /// Beyond those with all of the table in the controller.
+    dram_reads: u64,
+    dram_writes: u64,
+}
+
+/// Entries that the controller has copies of cost no reads, and outlive checkpoints; changed ones cost a write when they
+/// are replaced, once. After an epoch that has written all pages, they are looked up in the same order, and then the
+/// last half of them again.
+#[test]
+fn cached_entries_outlive_checkpoints_and_are_written_back_once() {
+    const PAGES: u64 = 64;
+    let rounds = |metadata, cached_entries| {
+        let mut config = presets::load("dual-page").expect("a preset");
+        config.memory.dram_cache.as_mut().expect("DRAM").bytes = 16 * 4096;
+        let figures =
+            DualPageConfig { pool_pages: PAGES, metadata, cached_entries, ..Default::default() };
+        let options =
+            Options { cores: Some(1), mechanism: dual_page(figures), ..Options::default() };
+        let words = vec![0; (2 * PAGES * PAGE * 8) as usize];
+        let machine = Machine::from_words(config, words, options);
+        let load = |pages: std::ops::Range<u64>, line: u64| {
+            pages.for_each(|page| _ = machine.load((page * PAGE + line) * LINE));
+        };
+        let now = || {
+            let dram = machine.statistics().memory.dram.expect("DRAM");
+            let figures = ["entry_hits", "entry_misses", "entries_written_back"];
+            let [hits, misses, written_back] = figures.map(|name| figure(&machine, name));
+            let (dram_reads, dram_writes) = (dram.reads, dram.writes);
+            RoundCosts { hits, misses, written_back, dram_reads, dram_writes }
+        };
+        epoch(&machine, PAGES, 0..1);
+        epoch(&machine, PAGES, 0..1);
+        [(0..PAGES, 5), (PAGES / 2..PAGES, 6)].map(|(pages, line)| {
+            // None of those pages is in DRAM. The look-ups of pages without an entry are not counted.
+            load(PAGES..2 * PAGES, line);
+            let before = now();
+            load(pages, line);
+            let after = now();
+            RoundCosts {
+                hits: after.hits - before.hits,
+                misses: after.misses - before.misses,
+                written_back: after.written_back - before.written_back,
+                dram_reads: after.dram_reads - before.dram_reads,
+                dram_writes: after.dram_writes - before.dram_writes,
+            }
+        })
+    };
+    let usual = rounds(Metadata::Controller, 1);
+    let none = RoundCosts::default();
+    for metadata in [Metadata::Split, Metadata::Dram] {
+        let costs = |cached_entries| {
+            let mut rounds = rounds(metadata, cached_entries);
+            for (round, usual) in rounds.iter_mut().zip(&usual) {
+                round.dram_reads -= usual.dram_reads;
+                round.dram_writes -= usual.dram_writes;
+            }
+            rounds
+        };
+        let half = PAGES / 2;
+        let hits = |hits| RoundCosts { hits, ..none };
+        let misses = |misses, written_back| RoundCosts {
+            misses,
+            dram_reads: misses,
+            written_back,
+            dram_writes: written_back,
+            ..none
+        };
+        assert_eq!(costs(PAGES as usize), [hits(PAGES), hits(half)], "{metadata:?}");
+        // The half that is used least recently is always the one that is wanted next.
+        assert_eq!(costs(half as usize), [misses(PAGES, half), hits(half)], "{metadata:?}");
+        assert_eq!(costs(1), [misses(PAGES, 1), misses(half, 0)], "{metadata:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let preset = presets::load("dual-page").expect("a preset");
     assert!(list::design("dual-page", &preset, None).is_ok());
     for (figure, value, says) in [
-        ("cached_vectors", "0", "cached_vectors"),
+        ("cached_entries", "0", "cached_entries"),
         (
             "special_lines",
             "10",

@@ -476,11 +476,13 @@ impl Simulated {
     }
 }
 
-/// A figure of the machine, smaller by a factor.
+/// A figure of the machine, smaller by a factor. Bytes must be divisible; other numbers are rounded up, so that one stays
+/// one.
 pub(super) fn divided(figure: &str, value: &str, by: u64) -> Result<String, String> {
     let whole = value.parse::<u64>().map_err(|_| format!("{figure} is no whole number"))?;
-    match by > 0 && whole.is_multiple_of(by) {
-        true => Ok((whole / by).to_string()),
+    let rounds = by > 0 && !figure.ends_with("bytes");
+    match rounds || by > 0 && whole.is_multiple_of(by) {
+        true => Ok(whole.div_ceil(by).to_string()),
         false => Err(format!("{figure} = {whole} cannot be divided by {by}")),
     }
 }

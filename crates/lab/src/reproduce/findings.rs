@@ -14,6 +14,7 @@ use perdura_crashtest::Losses;
 use perdura_matrices::cost::{Cost, Costs};
 use perdura_workloads::reuse::Reuse;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// If an engine adds less than this share of the base engine's time, that is too little to break down.
 const LEAST_ADDED: f64 = 0.03;
@@ -217,6 +218,7 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
             own.dram.as_ref().and_then(|dram| ratio(dram.reads as f64, dram.writes as f64))
         }
         CleanLines => clean_lines(own.dram.as_ref()?),
+        EntryHits => entry_hits(&own.mechanism),
         Footprint => own.loaded_bytes.map(|bytes| bytes as f64 / 1e6),
         CheckpointsRatio => ratio(own.checkpoints? as f64, workload_base?.checkpoints? as f64),
         HardwareSuccess => {
@@ -235,6 +237,14 @@ fn value(quantity: Quantity, round: &Round<'_>) -> Option<f64> {
         _ if quantity.kind() == Kind::Crash => lost(quantity, own.losses.as_ref()?),
         _ => reuse(quantity, own.reuse.as_ref()?),
     }
+}
+
+/// The share of the entries of its table that a mechanism had copies of when it looked them up, percent.
+fn entry_hits(mechanism: &BTreeMap<&'static str, u64>) -> Option<f64> {
+    let count = |name| mechanism.get(name).map(|count| *count as f64);
+    let hits = count("entry_hits")?;
+    let read = count("entry_misses")? + count("absent_entries_read").unwrap_or_default();
+    ratio(hits * 100.0, hits + read)
 }
 
 fn lost(quantity: Quantity, losses: &Losses) -> Option<f64> {

@@ -27,8 +27,15 @@ pub(crate) fn run(
     let mut samples = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.iter().enumerate() {
         interrupt::check(&stage.progress)?;
-        let label = format!("{}/{} {}", index + 1, jobs.len(), job.describe());
-        samples.push(runs::run(job, &label, plan, stage)?);
+        let earlier = jobs[..index].iter().position(|earlier| job.repeats(earlier));
+        let sample = match earlier {
+            Some(earlier) => Sample { cell: job.cell(), ..Sample::clone(&samples[earlier]) },
+            None => {
+                let label = format!("{}/{} {}", index + 1, jobs.len(), job.describe());
+                runs::run(job, &label, plan, stage)?
+            }
+        };
+        samples.push(sample);
         interrupt::check(&stage.progress)?;
     }
     Ok(samples)
@@ -91,4 +98,64 @@ fn variants<'a>(plan: &'a Plan, workload: &str) -> Vec<(Option<&'a Protocol>, bo
         [Some((Some(engine), false)), unflushed].into_iter().flatten()
     });
     each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::experiment::Experiment;
+    use super::super::plan::Changes;
+    use super::*;
+
+    const SETTINGS: &str = r#"
+        name = "x"
+        kind = "share"
+        minutes = 1
+        [paper]
+        title = "T"
+        figure = "F"
+        what = "W"
+        [run]
+        workloads = ["sps", "hash"]
+        engines = ["baseline", "pages"]
+        base = "baseline"
+        seed = 1
+        [run.protocols]
+        baseline = { engine = "plain", mechanism = "plain" }
+        pages = { engine = "plain", mechanism = "dual-page" }
+        [[run.setting]]
+        name = "usual"
+        [[run.setting]]
+        name = "two copies"
+        sets = { "mechanism.dual-page.cached_entries" = 2 }
+        [[run.setting]]
+        name = "slower"
+        sets = { "memory.home.write_ns" = 1000 }
+        [[run.setting]]
+        name = "later"
+        window = "all"
+        [run.simulated]
+        machine = "tiny-dram"
+        operations = 10
+        repetitions = 2
+        [quick]
+    "#;
+
+    /// A figure of one mechanism changes nothing under another.
+    #[test]
+    fn settings_of_an_unused_mechanism_repeat_runs() {
+        let experiment = Experiment::parse("x", SETTINGS).expect("an experiment");
+        let plan = Plan::of(&experiment, &Changes::default()).expect("a plan");
+        let jobs = jobs(&plan, &[]).expect("runs");
+        assert_eq!(jobs.len(), 2 * 2 * 4 * 2);
+        let name = |job: &Job<'_>| job.cell().setting.expect("a name");
+        for (index, job) in jobs.iter().enumerate() {
+            let earlier: Vec<_> = jobs[..index].iter().filter(|own| job.repeats(own)).collect();
+            let repeats =
+                job.cell().engine.as_deref() == Some("baseline") && name(job) == "two copies";
+            assert_eq!(earlier.len(), usize::from(repeats), "{:?}", job.cell());
+            for earlier in earlier {
+                assert_eq!((name(earlier), earlier.workload), ("usual".to_owned(), job.workload));
+            }
+        }
+    }
 }

@@ -118,6 +118,8 @@ pub(crate) enum Quantity {
     ReadsByWrites,
     /// and the share of clean lines in the blocks that go home with dirty ones.
     CleanLines,
+    /// Of a mechanism with a table in DRAM: the share of the entries looked up that its controller had copies of.
+    EntryHits,
     /// Bytes of data when the machine is switched on.
     Footprint,
     /// The share of the transactions begun in hardware that it has committed,
@@ -150,7 +152,7 @@ use Quantity::*;
 use Step::*;
 
 /// All of them, with their names, units and the kind of experiment that finds them.
-const ALL: [(Quantity, &str, &str, Kind); 76] = [
+const ALL: [(Quantity, &str, &str, Kind); 77] = [
     (PerSecond, "per-second", "/s", Kind::Throughput),
     (ThroughputChange, "throughput-change", "%", Kind::Throughput),
     (BaselineChange, "rival-change", "%", Kind::Throughput),
@@ -221,6 +223,7 @@ const ALL: [(Quantity, &str, &str, Kind); 76] = [
     (DramMisses, "dram-misses", "%", Kind::Share),
     (ReadsByWrites, "reads-by-writes", "times", Kind::Share),
     (CleanLines, "clean-lines", "%", Kind::Share),
+    (EntryHits, "entry-hits", "%", Kind::Share),
     (Footprint, "footprint", "MB", Kind::Share),
     (HardwareSuccess, "hardware-success", "%", Kind::Share),
     (CapacityLosses, "capacity-losses", "% of losses", Kind::Share),

@@ -182,17 +182,20 @@ impl Job<'_> {
         plan.seed.wrapping_add(u64::from(self.repetition) * SEED_STEP)
     }
 
-    /// The sample without its figures.
-    fn sample(&self, plan: &Plan) -> Sample {
-        let cell = Cell {
+    pub(super) fn cell(&self) -> Cell {
+        Cell {
             place: self.part.place,
             workload: self.workload.to_owned(),
             threads: self.threads,
             engine: self.engine.map(|engine| engine.name.clone()),
             setting: self.setting.name.clone(),
-        };
+        }
+    }
+
+    /// The sample without its figures.
+    fn sample(&self, plan: &Plan) -> Sample {
         Sample {
-            cell,
+            cell: self.cell(),
             repetition: self.repetition,
             seed: self.seed(plan),
             unflushed: self.unflushed,
@@ -210,6 +213,30 @@ impl Job<'_> {
         engine.mechanism.design(&machine, cores)?;
         engine.transactions.map(|own| own.design(&machine, cores)).transpose()?;
         Ok(())
+    }
+
+    /// Whether it is an earlier job's simulated run, which would come out the same: their settings differ in figures of
+    /// mechanisms alone, which it does not use.
+    pub(super) fn repeats(&self, earlier: &Job<'_>) -> bool {
+        let run = |job: &Job<'_>| {
+            let Setting { window, tuning, ops_per_tx, epoch_us, .. } = *job.setting;
+            (job.threads, job.repetition, job.unflushed, window, tuning, ops_per_tx, epoch_us)
+        };
+        let alike = self.part.place == Place::Simulated
+            && std::ptr::eq(self.part, earlier.part)
+            && self.workload == earlier.workload
+            && self.engine == earlier.engine
+            && run(self) == run(earlier);
+        // What hardware transactions use is not looked into.
+        let Some(engine) = self.engine.filter(|own| alike && own.transactions.is_none()) else {
+            return false;
+        };
+        let used = |job: &Job<'_>| {
+            let mut machine = job.machine().ok()?;
+            machine.mechanism.retain(|name, _| name == engine.mechanism.name());
+            Some(machine)
+        };
+        used(self).is_some_and(|machine| Some(machine) == used(earlier))
     }
 
     /// The machine that the job is simulated on.

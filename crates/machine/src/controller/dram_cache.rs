@@ -2,11 +2,11 @@
 //! (newer than in the home device).
 
 use super::device::Device;
-use super::lru::Lru;
 use super::stats::{DeviceStats, DramCacheStats};
 use crate::Ps;
 use crate::config::{ControllerConfig, DramCache as Config};
 use crate::finishes::Finishes;
+use crate::lru::Lru;
 use std::collections::VecDeque;
 use std::ops::Range;
 

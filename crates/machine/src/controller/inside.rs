@@ -7,12 +7,12 @@
 
 use super::buffer::{Block, Buffer};
 use super::bus::{Bus, Direction};
-use super::lru::Lru;
 use super::stats::DeviceCounts;
 use super::wear::Wear;
 use crate::Ps;
 use crate::config::{ControllerConfig, Device, InsideConfig};
 use crate::finishes::Finishes;
+use crate::lru::Lru;
 use std::collections::VecDeque;
 
 /// Times of an [`InsideConfig`].

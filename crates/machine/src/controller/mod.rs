@@ -4,7 +4,7 @@
 //! need not ascend strictly: cores whose clocks differ a little share a controller.
 //!
 //! Reading order: `channel` (queues, banks and a bus), `bank`, `bus`, `queue`, `media`; `device`
-//! (channels); `inside` and `buffer` (Optane-like modules); `dram_cache` and `lru`; `stats`.
+//! (channels); `inside` and `buffer` (Optane-like modules); `dram_cache`; `stats`.
 
 mod bank;
 mod buffer;
@@ -13,7 +13,6 @@ mod channel;
 mod device;
 mod dram_cache;
 mod inside;
-mod lru;
 mod media;
 mod queue;
 mod stats;

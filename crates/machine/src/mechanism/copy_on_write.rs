@@ -13,6 +13,7 @@
 //! the entries that say where that is. A page's place is its own home or a page of the pool, so that recovery copies
 //! from the pool to homes, and reads nothing that it has written.
 
+use super::epoch_number;
 use super::mutant::Mutant;
 use super::{
     Design, EpochTickets, Fetch, Flush, Home, InDram, Leaving, Mechanism, Moments, Promise, Verdict,
@@ -335,7 +336,7 @@ impl Design for CopyOnWrite {
 
     fn recover(&self, home: &mut Home<'_>) {
         let layout = self.layout(&home.own());
-        let mut header = home.line(layout.header);
+        let header = home.line(layout.header);
         let (finished, dead) = (header[0] + u64::from(self.leaves_out(BELIEVE)), header[1]);
         let mut last = header[0];
         for page in 0..layout.pages() {
@@ -354,10 +355,8 @@ impl Design for CopyOnWrite {
                 }
             }
         }
-        // Makes entries of the unfinished epoch dead too: the next epoch to finish has a higher number.
-        if last > dead && !self.leaves_out(DEAD) {
-            (header[0], header[1]) = (last, last);
-            home.put(layout.header, &header);
+        if !self.leaves_out(DEAD) {
+            epoch_number::make_dead(home, layout.header, last);
         }
     }
 }
@@ -396,14 +395,8 @@ impl Mechanism for CopyOnWriteController {
         let mapped = self.store_entries(hardware);
         let waits = |time: Ps, mutant| if self.design.leaves_out(mutant) { Ps(0) } else { time };
         let from = waits(home, HOME).max(waits(mapped, MAPPING));
-        let mut header = hardware.home_line(self.layout.header);
-        header[0] = self.epoch;
-        let stored = !(self.design.leaves_out(NUMBER) && self.epoch.is_multiple_of(4));
-        let done = match stored {
-            true => hardware.write_home("epoch", self.layout.header, header, from),
-            false => from,
-        };
-        hardware.promise(done);
+        let skips = self.design.leaves_out(NUMBER);
+        let done = epoch_number::store(hardware, self.layout.header, self.epoch, from, skips);
         self.tickets.ended(done);
         if !self.design.leaves_out(STALL) {
             hardware.all_wait_until(done);

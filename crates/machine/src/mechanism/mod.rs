@@ -27,12 +27,15 @@
 //! and one for persistence. A mechanism is never called about what it does itself.
 //!
 //! Reading order: this file, `moments` (what a mechanism is told and answers), `promise`, `interface` (the two traits),
-//! [`home`] (recovery), [`list`](mod@list) (all mechanisms by name), then any mechanism. Only `interface` and the files
-//! of the hardware use each other: the hardware calls mechanisms, and they use the hardware.
+//! [`home`] (recovery), [`list`](mod@list) (all mechanisms by name), then any mechanism; `cached` and `epoch_number` are what
+//! several of them share. Only `interface` and the files of the hardware use each other: the hardware calls mechanisms,
+//! and they use the hardware.
 
+mod cached;
 mod cc_htm;
 mod copy_on_write;
 mod dual_page;
+mod epoch_number;
 mod epochs;
 mod h_wal;
 pub mod home;

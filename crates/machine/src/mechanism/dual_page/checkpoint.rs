@@ -1,9 +1,11 @@
 //! The end of an epoch, when all lines are home (Figure 7b of the paper, steps 3 and 4), and recovery (3.4).
 
-use super::config::{DualPage, Metadata};
+use super::config::DualPage;
 use super::entry::{ENTRIES_OF_LINE, StoredEntry, entry_in, put_entry};
 use super::layout::Layout;
-use super::mutants::{DEAD, DIRTY, DRAIN, ENTRY, POINTER, RECOVER, SPECIAL, STALL, STANDBY};
+use super::mutants::{
+    CACHED, DEAD, DIRTY, DRAIN, ENTRY, POINTER, RECOVER, SPECIAL, STALL, STANDBY,
+};
 use super::state::DualPageController;
 use crate::Ps;
 use crate::hardware::Hardware;
@@ -34,16 +36,16 @@ impl DualPageController {
     }
 
     /// The lines that the epoch has written become the checkpoint's: a checkpoint position is flipped where the line
-    /// is dirty, and nothing is dirty any more. Returns when the vectors have been read.
+    /// is dirty, and nothing is dirty any more. Entries that the controller has copies of are changed there. Returns when
+    /// the others' vectors have been read.
     fn turn_clean(&mut self, hardware: &mut Hardware, from: Ps) -> Ps {
-        self.table.put_all_back(hardware, from);
         let mut written = std::mem::take(&mut self.written);
         written.sort_unstable();
         let mut last = from;
         let mut line_before = None;
         for entry in written {
-            let line = self.table.dram_line(entry);
-            if self.design.config.metadata != Metadata::Controller && line_before != Some(line) {
+            let line = self.table.line_of_uncached(entry);
+            if let Some(line) = line.filter(|line| line_before != Some(*line)) {
                 line_before = Some(line);
                 let read = hardware.read_own_dram(line, from);
                 last = last.max(read);
@@ -51,11 +53,12 @@ impl DualPageController {
             }
             let keeps = self.leaves_out(DIRTY)
                 && self.table.entries[entry as usize].page.is_some_and(|page| page % 4 == 3);
-            let vectors = self.table.kept(entry);
+            let mut vectors = self.table.newest(entry);
             vectors.checkpoint ^= vectors.dirty;
             if !keeps {
                 vectors.dirty = 0;
             }
+            self.table.change(entry, vectors);
         }
         last
     }
@@ -75,7 +78,11 @@ impl DualPageController {
             let first = line * ENTRIES_OF_LINE;
             for entry in first..(first + ENTRIES_OF_LINE).min(self.layout.entries) {
                 let page = self.table.entries[entry as usize].page;
-                let mut checkpoint = self.table.kept(entry as u32).checkpoint;
+                let vectors = match self.leaves_out(CACHED) {
+                    true => self.table.kept(entry as u32),
+                    false => self.table.newest(entry as u32),
+                };
+                let mut checkpoint = vectors.checkpoint;
                 if self.leaves_out(ENTRY) && page.is_some_and(|page| page % 4 == 3) {
                     checkpoint = 0;
                 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metadata {
-    /// Page indexes in the controller, vectors in DRAM, some of them cached: the paper's.
+    /// Page indexes in the controller, vectors in DRAM, those of some entries cached: the paper's.
     Split,
     /// All in the controller.
     Controller,
@@ -27,8 +27,8 @@ pub struct DualPageConfig {
     pub pool_pages: u64,
     /// Where the table is.
     pub metadata: Metadata,
-    /// Entries whose vectors the controller has at a time, from 1 on.
-    pub cached_vectors: usize,
+    /// Entries that the controller has copies of at a time, from 1 on: of all that is in DRAM.
+    pub cached_entries: usize,
     /// Lines of the special buffer: not fewer than lines fit into all caches, and 256 more.
     pub special_lines: u64,
     /// Bytes of a core's state.
@@ -42,7 +42,7 @@ impl Default for DualPageConfig {
             lookup_cycles: 0,
             pool_pages: 0,
             metadata: Metadata::Split,
-            cached_vectors: 1,
+            cached_entries: 1,
             special_lines: 1 << 16,
             state_bytes: 1024,
         }
@@ -62,9 +62,9 @@ impl DualPage {
     /// # Errors
     /// A figure is out of range.
     pub fn new(config: DualPageConfig, left_out: Option<&Mutant>) -> Result<Self, String> {
-        let DualPageConfig { pool_pages, cached_vectors, special_lines, state_bytes, .. } = config;
-        if cached_vectors == 0 || cached_vectors > 1 << 16 {
-            return Err("cached_vectors is from 1 to 65536".to_owned());
+        let DualPageConfig { pool_pages, cached_entries, special_lines, state_bytes, .. } = config;
+        if cached_entries == 0 || cached_entries > 1 << 24 {
+            return Err("cached_entries is from 1 to 2^24".to_owned());
         }
         if pool_pages > 1 << 31 || special_lines > 1 << 31 || state_bytes > 1 << 20 {
             return Err(

@@ -40,7 +40,6 @@ impl Mechanism for DualPageController {
         let (mut from, entry) = self.table.look_up(hardware, page, from);
         if let Some(entry) = entry {
             let (there, vectors) = self.table.fetch(hardware, entry, from);
-            let vectors = *vectors;
             from = there;
             let working = self.working(vectors);
             for place in places.iter_mut().filter(|place| **place < self.layout.pointer) {
@@ -59,10 +58,14 @@ impl Mechanism for DualPageController {
         from
     }
 
-    /// Pre-allocation (4.4.3).
+    /// Pre-allocation (4.4.3): its look-up is in the background too.
     fn dirtied(&mut self, hardware: &mut Hardware, dirtied: &Dirtied) {
         let page = dirtied.line / PAGE_LINES;
-        if dirtied.first && self.table.entry_of(page).is_none() {
+        if !dirtied.first {
+            return;
+        }
+        let now = hardware.now();
+        if let (_, None) = self.table.look_up(hardware, page, now) {
             let given = self.allocate(hardware, page);
             self.pool_counts.early += u64::from(given.is_some());
         }
@@ -88,13 +91,11 @@ impl Mechanism for DualPageController {
                 None => return Verdict::RedirectAfter(self.keep_special(line), from),
             },
         };
-        let (from, vectors) = self.table.fetch(hardware, entry, from);
+        let (from, mut vectors) = self.table.fetch(hardware, entry, from);
         let bit = 1 << (line % PAGE_LINES);
-        let first = vectors.dirty & bit == 0;
-        vectors.dirty |= bit;
-        let vectors = *vectors;
-        if first {
-            self.table.note_change();
+        if vectors.dirty & bit == 0 {
+            vectors.dirty |= bit;
+            self.table.change(entry, vectors);
         }
         let state = &mut self.table.entries[entry as usize];
         let ready = state.ready;
@@ -141,8 +142,10 @@ impl Mechanism for DualPageController {
             ("cached_pages_reclaimed", pool.cached),
             ("lines_reclaimed", pool.lines),
             ("entries_made_void", pool.voids),
-            ("vector_hits", table.hits),
-            ("vector_misses", table.misses),
+            ("entry_hits", table.hits),
+            ("entry_misses", table.misses),
+            ("absent_entries_read", table.absent),
+            ("entries_written_back", table.written_back),
             ("table_lines", counts.table_lines),
             ("special_lines", counts.special),
             ("most_special_lines_in_an_epoch", counts.most_special),

@@ -83,6 +83,14 @@ mod tests {
         assert!(near(kib(DRAM_BITS) / 1024.0, 1.17, 0.01), "{}", kib(DRAM_BITS) / 1024.0);
         assert!(near(kib(HOME_BITS), 947.0, 1.0), "{}", kib(HOME_BITS));
         assert!(near(kib(ENTRY_BITS) / 1024.0, 1.51, 0.01), "{}", kib(ENTRY_BITS) / 1024.0);
+        // Figure 12's caches. The paper has 202 KB for 10,000, and 504 KB for that many vectors beside all indexes.
+        let cached = |entries: f64, bits: u32| entries * f64::from(bits) / 8.0 / 1024.0;
+        assert!(
+            near(cached(40e3, ENTRY_BITS), 806.0, 1.0)
+                && near(cached(20e3, ENTRY_BITS), 403.0, 1.0)
+        );
+        assert!(near(cached(10e3, ENTRY_BITS), 202.0, 2.0));
+        assert!(near(kib(CONTROLLER_BITS) + cached(10e3, DRAM_BITS), 504.0, 2.0));
         let saved = 1.0 - f64::from(CONTROLLER_BITS) / f64::from(ENTRY_BITS);
         assert!(near(saved * 100.0, 77.6, 0.1), "{saved}");
     }

@@ -75,7 +75,7 @@ impl Design for DualPage {
     fn build(&self, hardware: &mut Hardware, own: Range<u64>) -> Box<dyn Mechanism> {
         let layout = Layout::new(&self.config, &own);
         let epoch = hardware.home_line(layout.pointer)[0] + 1;
-        let mut built = DualPageController::new(self.clone(), layout, epoch);
+        let mut built = DualPageController::new(self.clone(), layout, hardware.has_dram(), epoch);
         built.look_anew();
         Box::new(built)
     }

@@ -40,8 +40,14 @@ pub(super) const DRAIN: Mutant = Mutant {
 };
 pub(super) const CLEAN: Mutant =
     Mutant { name: "clean", what: "a page may be reclaimed that has dirty lines in this epoch" };
-pub(super) const STALE: Mutant =
-    Mutant { name: "stale", what: "vectors that leave the controller are not written to DRAM" };
+pub(super) const STALE: Mutant = Mutant {
+    name: "stale",
+    what: "changed entries that leave the controller are not written to DRAM",
+};
+pub(super) const CACHED: Mutant = Mutant {
+    name: "cached",
+    what: "a context has entries as they are in DRAM, not as the controller has changed them",
+};
 pub(super) const STALL: Mutant =
     Mutant { name: "stall", what: "cores do not wait until the pointer is durable" };
 pub(super) const DEAD: Mutant =
@@ -52,5 +58,5 @@ pub(super) const RECOVER: Mutant =
 /// All of them.
 pub(crate) const MUTANTS: &[Mutant] = &[
     RECLAIM, COPIES, WAIT, OVERTAKE, POINTER, CONTEXT, ENTRY, STANDBY, DIRTY, XOR, SPECIAL, DRAIN,
-    CLEAN, STALE, STALL, DEAD, RECOVER,
+    CLEAN, STALE, CACHED, STALL, DEAD, RECOVER,
 ];

@@ -8,7 +8,6 @@
 use super::entry::{ENTRIES_OF_LINE, PAGE_LINES, StoredEntry, put_entry};
 use super::mutants::{CLEAN, COPIES, OVERTAKE, RECLAIM, WAIT};
 use super::state::DualPageController;
-use super::table::Vectors;
 use crate::Ps;
 use crate::hardware::Hardware;
 
@@ -24,7 +23,7 @@ impl DualPageController {
             return None;
         };
         let ready = self.table.entries[entry as usize].ready;
-        self.table.give(entry, page, ready);
+        self.table.give(hardware, entry, page, ready);
         self.note_changed(entry);
         Some(entry)
     }
@@ -79,7 +78,7 @@ impl DualPageController {
         let needs = vectors.checkpoint != 0 && !self.leaves_out(RECLAIM);
         let void = if needs { self.void(hardware, entry, copied) } else { copied };
         self.table.take_back(entry);
-        self.table.write(hardware, entry, Vectors::default(), from);
+        self.table.clear(hardware, entry, from);
         let ready = if self.leaves_out(WAIT) || self.leaves_out(COPIES) { from } else { void };
         self.table.entries[entry as usize].ready = ready;
         self.note_changed(entry);

@@ -82,11 +82,12 @@ pub(super) struct PoolCounts {
 }
 
 impl DualPageController {
-    pub(super) fn new(design: DualPage, layout: Layout, epoch: u64) -> Self {
+    pub(super) fn new(design: DualPage, layout: Layout, has_dram: bool, epoch: u64) -> Self {
         let pages = layout.pointer.div_ceil(PAGE_LINES);
         let loses = design.leaves_out(STALE);
+        let table = Table::new(&design.config, (layout.entries, pages), has_dram, loses);
         DualPageController {
-            table: Table::new(&design.config, (layout.entries, pages), loses),
+            table,
             pool: Pool { free: (0..layout.entries as u32).rev().collect(), ..Pool::default() },
             design,
             layout,

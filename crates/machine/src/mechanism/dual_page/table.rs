@@ -4,6 +4,7 @@
 use super::config::{DualPageConfig, Metadata};
 use crate::Ps;
 use crate::hardware::Hardware;
+use crate::mechanism::cached::CachedEntries;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -35,20 +36,16 @@ pub(super) struct Entry {
     pub(super) written: u64,
 }
 
-/// A pair of vectors in the controller.
-#[derive(Clone, Copy, Debug)]
-struct CachedPair {
-    entry: u32,
-    vectors: Vectors,
-    changed: bool,
-}
-
 /// What the table has counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TableCounts {
-    /// Vectors that were in the controller when they were wanted, and those that were not.
+    /// Entries that the controller had a copy of when they were wanted, and those that were read.
     pub(super) hits: u64,
     pub(super) misses: u64,
+    /// Look-ups that found in DRAM that a page has no entry.
+    pub(super) absent: u64,
+    /// Changed copies that were replaced.
+    pub(super) written_back: u64,
 }
 
 /// The table.
@@ -58,20 +55,21 @@ pub(super) struct Table {
     by_page: Vec<u32>,
     /// The vectors, where they are kept: with all of them in the controller, or in DRAM.
     vectors: Vec<Vectors>,
-    /// Those of some entries in the controller, the one used last at the end.
-    cached: Vec<CachedPair>,
-    places: usize,
+    /// The controller's copies of entries in DRAM: of their vectors, or of all fields. They outlive checkpoints.
+    cached: CachedEntries<Vectors>,
     metadata: Metadata,
-    /// The page looked up last, whose entry is in the controller, where all metadata is in DRAM.
-    last: Option<u64>,
+    /// The last page that had no entry, where all metadata is in DRAM.
+    absent: Option<u64>,
     loses_changes: bool,
     pub(super) counts: TableCounts,
 }
 
 impl Table {
+    /// For this many entries and base pages. Without DRAM, all is in the controller.
     pub(super) fn new(
         config: &DualPageConfig,
         (entries, pages): (u64, u64),
+        has_dram: bool,
         loses_changes: bool,
     ) -> Self {
         let none = Entry { page: None, ready: Ps(0), written: 0 };
@@ -79,17 +77,16 @@ impl Table {
             entries: vec![none; entries as usize],
             by_page: vec![NONE; pages as usize],
             vectors: vec![Vectors::default(); entries as usize],
-            cached: Vec::new(),
-            places: config.cached_vectors,
-            metadata: config.metadata,
-            last: None,
+            cached: CachedEntries::new(config.cached_entries),
+            metadata: if has_dram { config.metadata } else { Metadata::Controller },
+            absent: None,
             loses_changes,
             counts: TableCounts::default(),
         }
     }
 
     /// The entry of a base page.
-    pub(super) fn entry_of(&self, page: u64) -> Option<u32> {
+    fn entry_of(&self, page: u64) -> Option<u32> {
         Some(self.by_page[page as usize]).filter(|entry| *entry != NONE)
     }
 
@@ -101,115 +98,118 @@ impl Table {
         from: Ps,
     ) -> (Ps, Option<u32>) {
         let found = self.entry_of(page);
-        if self.metadata != Metadata::Dram || self.last == Some(page) {
+        if self.metadata != Metadata::Dram {
             return (from, found);
         }
         // A hash table in DRAM: one line has the entry, or shows that there is none.
-        self.last = Some(page);
-        let line = found.map_or(page % self.entries.len() as u64, u64::from) / 2;
-        (hardware.read_own_dram(line, from), found)
+        if let Some(entry) = found {
+            return (self.bring(hardware, entry, from), found);
+        }
+        if self.absent.replace(page) == Some(page) {
+            return (from, None);
+        }
+        self.counts.absent += 1;
+        let line = page % self.entries.len() as u64 / 2;
+        (hardware.read_own_dram(line, from), None)
     }
 
-    /// The vectors of an entry, in the controller. Returns from when they are there.
-    pub(super) fn fetch(
-        &mut self,
-        hardware: &mut Hardware,
-        entry: u32,
-        from: Ps,
-    ) -> (Ps, &mut Vectors) {
-        if self.metadata == Metadata::Controller || !hardware.has_dram() {
-            return (from, &mut self.vectors[entry as usize]);
-        }
-        let at = self.cached.iter().position(|pair| pair.entry == entry);
-        let mut there = from;
-        let pair = match at {
-            Some(at) => {
-                self.counts.hits += 1;
-                self.cached.remove(at)
-            }
-            None => {
-                self.counts.misses += 1;
-                if self.cached.len() == self.places {
-                    let oldest = self.cached.remove(0);
-                    self.put_back(hardware, oldest, from);
-                }
-                // Where all is in DRAM, the look-up has read the whole entry.
-                if self.metadata == Metadata::Split {
-                    there = hardware.read_own_dram(u64::from(entry) / 4, from);
-                }
-                let vectors = self.vectors[entry as usize];
-                CachedPair { entry, vectors, changed: false }
-            }
-        };
-        self.cached.push(pair);
-        let last = self.cached.len() - 1;
-        (there, &mut self.cached[last].vectors)
-    }
-
-    /// The vectors that [`fetch`](Self::fetch) has returned last were changed.
-    pub(super) fn note_change(&mut self) {
-        if let Some(pair) = self.cached.last_mut() {
-            pair.changed = true;
-        }
-    }
-
-    fn put_back(&mut self, hardware: &mut Hardware, pair: CachedPair, from: Ps) {
-        if !pair.changed || self.loses_changes {
-            return;
-        }
-        self.vectors[pair.entry as usize] = pair.vectors;
-        hardware.write_own_dram(self.dram_line(pair.entry), from);
-    }
-
-    /// Writes all vectors in the controller to where they are kept.
-    pub(super) fn put_all_back(&mut self, hardware: &mut Hardware, from: Ps) {
-        for pair in std::mem::take(&mut self.cached) {
-            self.put_back(hardware, pair, from);
-        }
-    }
-
-    /// The vectors of an entry where they are kept, for work in the background that leaves the ones in the controller
-    /// alone. Returns from when they are there.
-    pub(super) fn read(&mut self, hardware: &mut Hardware, entry: u32, from: Ps) -> (Ps, Vectors) {
-        if let Some(pair) = self.cached.iter().find(|pair| pair.entry == entry) {
-            return (from, pair.vectors);
-        }
+    /// The vectors of an entry that was looked up, in the controller. Returns from when they are there.
+    pub(super) fn fetch(&mut self, hardware: &mut Hardware, entry: u32, from: Ps) -> (Ps, Vectors) {
         let there = match self.metadata {
-            Metadata::Controller => from,
-            _ => hardware.read_own_dram(self.dram_line(entry), from),
+            Metadata::Split => self.bring(hardware, entry, from),
+            // The look-up has brought the whole entry.
+            Metadata::Controller | Metadata::Dram => from,
         };
-        (there, self.vectors[entry as usize])
+        (there, self.newest(entry))
     }
 
-    /// As [`read`](Self::read), changes them.
-    pub(super) fn write(
+    /// Has a copy of an entry in the controller. Returns from when.
+    fn bring(&mut self, hardware: &mut Hardware, entry: u32, from: Ps) -> Ps {
+        if self.cached.touch(entry.into()) {
+            self.counts.hits += 1;
+            return from;
+        }
+        self.counts.misses += 1;
+        self.copy(hardware, entry, self.vectors[entry as usize], false, from);
+        hardware.read_own_dram(self.dram_line(entry), from)
+    }
+
+    /// Puts a copy into the controller. The one that it replaces is written to DRAM, if it has changed.
+    fn copy(
         &mut self,
         hardware: &mut Hardware,
         entry: u32,
         vectors: Vectors,
+        changed: bool,
         from: Ps,
     ) {
-        self.cached.retain(|pair| pair.entry != entry);
-        self.vectors[entry as usize] = vectors;
-        if self.metadata != Metadata::Controller {
-            hardware.write_own_dram(self.dram_line(entry), from);
+        let replaced = self.cached.insert(entry.into(), vectors, changed);
+        if let Some((replaced, vectors)) = replaced
+            && !self.loses_changes
+        {
+            self.counts.written_back += 1;
+            self.vectors[replaced as usize] = vectors;
+            hardware.write_own_dram(self.dram_line(replaced as u32), from);
         }
     }
 
+    /// Changes the vectors of an entry, in the controller if it has a copy.
+    pub(super) fn change(&mut self, entry: u32, vectors: Vectors) {
+        let copy = self.cached.change(entry.into());
+        *copy.unwrap_or(&mut self.vectors[entry as usize]) = vectors;
+    }
+
+    /// The vectors of an entry, for work in the background that leaves the copies in the controller alone. Returns from
+    /// when they are there.
+    pub(super) fn read(&mut self, hardware: &mut Hardware, entry: u32, from: Ps) -> (Ps, Vectors) {
+        let line = self.line_of_uncached(entry);
+        let there = line.map_or(from, |line| hardware.read_own_dram(line, from));
+        (there, self.newest(entry))
+    }
+
+    /// Makes an entry's vectors zero: in the controller if that has a copy, otherwise in DRAM.
+    pub(super) fn clear(&mut self, hardware: &mut Hardware, entry: u32, from: Ps) {
+        if let Some(line) = self.line_of_uncached(entry) {
+            hardware.write_own_dram(line, from);
+        }
+        self.change(entry, Vectors::default());
+    }
+
     /// The vectors of an entry, without time.
-    pub(super) fn kept(&mut self, entry: u32) -> &mut Vectors {
-        &mut self.vectors[entry as usize]
+    pub(super) fn newest(&self, entry: u32) -> Vectors {
+        *self.cached.peek(entry.into()).unwrap_or(&self.vectors[entry as usize])
+    }
+
+    /// The vectors of an entry as they are where all are kept, without time.
+    pub(super) fn kept(&self, entry: u32) -> Vectors {
+        self.vectors[entry as usize]
+    }
+
+    /// The line of DRAM with an entry's vectors, if they are there and the controller has no copy.
+    pub(super) fn line_of_uncached(&self, entry: u32) -> Option<u64> {
+        let in_dram =
+            self.metadata != Metadata::Controller && self.cached.peek(entry.into()).is_none();
+        in_dram.then(|| self.dram_line(entry))
     }
 
     /// The line of DRAM that has an entry's vectors: four pairs, or with all fields two entries to a line.
-    pub(super) fn dram_line(&self, entry: u32) -> u64 {
+    fn dram_line(&self, entry: u32) -> u64 {
         u64::from(entry) / if self.metadata == Metadata::Dram { 2 } else { 4 }
     }
 
-    /// Gives a derivative page to a base page. Nothing of it is dirty, and its checkpoint is in the base page.
-    pub(super) fn give(&mut self, entry: u32, page: u64, ready: Ps) {
+    /// Gives a derivative page to a base page. Nothing of it is dirty, and its checkpoint is in the base page. Where all
+    /// fields are in DRAM, the controller has the new entry.
+    pub(super) fn give(&mut self, hardware: &mut Hardware, entry: u32, page: u64, ready: Ps) {
         self.by_page[page as usize] = entry;
         self.entries[entry as usize] = Entry { page: Some(page), ready, written: 0 };
+        if self.metadata == Metadata::Dram {
+            if self.cached.touch(entry.into()) {
+                self.change(entry, Vectors::default());
+            } else {
+                let now = hardware.now();
+                self.copy(hardware, entry, Vectors::default(), true, now);
+            }
+        }
     }
 
     /// Takes a derivative page back.

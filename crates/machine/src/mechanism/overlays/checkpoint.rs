@@ -5,6 +5,7 @@ use super::state::{NONE, PageOverlaysController, PageState};
 use super::tables;
 use crate::Ps;
 use crate::hardware::Hardware;
+use crate::mechanism::epoch_number;
 
 impl PageOverlaysController {
     /// Stores the table of the epoch's overlays, then the epoch's number, while all cores wait.
@@ -18,14 +19,8 @@ impl PageOverlaysController {
         if self.design.leaves_out(EARLY) {
             self.now.clone().into_iter().for_each(|number| _ = self.merge(hardware, number));
         }
-        let mut header = hardware.home_line(self.layout.header);
-        header[0] = self.epoch;
-        let stored = !(self.design.leaves_out(NUMBER) && self.epoch.is_multiple_of(4));
-        let done = match stored {
-            true => hardware.write_home("epoch", self.layout.header, header, from),
-            false => from,
-        };
-        hardware.promise(done);
+        let skips = self.design.leaves_out(NUMBER);
+        let done = epoch_number::store(hardware, self.layout.header, self.epoch, from, skips);
         self.tickets.ended(done);
         let stalls = !self.design.leaves_out(STALL);
         if stalls {
@@ -33,7 +28,7 @@ impl PageOverlaysController {
         }
         self.commit(if stalls { done } else { Ps(0) });
         self.epoch += 1;
-        self.call(hardware, done);
+        self.next_merge.schedule(hardware, done);
     }
 
     /// Stores the entries of the epoch's overlays from `from` on. Returns when they are durable.
@@ -103,12 +98,5 @@ impl PageOverlaysController {
             self.segments.give_back(segment);
         }
         durable
-    }
-
-    /// Schedules the next merge.
-    pub(super) fn call(&mut self, hardware: &mut Hardware, at: Ps) {
-        self.calls += 1;
-        let now = hardware.now();
-        hardware.schedule(at.max(now), self.calls);
     }
 }

@@ -14,19 +14,17 @@ impl PageOverlaysController {
         if config.cached_entries == 0 {
             return from;
         }
-        if let Some(at) = self.cached.iter().position(|(cached, _)| *cached == page) {
-            let (_, changed) = self.cached.remove(at).expect("it is there");
-            self.cached.push_back((page, changed || changes));
+        if self.cached.touch(page) {
+            if changes {
+                self.cached.change(page);
+            }
             return from;
         }
         self.counts.misses += 1;
         let entries = config.dram_entries;
-        if self.cached.len() == config.cached_entries
-            && let Some((replaced, true)) = self.cached.pop_front()
-        {
+        if let Some((replaced, ())) = self.cached.insert(page, (), changes) {
             hardware.write_own_dram(replaced % entries, from);
         }
-        self.cached.push_back((page, changes));
         hardware.read_own_dram(page % entries, from)
     }
 }
@@ -70,11 +68,11 @@ impl Mechanism for PageOverlaysController {
     }
 
     fn due(&mut self, hardware: &mut Hardware, number: u64) {
-        if number == self.calls
+        if self.next_merge.is(number)
             && let Some(overlay) = self.to_merge.pop_front()
         {
             let durable = self.merge(hardware, overlay);
-            self.call(hardware, durable);
+            self.next_merge.schedule(hardware, durable);
         }
     }
 

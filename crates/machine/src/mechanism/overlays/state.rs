@@ -5,6 +5,8 @@ use super::segments::{Overlay, Segments};
 use super::tables::Layout;
 use crate::Ps;
 use crate::mechanism::EpochTickets;
+use crate::mechanism::cached::CachedEntries;
+use crate::mechanism::epoch_number::NextStep;
 use std::collections::VecDeque;
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -43,10 +45,9 @@ pub(super) struct PageOverlaysController {
     pub(super) old: Vec<u32>,
     /// Those of the last checkpoint that are not merged yet.
     pub(super) to_merge: VecDeque<u32>,
-    /// Pages whose entries the controller holds, the one used last behind the others, and whether they have changed.
-    pub(super) cached: VecDeque<(u64, bool)>,
-    /// The calls scheduled so far: all but the last are out of date.
-    pub(super) calls: u64,
+    /// Pages whose entries the controller holds.
+    pub(super) cached: CachedEntries<()>,
+    pub(super) next_merge: NextStep,
     /// When the last checkpoint became durable: what it has replaced is not overwritten before, though a core's clock may
     /// be behind.
     pub(super) committed: Ps,
@@ -58,6 +59,7 @@ pub(super) struct PageOverlaysController {
 
 impl PageOverlaysController {
     pub(super) fn new(design: PageOverlays, layout: Layout, epoch: u64) -> Self {
+        let cached = CachedEntries::new(design.config.cached_entries);
         PageOverlaysController {
             design,
             layout,
@@ -69,8 +71,8 @@ impl PageOverlaysController {
             now: Vec::new(),
             old: Vec::new(),
             to_merge: VecDeque::new(),
-            cached: VecDeque::new(),
-            calls: 0,
+            cached,
+            next_merge: NextStep::default(),
             committed: Ps(0),
             counts: Counts::default(),
             tickets: EpochTickets::default(),

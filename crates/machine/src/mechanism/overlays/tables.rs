@@ -4,8 +4,8 @@
 //! tables, of which an epoch's number says which one counts, with a line for each of the epoch's overlays; then the pool
 //! of segments. An entry has the number of its epoch: so a table ends where that does not match.
 
-use super::super::Home;
 use super::super::mutant::Mutant;
+use super::super::{Home, epoch_number};
 use super::mutants::{BELIEVE, DEAD, RECOVER};
 use super::segments::{Overlay, POINTER_WORDS, Segment, classes, pointer};
 use perdura_memory::image::LineWords;
@@ -89,7 +89,7 @@ impl StoredOverlay {
 
 /// Copies the overlays of the last checkpoint into their pages, and makes all entries dead.
 pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mutant) -> bool) {
-    let mut header = home.line(layout.header);
+    let header = home.line(layout.header);
     let (dead, finished) = (header[1], header[0] + u64::from(left_out(BELIEVE)));
     let mut last = header[0];
     for table in 0..2 {
@@ -109,10 +109,8 @@ pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mut
             }
         }
     }
-    // Entries of the unfinished epoch too: the next epoch to finish has a higher number.
-    if last > dead && !left_out(DEAD) {
-        (header[0], header[1]) = (last, last);
-        home.put(layout.header, &header);
+    if !left_out(DEAD) {
+        epoch_number::make_dead(home, layout.header, last);
     }
 }
 

@@ -9,6 +9,7 @@ use super::tables::{ENTRIES, block_word, page_word};
 use crate::Ps;
 use crate::by_number::ByNumber;
 use crate::hardware::Hardware;
+use crate::mechanism::epoch_number;
 
 impl ThyNvmController {
     /// The epoch's lines are in DRAM: what they are, and where they will go.
@@ -43,7 +44,7 @@ impl ThyNvmController {
         });
         self.epoch += 1;
         self.tickets.ends();
-        self.call(hardware, home);
+        self.next_step.schedule(hardware, home);
     }
 
     /// Blocks that the epoch has not written go home if the table is nearly full.
@@ -58,12 +59,6 @@ impl ThyNvmController {
                 pages.entry(self.layout.page_of(copy.line) as u64).or_default().copies.push(copy);
             }
         }
-    }
-
-    fn call(&mut self, hardware: &mut Hardware, at: Ps) {
-        self.calls += 1;
-        let now = hardware.now();
-        hardware.schedule(at.max(now), self.calls);
     }
 
     /// A page that waits for its turn has it now.
@@ -107,17 +102,17 @@ impl ThyNvmController {
             Stage::Lines => match self.next_page() {
                 Some(page) => {
                     let durable = self.write_page(hardware, page);
-                    self.call(hardware, durable);
+                    self.next_step.schedule(hardware, durable);
                 }
                 None => {
                     let waits = !self.design.leaves_out(DATA);
                     let durable = self.end_lines();
-                    self.call(hardware, if waits { durable } else { now });
+                    self.next_step.schedule(hardware, if waits { durable } else { now });
                 }
             },
             Stage::Tables => {
                 let done = self.store_tables(hardware, now);
-                self.call(hardware, done);
+                self.next_step.schedule(hardware, done);
             }
             Stage::Number(done) => self.commit(done),
         }
@@ -189,14 +184,8 @@ impl ThyNvmController {
             mapped = mapped.max(hardware.write_home("mapping", words[0].0, line, from));
         }
         let from = if self.design.leaves_out(MAPPING) { from } else { mapped };
-        let mut header = hardware.home_line(layout.header);
-        header[0] = epoch;
-        let stored = !(self.design.leaves_out(NUMBER) && epoch.is_multiple_of(4));
-        let done = match stored {
-            true => hardware.write_home("epoch", layout.header, header, from),
-            false => from,
-        };
-        hardware.promise(done);
+        let skips = self.design.leaves_out(NUMBER);
+        let done = epoch_number::store(hardware, layout.header, epoch, from, skips);
         self.tickets.is_durable(done);
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.stage = Stage::Number(done);

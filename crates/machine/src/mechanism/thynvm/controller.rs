@@ -1,5 +1,6 @@
 //! The mechanism in a running machine: its state, and where it sends a dirty line.
 
+use super::super::epoch_number::NextStep;
 use super::super::{EpochTickets, InDram};
 use super::design::ThyNvm;
 use super::mutants::{COPY, FORGET, MADE};
@@ -38,8 +39,7 @@ pub(super) struct ThyNvmController {
     pub(super) checkpoint: Option<Checkpoint>,
     /// Changes that the last checkpoint has stored in one copy of the tables.
     pub(super) before: Changed,
-    /// The calls scheduled so far: all but the last are out of date.
-    pub(super) calls: u64,
+    pub(super) next_step: NextStep,
     /// When the last checkpoint became durable: what it has replaced is not overwritten before, though a core's clock may
     /// be behind.
     pub(super) committed: Ps,

@@ -21,6 +21,7 @@ mod mutants;
 mod places;
 mod tables;
 
+use super::epoch_number::NextStep;
 use super::{
     Design, Dirtied, EpochTickets, Fetch, Flush, Home, Leaving, Mechanism, Moments, Promise,
     Verdict,
@@ -59,7 +60,7 @@ impl Design for ThyNvm {
             places: Places::new(layout),
             checkpoint: None,
             before: Changed::default(),
-            calls: 0,
+            next_step: NextStep::default(),
             committed: Ps(0),
             counts: Counts::default(),
             tickets: EpochTickets::default(),
@@ -110,7 +111,7 @@ impl Mechanism for ThyNvmController {
     }
 
     fn due(&mut self, hardware: &mut Hardware, number: u64) {
-        if number == self.calls {
+        if self.next_step.is(number) {
             self.go_on(hardware);
         }
     }

@@ -4,8 +4,8 @@
 //! copies of the table of blocks and two of the table of pages, eight entries in a line; an epoch's number says which
 //! copies count. An entry has the number of the epoch that it was stored for, so that those of a former life do not count.
 
-use super::super::Home;
 use super::super::mutant::Mutant;
+use super::super::{Home, epoch_number};
 use super::mutants::{BELIEVE, BLOCKS, DEAD, PAGES};
 use perdura_memory::LINE;
 use std::ops::Range;
@@ -132,7 +132,7 @@ fn place_of(word: u64) -> Place {
 
 /// Brings every line home, and makes all entries dead.
 pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mutant) -> bool) {
-    let mut header = home.line(layout.header);
+    let header = home.line(layout.header);
     let (finished, dead) = (header[0], header[1]);
     let unfinished = u64::from(left_out(BELIEVE));
     let (copy, valid) = ((finished + unfinished) % 2, dead + 1..=finished + unfinished);
@@ -159,10 +159,8 @@ pub(super) fn recover(home: &mut Home<'_>, layout: Layout, left_out: &dyn Fn(Mut
             home.put(word >> 32, &home.line(at));
         }
     }
-    // Entries of the unfinished epoch too: the next epoch to finish has a higher number.
-    if last > dead && !left_out(DEAD) {
-        (header[0], header[1]) = (last, last);
-        home.put(layout.header, &header);
+    if !left_out(DEAD) {
+        epoch_number::make_dead(home, layout.header, last);
     }
 }
 

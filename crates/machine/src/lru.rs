@@ -19,7 +19,7 @@ struct LruSet {
 }
 
 /// Keys and their places: a key keeps its place until it is replaced.
-pub(super) struct Lru {
+pub(crate) struct Lru {
     ways: u32,
     sets: Vec<LruSet>,
     nodes: Vec<LruNode>,
@@ -30,7 +30,7 @@ pub(super) struct Lru {
 
 impl Lru {
     /// Room for `sets` times `ways` keys, both 1 or more.
-    pub(super) fn new(sets: usize, ways: usize) -> Self {
+    pub(crate) fn new(sets: usize, ways: usize) -> Self {
         Lru {
             ways: ways as u32,
             sets: vec![LruSet { newest: NONE, oldest: NONE, len: 0 }; sets],
@@ -44,7 +44,7 @@ impl Lru {
     ///
     /// # Panics
     /// If no room is left.
-    pub(super) fn give_up(&mut self, keys: usize) {
+    pub(crate) fn give_up(&mut self, keys: usize) {
         let ways = keys.div_ceil(self.sets.len());
         assert!(ways < self.ways as usize, "room for {keys} fewer");
         self.ways -= ways as u32;
@@ -52,7 +52,7 @@ impl Lru {
 
     /// The place of `key`, counted as used.
     #[inline]
-    pub(super) fn touch(&mut self, key: u64) -> Option<usize> {
+    pub(crate) fn touch(&mut self, key: u64) -> Option<usize> {
         if self.last.0 == key && self.last.1 != NONE {
             return Some(self.last.1 as usize);
         }
@@ -67,12 +67,12 @@ impl Lru {
     }
 
     /// The place of `key`, not counted as used.
-    pub(super) fn peek(&self, key: u64) -> Option<usize> {
+    pub(crate) fn peek(&self, key: u64) -> Option<usize> {
         self.places.get(&key).map(|&place| place as usize)
     }
 
     /// Inserts `key`, which is not there. Returns its place, and the key that had it before.
-    pub(super) fn insert(&mut self, key: u64) -> (usize, Option<u64>) {
+    pub(crate) fn insert(&mut self, key: u64) -> (usize, Option<u64>) {
         let set = self.set(key);
         let (place, replaced) = if self.sets[set].len < self.ways {
             self.nodes.push(LruNode { key, newer: NONE, older: NONE });
@@ -92,7 +92,7 @@ impl Lru {
     }
 
     /// Every key and its place.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (u64, usize)> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u64, usize)> {
         self.nodes.iter().enumerate().map(|(place, node)| (node.key, place))
     }
 
