@@ -199,8 +199,11 @@ fn the_shell_backs_up_dumps_recovers_and_vacuums_into_files() {
     }
     for dump in [".dump", ".recover"] {
         let run = on_filled_pool(&folder, &[dump]).unwrap();
-        if dump == ".recover" && String::from_utf8_lossy(&run.stderr).contains("unknown command") {
-            // Not every shell is built with it.
+        if !run.status.success() || !stock(&backup, &[dump]).status.success() {
+            // Not every shell can recover, whatever the database.
+            let alike = stock(&backup, &[dump]).stderr == run.stderr;
+            assert!(dump == ".recover" && alike, "{run:?}");
+            eprintln!("this shell has no {dump}: skipped");
             continue;
         }
         let script = file(&format!("script{dump}.sql"));
