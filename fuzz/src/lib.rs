@@ -19,6 +19,7 @@ mod pool;
 pub mod repair;
 mod requests;
 mod sample;
+mod sqlite;
 mod vectors;
 
 pub use mutate::{Mutator, NUMBERS};
@@ -36,7 +37,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     requests::REQUESTS,
     requests::COMMANDS,
     log::LOG,
@@ -45,6 +46,7 @@ pub const TARGETS: [Target; 8] = [
     machine::MACHINE,
     graph::GRAPH,
     vectors::VECTORS,
+    sqlite::SQLITE,
 ];
 
 /// The target with this name.

@@ -96,6 +96,11 @@ fn graph() {
 }
 
 #[test]
+fn sqlite() {
+    fuzz("sqlite", 300);
+}
+
+#[test]
 fn vectors() {
     fuzz("vectors", 2000);
 }

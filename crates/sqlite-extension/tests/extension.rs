@@ -157,3 +157,148 @@ fn a_transaction_that_memory_does_not_hold_fails_and_the_process_goes_on() {
     assert!(String::from_utf8_lossy(&run.stdout).ends_with("done\n"), "{run:?}");
     folder.check();
 }
+
+/// A shell with a pool of 2,000 rows, and the commands in a line each.
+fn on_filled_pool(folder: &Folder, commands: &[&str]) -> Option<Output> {
+    let mut command = Command::new("/usr/bin/sqlite3");
+    let load = format!(".load {}", extension().display());
+    let open = format!(".open \"{}\"", uri(&folder.pool(), "&size=67108864"));
+    command.args([":memory:", "-bail", "-cmd", &load, "-cmd", &open]).args(commands);
+    output(&mut command)
+}
+
+const FILL: &str = "CREATE TABLE t (i INTEGER PRIMARY KEY, x); CREATE INDEX by_x ON t (x);
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+    INSERT INTO t SELECT i, printf('%0100d', 7919 * i % 2000) FROM n";
+const SUM: &str = "SELECT count(*) || '/' || sum(i * length(x)) || '/' || sum(i * x) FROM t";
+
+/// Databases go in and out by the shell's own means.
+#[test]
+fn the_shell_backs_up_dumps_recovers_and_vacuums_into_files() {
+    let folder = Folder::new();
+    let text = |run: &Output| String::from_utf8_lossy(&run.stdout).trim().to_owned();
+    let Some(made) = on_filled_pool(&folder, &[FILL, SUM]) else { return };
+    let sum = text(&made);
+    assert!(sum.starts_with("2000/"), "{made:?}");
+    let file = |name: &str| folder.0.path().join(name).display().to_string();
+    let stock = |database: &str, commands: &[&str]| {
+        let mut command = Command::new("/usr/bin/sqlite3");
+        command.args(["-bail", database]).args(commands);
+        output(&mut command).unwrap()
+    };
+    let check = "PRAGMA integrity_check";
+    let backup = file("backup.db");
+    let into = file("into.db");
+    for (out, sql) in [
+        (&backup, format!(".backup {backup}")),
+        (&into, format!("VACUUM INTO 'file:{into}?vfs=unix'")),
+    ] {
+        let run = on_filled_pool(&folder, &[&sql]).unwrap();
+        assert!(run.status.success(), "{sql}: {run:?}");
+        assert_eq!(text(&stock(out, &[SUM, check])), format!("{sum}\nok"), "{sql}");
+    }
+    for dump in [".dump", ".recover"] {
+        let run = on_filled_pool(&folder, &[dump]).unwrap();
+        if !run.status.success() || !stock(&backup, &[dump]).status.success() {
+            // Not every shell can recover, whatever the database.
+            let alike = stock(&backup, &[dump]).stderr == run.stderr;
+            assert!(dump == ".recover" && alike, "{run:?}");
+            eprintln!("this shell has no {dump}: skipped");
+            continue;
+        }
+        let script = file(&format!("script{dump}.sql"));
+        std::fs::write(&script, &run.stdout).unwrap();
+        let again = file(&format!("again{dump}.db"));
+        let read = stock(&again, &[&format!(".read {script}"), SUM, check]);
+        assert!(text(&read).ends_with(&format!("{sum}\nok")), "{dump}: {read:?}");
+        // Into a pool.
+        let other = Folder::new();
+        let read = on_filled_pool(&other, &[&format!(".read {script}"), SUM, check]).unwrap();
+        assert!(text(&read).ends_with(&format!("{sum}\nok")), "{dump}: {read:?}");
+        other.check();
+    }
+    let other = Folder::new();
+    let restored = on_filled_pool(&other, &[&format!(".restore {backup}"), SUM, check]).unwrap();
+    assert_eq!(text(&restored), format!("{sum}\nok"), "{restored:?}");
+    other.check();
+    folder.check();
+}
+
+const SERIALIZE: &str = r#"
+import os, sqlite3, sys
+extension, uri = sys.argv[1:]
+loader = sqlite3.connect(":memory:")
+loader.enable_load_extension(True)
+loader.load_extension(extension)
+db = sqlite3.connect(uri, uri=True, isolation_level=None)
+db.executescript("CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(50000)), (2)")
+before = db.execute("SELECT hex(x) FROM t").fetchall()
+if hasattr(db, "serialize"):
+    bytes = db.serialize()
+    assert bytes.startswith(b"SQLite format 3")
+    copy = sqlite3.connect(":memory:")
+    copy.deserialize(bytes)
+    assert copy.execute("SELECT hex(x) FROM t").fetchall() == before
+copy = sqlite3.connect(":memory:")
+db.backup(copy)
+assert copy.execute("SELECT hex(x) FROM t").fetchall() == before
+copy.execute("INSERT INTO t VALUES (3)")
+copy.commit()
+copy.backup(db)
+assert db.execute("SELECT count(*) FROM t").fetchone() == (3,)
+assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+db.close()
+
+# A pool that the process may only read, as another user: also after a crash.
+def as_reader(expected):
+    child = os.fork()
+    if child == 0:
+        try:
+            os.seteuid(65534)
+            for parameters in ["", "&mode=ro"]:
+                db = sqlite3.connect(uri + parameters, uri=True, timeout=0)
+                assert db.execute("SELECT count(*) FROM t").fetchone() == (expected,)
+                assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+                try:
+                    db.execute("INSERT INTO t VALUES (4)")
+                    os._exit(1)
+                except sqlite3.OperationalError as error:
+                    assert "readonly" in str(error), error
+                second = sqlite3.connect(uri + parameters, uri=True)
+                assert second.execute("SELECT count(*) FROM t").fetchone() == (expected,)
+                second.close()
+                db.close()
+            os._exit(0)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+if os.geteuid() == 0:
+    path = uri[len("file:"):].split("?")[0]
+    os.chmod(os.path.dirname(path), 0o755)
+    os.chmod(path, 0o644)
+    as_reader(3)
+    child = os.fork()
+    if child == 0:
+        db = sqlite3.connect(uri, uri=True, isolation_level=None)
+        db.execute("INSERT INTO t VALUES (5)")
+        os._exit(0)
+    os.waitpid(child, 0)
+    as_reader(4)
+    as_reader(4)
+db = sqlite3.connect(uri, uri=True, isolation_level=None)
+db.execute("INSERT INTO t VALUES (6)")
+db.close()
+print("done")
+"#;
+
+#[test]
+fn python_copies_databases_and_reads_pools_that_it_may_not_write() {
+    let folder = Folder::new();
+    let pool = uri(&folder.pool(), "&size=67108864");
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg("-c").arg(SERIALIZE).arg(extension()).arg(pool);
+    let Some(run) = output(&mut command) else { return };
+    assert!(String::from_utf8_lossy(&run.stdout).ends_with("done\n"), "{run:?}");
+    folder.check();
+}

@@ -24,6 +24,8 @@ pub(crate) const IN_PLACE: usize = 128 << 10;
 const NEW: usize = 128 << 10;
 /// Bytes of log around those of a run of words that is overwritten.
 const RUN: usize = 24;
+/// How many times dearer it is to overwrite where each stored word is waited for.
+const SYNCED: usize = 16;
 /// Changed words that are this near to each other are overwritten as one run.
 const GAP: usize = 16;
 /// Bytes that are compared at once; all page sizes are multiples.
@@ -180,6 +182,7 @@ fn plan<'a>(
         };
         let runs = differences(&old, bytes);
         let logged: usize = runs.iter().map(|run| run.len() + RUN).sum();
+        let logged = if database.syncs_stores { SYNCED * logged } else { logged };
         // What goes through the log is written twice.
         let is_less = 2 * logged <= unit as usize || way != Way::Least;
         if is_less && logged <= *budget {

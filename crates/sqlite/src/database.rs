@@ -24,6 +24,8 @@ pub(crate) type Connection = u64;
 pub(crate) struct Database {
     /// Its root's name.
     pub(crate) root: String,
+    /// Whether the pool's engine waits for the medium after each store of a commit.
+    pub(crate) syncs_stores: bool,
     state: Mutex<State>,
     released: Condvar,
 }
@@ -79,7 +81,12 @@ impl Database {
         let root = format!("{PREFIX}{name}");
         let versions = handle.read(|tx| load(tx, &root))?;
         let state = State { versions, writer: None, queue: Vec::new() };
-        Ok(Database { root, state: Mutex::new(state), released: Condvar::new() })
+        Ok(Database {
+            root,
+            syncs_stores: false,
+            state: Mutex::new(state),
+            released: Condvar::new(),
+        })
     }
 
     /// The state.

@@ -11,7 +11,7 @@ use crate::codes::{CANTOPEN, Code, PERM, Result, of_error, of_open_error};
 use crate::connection::Group;
 use crate::database::Database;
 use crate::session::{Handle, Source};
-use perdura::{EngineKind, Options, Pool};
+use perdura::{Domain, EngineKind, Memory as _, Options, Pool};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -190,7 +190,9 @@ impl OpenPool {
         if let Some(open) = databases.get(name).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let opened = Database::open(handle, name).map_err(|error| of_error(&error))?;
+        let mut opened = Database::open(handle, name).map_err(|error| of_error(&error))?;
+        let each_store = [EngineKind::UndoEach, EngineKind::HtmUndo].contains(&self.pool.engine());
+        opened.syncs_stores = each_store && self.pool.memory().domain() == Domain::Media;
         let is_there = opened.state().versions.header.at != 0;
         if !is_there && !create && name != MAIN {
             return Err(CANTOPEN);

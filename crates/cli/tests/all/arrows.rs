@@ -71,6 +71,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "perdura-workloads",
             "perdura-server",
             "perdura-transfer",
+            "perdura-sqlite",
         ],
     ),
 ];

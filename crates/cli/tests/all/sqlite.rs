@@ -47,6 +47,21 @@ fn databases_are_imported_checked_and_exported() {
     assert!(missing.contains("no database 'no'"), "{missing}");
 }
 
+/// The tests' build has the feature `sqlite`: a database that is whole in the pool, but not for SQLite.
+#[test]
+fn a_check_asks_sqlite_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, pool] = ["a.db", "a.pool"].map(|name| folder.path().join(name));
+    let mut database = empty_database();
+    // The number of unused pages: there are none.
+    database[39] = 1;
+    std::fs::write(&file, database).unwrap();
+    succeed(&["sqlite", "import", arg(&pool), arg(&file), "--size", "16M"]);
+    assert!(succeed(&["pool", "check", arg(&pool)]).contains("named roots lead to all of them"));
+    let found = fail(&["sqlite", "check", arg(&pool)]).to_lowercase();
+    assert!(found.contains("main") && found.contains("freelist"), "{found}");
+}
+
 #[test]
 fn what_is_no_database_makes_no_pool() {
     let folder = tempfile::tempdir().unwrap();

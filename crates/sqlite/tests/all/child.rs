@@ -18,8 +18,28 @@ const TABLES: &str = "CREATE TABLE log (thread, n, pad, PRIMARY KEY (thread, n))
 /// An acknowledged transaction: its thread, its number, and the length of the trace afterwards.
 pub(crate) type Acknowledgement = (i64, i64, u64);
 
+/// Whether the path is that of an ordinary database, instead of a pool.
+fn is_ordinary(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix == "db")
+}
+
+/// Two ordinary databases, with write-ahead logs, and each commit synced.
+fn both_ordinary(path: &Path) -> Connection {
+    let db = Connection::open(path).unwrap();
+    db.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
+    run(&db, &format!("ATTACH '{}' AS b", path.with_extension("other").display()));
+    for schema in ["main", "b"] {
+        assert_eq!(text(&db, &format!("PRAGMA {schema}.journal_mode = WAL")), "wal");
+        run(&db, &format!("PRAGMA {schema}.synchronous = FULL"));
+    }
+    db
+}
+
 /// The two databases of a pool.
 pub(crate) fn both(pool: &Path) -> Connection {
+    if is_ordinary(pool) {
+        return both_ordinary(pool);
+    }
     let db = open(pool, "");
     run(&db, &format!("ATTACH '{}' AS b", uri(&pool.join("other"), "")));
     db
@@ -31,7 +51,7 @@ pub(crate) fn create(pool: &Path, recorder: Option<std::sync::Arc<Recorder>>) {
     if let Some(recorder) = recorder {
         options = options.domain(Some(Domain::Media)).record(recorder);
     }
-    let served = perdura_sqlite::serve(options.create(pool).unwrap());
+    let served = (!is_ordinary(pool)).then(|| perdura_sqlite::serve(options.create(pool).unwrap()));
     let db = both(pool);
     run(&db, TABLES);
     run(&db, &TABLES.replace("TABLE ", "TABLE b.").replace("INTO ", "INTO b."));
@@ -120,7 +140,8 @@ fn writes_until_it_is_killed() {
         let recorder = Recorder::append_to(trace, Faults { stop_after, fail_sync: None }).unwrap();
         options = options.domain(Some(Domain::Media)).record(recorder);
     }
-    let _served = perdura_sqlite::serve(options.open(&pool).unwrap());
+    let _served =
+        (!is_ordinary(&pool)).then(|| perdura_sqlite::serve(options.open(&pool).unwrap()));
     let position = || trace.as_ref().map_or(0, |path| std::fs::metadata(path).unwrap().len());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -387,3 +387,29 @@ fn a_transaction_that_writes_elsewhere_keeps_nobody_from_writing() {
     run(&db, "COMMIT; INSERT INTO t VALUES (4)");
     assert_eq!(number(&other, "SELECT count(*) FROM t"), 4);
 }
+
+/// An engine that waits for the medium after each store must not make a commit last longer than others wait for it.
+#[test]
+fn a_commit_takes_few_syncs_under_each_engine() {
+    for engine in perdura::EngineKind::ALL.iter().filter(|engine| engine.is_crash_consistent()) {
+        let folder = Folder::new();
+        let trace = folder.path().join("trace");
+        let recorder = Recorder::append_to(&trace, Faults::default()).unwrap();
+        let options = Options::new().size(64 << 20).log(4 << 20).domain(Some(Domain::Media));
+        let options = options.engine(*engine).record(recorder);
+        // Not each engine works on each machine and medium.
+        let Ok(pool) = options.create(folder.pool()) else { continue };
+        let served = perdura_sqlite::serve(pool);
+        let db = folder.open();
+        run(&db, "CREATE TABLE t (i INTEGER PRIMARY KEY, x)");
+        run(&db, ROWS);
+        // In about 75 of 160 pages.
+        let before = syncs(&trace);
+        run(&db, "UPDATE t SET x = x || 'a' WHERE i % 40 = 1");
+        let made = syncs(&trace) - before;
+        println!("{engine}: {made} syncs");
+        assert!(made < 1000, "{engine}: {made} syncs");
+        is_whole(&db);
+        drop((db, served));
+    }
+}
