@@ -460,10 +460,15 @@ impl OpenDatabase {
         let synced = staged.iter().any(|(_, stage)| stage.synced);
         let handle = self.handle.as_mut().ok_or(IOERR)?;
         let mut ticket = commit::commit(handle, &staged, Way::Least);
+        let is_full = |ticket: &perdura::Result<_>| {
+            ticket.as_ref().is_err_and(|error| codes::of_error(error) == FULL)
+        };
+        // Asking a pool for the size of its log takes longer than a commit.
         let log = || self.pool.as_ref().map_or(0, |pool| pool.source.log_bytes());
-        let mosts = std::iter::successors(Some(log() / 2), |most| Some(most / 16));
+        let log = if is_full(&ticket) { log() } else { 0 };
+        let mosts = std::iter::successors(Some(log / 2), |most| Some(most / 16));
         for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
-            if !ticket.as_ref().is_err_and(|error| codes::of_error(error) == FULL) {
+            if !is_full(&ticket) {
                 break;
             }
             // What was replaced before, or made for the attempt before this one, may make room.
