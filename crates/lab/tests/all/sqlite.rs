@@ -60,3 +60,21 @@ fn engines_and_programs_are_chosen() {
     let refused = fail(&["bench", "sqlite", "--threads", "8", "--keys", "7"]);
     assert!(refused.contains("give --keys more"), "{refused}");
 }
+
+/// SQLite's bars of Archapt's figures, small.
+#[test]
+fn figures_have_their_workloads() {
+    for name in ["archapt-sqlite-table1", "archapt-sqlite-fig7", "archapt-sqlite-fig9"] {
+        let report = crate::reproduce::report(name, &[]);
+        let workloads: Vec<_> = report["plan"]["workloads"].as_array().expect("workloads").clone();
+        assert_eq!(workloads, ["sqlite-linkbench", "sqlite-ycsb", "sqlite-tpcc"], "{name}");
+    }
+}
+
+#[test]
+fn power_cuts_lose_nothing_that_is_not_corrected() {
+    let report = crate::reproduce::report("archapt-sqlite-table4", &[]);
+    let comparisons = report["comparisons"].as_array().expect("comparisons");
+    let uncorrected = comparisons.iter().find(|one| one["quantity"] == "uncorrected");
+    assert_eq!(uncorrected.expect("it is compared")["ours"], 0.0, "{report}");
+}
