@@ -230,7 +230,8 @@ fn plan<'a>(
 /// Runs of words in which the pages differ.
 fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    for (line, (old, new)) in old.chunks_exact(LINE).zip(new.chunks_exact(LINE)).enumerate() {
+    let (old, new) = (old.as_chunks::<LINE>().0, new.as_chunks::<LINE>().0);
+    for (line, (old, new)) in old.iter().zip(new).enumerate() {
         // Most are the same.
         if old == new {
             continue;

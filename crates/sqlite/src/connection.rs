@@ -624,8 +624,10 @@ impl OpenDatabase {
                 make_room(handle, database);
             }
         }
+        // Asking a pool for the size of its log takes longer than a commit.
         let log = || self.pool.as_ref().map_or(0, |pool| pool.source.log_bytes());
-        let mosts = std::iter::successors(Some(log() / 2), |most| Some(most / 16));
+        let log = if is_full(&ticket) { log() } else { 0 };
+        let mosts = std::iter::successors(Some(log / 2), |most| Some(most / 16));
         for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
             if !is_full(&ticket) {
                 break;

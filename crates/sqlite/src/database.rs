@@ -150,7 +150,10 @@ impl Database {
         let mut state = self.state();
         if state.writer.as_ref().is_some_and(|writer| writer.connection == connection) {
             state.writer = None;
-            self.released.notify_all();
+            // A call of the system, even if nobody waits.
+            if !state.queue.is_empty() {
+                self.released.notify_all();
+            }
         }
     }
 

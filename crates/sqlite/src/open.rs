@@ -11,7 +11,7 @@ use crate::codes::{CANTOPEN, Code, PERM, Result, of_error, of_open_error};
 use crate::connection::Group;
 use crate::database::Database;
 use crate::session::{Handle, Source};
-use perdura::{Domain, EngineKind, Memory as _, Options, Pool};
+use perdura::{EngineKind, Options, Pool};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -191,8 +191,7 @@ impl OpenPool {
             return Ok(open);
         }
         let mut opened = Database::open(handle, name).map_err(|error| of_error(&error))?;
-        let each_store = [EngineKind::UndoEach, EngineKind::HtmUndo].contains(&self.pool.engine());
-        opened.syncs_stores = each_store && self.pool.memory().domain() == Domain::Media;
+        opened.syncs_stores = self.source.syncs_stores();
         let is_there = opened.state().versions.header.at != 0;
         if !is_there && !create && name != MAIN {
             return Err(CANTOPEN);

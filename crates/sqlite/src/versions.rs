@@ -90,7 +90,7 @@ pub(crate) struct Versions {
     born: HashMap<u64, u64>,
     kept: HashMap<u64, Vec<(u64, Place)>>,
     /// Pages of the newest version that its commit has written, if they are few: the next one changes some of them again.
-    known: HashMap<u64, Bytes>,
+    known: Vec<(u64, Bytes)>,
     shapes: Vec<Shape>,
     pins: BTreeMap<u64, u32>,
     /// Oldest first.
@@ -175,21 +175,23 @@ impl Versions {
         let old = self.kept.get(&page).and_then(|states| {
             states.iter().find(|(last, _)| *last >= version).map(|(_, place)| place.clone())
         });
-        old.unwrap_or_else(|| match self.known.get(&page) {
-            Some(bytes) => Place::Copy(bytes.clone()),
+        old.unwrap_or_else(|| match self.known(page) {
+            Some(bytes) => Place::Copy(bytes),
             None => Place::At(self.at(page)),
         })
     }
 
     /// The page's bytes in the newest version, if they are known.
     pub(crate) fn known(&self, page: u64) -> Option<Bytes> {
-        self.known.get(&page).cloned()
+        let known = self.known.iter().find(|(known, _)| *known == page);
+        known.map(|(_, bytes)| bytes.clone())
     }
 
     /// Takes note of the pages that the newest version's commit has written. The caller is the writer still.
     pub(crate) fn know(&mut self, pages: BTreeMap<u64, Box<[u8]>>) {
         if pages.len() <= KNOWN {
-            self.known = pages.into_iter().map(|(page, bytes)| (page, Arc::new(bytes))).collect();
+            let pages = pages.into_iter().map(|(page, bytes)| (page, Arc::new(bytes)));
+            self.known.extend(pages);
         }
     }
 

@@ -14,5 +14,6 @@ mod planted;
 mod rot;
 mod serial;
 mod shrink;
+mod sqlite;
 mod tester;
 mod unseen;

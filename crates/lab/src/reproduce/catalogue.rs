@@ -5,8 +5,8 @@ use crate::failure::{Failure, Outcome};
 use std::io::Read;
 
 macro_rules! experiments {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))),*]
+    ($($(#[$cfg:meta])* $name:literal),* $(,)?) => {
+        &[$($(#[$cfg])* ($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))),*]
     };
 }
 
@@ -20,6 +20,20 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "archapt-fig7",
     "archapt-fig8",
     "archapt-fig9",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-fig1",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-fig10",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-fig7",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-fig8",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-fig9",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-table1",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-table4",
     "archapt-table1",
     "archapt-table4",
     "dual-page-fig1",

@@ -2,10 +2,15 @@
 
 use super::database::{Database, Kind};
 use super::sql;
+use crate::bench::options::usual_warm_up;
 use crate::failure::{Failure, Outcome};
-use perdura_workloads::Progress;
 use perdura_workloads::random::{Random, splitmix64};
-use perdura_workloads::sql::check_integrity;
+use perdura_workloads::sql::linkbench::LinkBench;
+use perdura_workloads::sql::ycsb::Ycsb;
+use perdura_workloads::sql::{Program as SqlProgram, check_integrity, on_connections};
+use perdura_workloads::tpcc::Scale;
+use perdura_workloads::tpcc::sql::TpccInSql;
+use perdura_workloads::{Plan, Progress};
 use rusqlite::Connection;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -38,8 +43,19 @@ pub(crate) enum Program {
     Update { bytes: u64 },
     /// VACUUM of a database of so many bytes, a tenth of which was deleted.
     Vacuum { bytes: u64 },
+    /// A workload in SQL, by connections on threads.
+    Workload { name: Workload, entries: u64, operations: u64, threads: u32 },
     /// Puts while a cursor is open: the longest.
     Cursor { seconds: f64 },
+}
+
+/// The workloads in SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Workload {
+    LinkBench,
+    Ycsb,
+    Tpcc,
 }
 
 /// One run's figures.
@@ -63,6 +79,15 @@ impl Program {
             Program::Batches { .. } => "transactions of 1,000 rows".to_owned(),
             Program::Update { .. } => "UPDATE of all".to_owned(),
             Program::Vacuum { .. } => "VACUUM".to_owned(),
+            Program::Workload { name, threads, .. } => {
+                let name = match name {
+                    Workload::LinkBench => "LinkBench",
+                    Workload::Ycsb => "YCSB",
+                    Workload::Tpcc => "TPC-C",
+                };
+                let s = if threads == 1 { "" } else { "s" };
+                format!("{name}, {threads} connection{s}")
+            }
             Program::Cursor { .. } => "puts beside a cursor".to_owned(),
         }
     }
@@ -72,6 +97,9 @@ impl Program {
         match self {
             Program::Puts { keys, .. } | Program::Batches { keys, .. } => keys * 2 * VALUE as u64,
             Program::Update { bytes } | Program::Vacuum { bytes } => 2 * bytes,
+            Program::Workload { entries, operations, .. } => {
+                (64 << 20) + 4_000 * (entries + operations)
+            }
             Program::Cursor { .. } => 64 << 20,
         }
     }
@@ -80,6 +108,8 @@ impl Program {
     pub(crate) fn runs_on(self, kind: Kind) -> bool {
         match self {
             Program::Puts { threads, .. } => threads == 1 || kind.is_shared(),
+            // The threads' connections are others than the one that loads.
+            Program::Workload { .. } => kind.is_shared(),
             Program::Cursor { .. } => kind.is_shared() && kind != Kind::Journal,
             Program::Batches { .. } | Program::Update { .. } | Program::Vacuum { .. } => true,
         }
@@ -98,6 +128,21 @@ impl Program {
             }
             Program::Update { bytes } => update(database, bytes, seed),
             Program::Vacuum { bytes } => vacuum(database, bytes, seed),
+            Program::Workload { name, entries, operations, threads } => {
+                let plan = plan(operations, threads, seed);
+                match name {
+                    Workload::LinkBench => {
+                        workload(&LinkBench::new(entries, plan.threads)?, database, &plan, progress)
+                    }
+                    Workload::Ycsb => {
+                        workload(&Ycsb::new(entries, plan.threads)?, database, &plan, progress)
+                    }
+                    Workload::Tpcc => {
+                        let scale = Scale::small(threads);
+                        workload(&TpccInSql::new(scale, seed)?, database, &plan, progress)
+                    }
+                }
+            }
             Program::Cursor { seconds } => cursor(database, seconds, seed, progress),
         }
     }
@@ -279,6 +324,48 @@ fn vacuum(database: Database, bytes: u64, seed: u64) -> Outcome<Sample> {
     sql(db.execute_batch("DELETE FROM large WHERE id % 10 = 3"))?;
     let expected = digest(&db)?;
     timed(database, db, "VACUUM", expected)
+}
+
+fn plan(operations: u64, threads: u32, seed: u64) -> Plan {
+    Plan {
+        threads: threads as usize,
+        operations,
+        warm_up: usual_warm_up(operations),
+        seed,
+        sample_every: 0,
+        per_second: None,
+        pinned: false,
+        window: 1,
+    }
+}
+
+fn workload<P: SqlProgram>(
+    program: &P,
+    database: Database,
+    plan: &Plan,
+    progress: &Progress,
+) -> Outcome<Sample> {
+    let db = database.connect()?;
+    program.load(&db, progress)?;
+    database.checkpoint(&db)?;
+    let before = database.written()?;
+    let connect = || {
+        database.connect().map_err(|failure| match failure {
+            Failure::Message(why) | Failure::Usage(why) => perdura_workloads::Failure::Remote(why),
+            Failure::Interrupted | Failure::BrokenPipe => perdura_workloads::Failure::Stopped,
+        })
+    };
+    let measured = on_connections(program, &connect, plan, progress)?;
+    database.checkpoint(&db)?;
+    let written = database.written()?;
+    let (_database, db) = database.reopen(db)?;
+    check_integrity(&db)?;
+    program.check(&db)?;
+    // Those of the warm-up are among what was written.
+    let all = (plan.operations + plan.warm_up).max(1) as f64;
+    let bytes_each = written.zip(before).map(|(written, before)| (written - before) as f64 / all);
+    let per_second = measured.per_second();
+    Ok(Sample { per_second, bytes_each, longest_ns: None, kept_bytes: None })
 }
 
 fn cursor(database: Database, seconds: f64, seed: u64, progress: &Progress) -> Outcome<Sample> {

@@ -4,7 +4,7 @@ use crate::bench::knobs::Knobs;
 use crate::bench::options::{Common, Folder, require};
 use crate::bench::sqlite::contest::{Contest, Figures, contest};
 use crate::bench::sqlite::database::{Kind, PoolSetting, STOCK};
-use crate::bench::sqlite::programs::Program;
+use crate::bench::sqlite::programs::{Program, Workload};
 use crate::bench::stage::Stage;
 use crate::failure::Outcome;
 use crate::machine::Machine;
@@ -46,6 +46,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
 
+    /// Operations of a workload in SQL, all threads together
+    #[arg(long = "operations", alias = "ops", value_name = "NUMBER", default_value = "5k", value_parser = quantity::count)]
+    operations: u64,
+
+    /// LinkBench's nodes, and YCSB's records; TPC-C has a small warehouse for each thread
+    #[arg(long, value_name = "NUMBER", default_value = "10k", value_parser = quantity::count)]
+    entries: u64,
+
     /// Leave stock SQLite's databases out
     #[arg(long)]
     only_pools: bool,
@@ -72,6 +80,12 @@ enum Name {
     Vacuum,
     /// Puts while a cursor is open
     Cursor,
+    /// LinkBench, by connections on threads
+    Linkbench,
+    /// OLTP-bench's YCSB, by connections on threads
+    Ycsb,
+    /// TPC-C in SQL, by connections on threads
+    Tpcc,
 }
 
 #[derive(Serialize)]
@@ -97,7 +111,18 @@ impl Arguments {
             (Name::Vacuum, Program::Vacuum { bytes }),
             (Name::Cursor, Program::Cursor { seconds: self.seconds }),
         ];
-        let all = puts.chain(others);
+        let named = [
+            (Name::Linkbench, Workload::LinkBench),
+            (Name::Ycsb, Workload::Ycsb),
+            (Name::Tpcc, Workload::Tpcc),
+        ];
+        let workloads = named.into_iter().flat_map(|(asked, name)| {
+            self.threads.iter().map(move |&threads| {
+                let Arguments { entries, operations, .. } = *self;
+                (asked, Program::Workload { name, entries, operations, threads })
+            })
+        });
+        let all = puts.chain(others).chain(workloads);
         let asked = |name| self.program.is_empty() || self.program.contains(&name);
         all.filter(|(name, _)| asked(*name)).map(|(_, program)| program).collect()
     }
@@ -115,8 +140,9 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { common, knobs, .. } = arguments;
-    let least = arguments.puts.min(arguments.keys).min(arguments.batches);
-    require(least > 0, "there is nothing to compare in 0 puts, keys or batches")?;
+    let Arguments { puts, keys, batches, operations, .. } = *arguments;
+    let least = puts.min(keys).min(batches).min(operations);
+    require(least > 0, "there is nothing to compare in 0 puts, keys, batches or operations")?;
     let most = arguments.threads.iter().max().copied().unwrap_or(1);
     require(arguments.keys >= u64::from(most), "each thread needs a key: give --keys more")?;
     let sane = (0.001..=86_400.0).contains(&arguments.seconds);
