@@ -243,6 +243,9 @@ impl OpenDatabase {
     pub(crate) fn lock(&mut self, level: i32, statements: &dyn Statements) -> Result {
         let now = self.level();
         if now < SHARED && level >= SHARED {
+            if self.pool.as_ref().is_none_or(|pool| pool.source.is_gone()) {
+                return Err(IOERR);
+            }
             if !self.read_only && statements.is_writing() {
                 self.queue();
             }

@@ -141,6 +141,14 @@ impl Source {
         }
     }
 
+    /// Whether it was lent, and is not any more: SQLite's cache would answer by itself.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Source::Pool(_) => false,
+            Source::Lent(place) => !place.is_lent(),
+        }
+    }
+
     /// Whether each store in place is a sync of its own.
     pub(crate) fn syncs_stores(&self) -> bool {
         let Source::Pool(pool) = self else { return false };
@@ -152,7 +160,7 @@ impl Source {
     pub(crate) fn has_failed(&self) -> bool {
         match self {
             Source::Pool(pool) => pool.failure().is_some(),
-            Source::Lent(place) => !place.is_lent(),
+            Source::Lent(_) => self.is_gone(),
         }
     }
 
