@@ -34,7 +34,38 @@ pub struct Met {
     pub by: Vec<usize>,
 }
 
-/// The call sites of write-backs, streams and fences that the cases meet, until the watcher stops.
+/// The call sites of write-backs, streams and fences that a case meets, and an event at each.
+#[derive(Debug)]
+pub struct CaseSites(Vec<(CallSite, Event)>);
+
+/// The call sites that a case meets.
+///
+/// # Errors
+/// A failure, though nothing is left out.
+pub fn of_case(
+    (runner, case): &Tried<'_>,
+    budget: Budget,
+    watcher: &Watcher,
+) -> Result<CaseSites, Box<Failure>> {
+    let sites = runner.explore(case, budget, watcher)?.sites.all().into_iter();
+    // A commit of the hardware's is no request that could be left out.
+    let left_out = sites.filter(|(site, _)| !matches!(site.kind, Kind::Store | Kind::Commit));
+    Ok(CaseSites(left_out.map(|(site, (event, _))| (site, event)).collect()))
+}
+
+/// The call sites of cases, which are given in their order.
+pub fn together(cases: impl IntoIterator<Item = CaseSites>) -> Vec<Met> {
+    let mut met: BTreeMap<CallSite, Met> = BTreeMap::new();
+    for (index, CaseSites(sites)) in cases.into_iter().enumerate() {
+        for (site, event) in sites {
+            let new = || Met { site: site.clone(), event, by: Vec::new() };
+            met.entry(site.clone()).or_insert_with(new).by.push(index);
+        }
+    }
+    met.into_values().collect()
+}
+
+/// The call sites that the cases meet, until the watcher stops.
 ///
 /// # Errors
 /// A failure, though nothing is left out.
@@ -43,20 +74,9 @@ pub fn sites(
     budget: Budget,
     watcher: &Watcher,
 ) -> Result<Vec<Met>, Box<Failure>> {
-    let mut met: BTreeMap<CallSite, Met> = BTreeMap::new();
-    for (index, (runner, case)) in cases.iter().enumerate() {
-        if watcher.is_stopped() {
-            break;
-        }
-        for (site, (event, _)) in runner.explore(case, budget, watcher)?.sites.all() {
-            // A commit of the hardware's is no request that could be left out.
-            if !matches!(site.kind, Kind::Store | Kind::Commit) {
-                let new = || Met { site: site.clone(), event, by: Vec::new() };
-                met.entry(site.clone()).or_insert_with(new).by.push(index);
-            }
-        }
-    }
-    Ok(met.into_values().collect())
+    let cases = cases.iter().take_while(|_| !watcher.is_stopped());
+    let sites = cases.map(|case| of_case(case, budget, watcher));
+    Ok(together(sites.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// Leaves a call site out in those of the cases that meet it, until one fails or the watcher stops.

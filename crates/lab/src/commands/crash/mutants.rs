@@ -6,10 +6,11 @@ use super::explore::{quietly, stopping};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_count;
 use crate::{interrupt, output};
-use perdura_crashtest::Watcher;
-use perdura_crashtest::mutants::{Met, Mutant, Tried, sites, without};
+use perdura_crashtest::Failure as CaseFailure;
+use perdura_crashtest::mutants::{CaseSites, Met, Mutant, Tried, of_case, together, without};
+use perdura_crashtest::{Budget, Watcher};
 use serde_json::json;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -29,7 +30,7 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
         return Err(Failure::new("--mutants needs --points all or random"));
     }
     let watcher = Watcher::default();
-    let run = || quietly(|| sites(&tried, arguments.budget(), &watcher));
+    let run = || quietly(|| sites(&tried, arguments.budget(), threads, &watcher));
     let mut met = stopping(&watcher, &progress, || (), run)
         .map_err(|failure| Failure::new(format!("with nothing left out: {failure}")))?;
     interrupt::check(&progress)?;
@@ -80,6 +81,38 @@ pub(super) fn run(arguments: &Arguments, cases: &Cases, threads: usize) -> Outco
         )));
     }
     Ok(())
+}
+
+/// The call sites that the cases meet, until the watcher stops. Each case is explored whole, with nothing left out.
+fn sites(
+    cases: &[Tried<'_>],
+    budget: Budget,
+    threads: usize,
+    watcher: &Watcher,
+) -> Result<Vec<Met>, Box<CaseFailure>> {
+    let bar = crate::bench::watch::steps("cases", cases.len());
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let explored: Mutex<Vec<(usize, Result<CaseSites, Box<CaseFailure>>)>> = Mutex::default();
+    let work = || {
+        // Those before a failure have all begun: the first failure is the same with any number of threads.
+        while !watcher.is_stopped() && !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(index) else { return };
+            let sites = of_case(case, budget, watcher);
+            failed.fetch_or(sites.is_err(), Ordering::Relaxed);
+            explored.lock().unwrap_or_else(PoisonError::into_inner).push((index, sites));
+            bar.inc(1);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    bar.finish_and_clear();
+    let mut explored = explored.into_inner().unwrap_or_else(PoisonError::into_inner);
+    explored.sort_by_key(|(index, _)| *index);
+    Ok(together(explored.into_iter().map(|(_, sites)| sites).collect::<Result<Vec<_>, _>>()?))
 }
 
 fn show(arguments: &Arguments, met: &[Met], mutants: &[Mutant]) -> Outcome {
