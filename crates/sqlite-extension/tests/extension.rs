@@ -232,6 +232,7 @@ loader.enable_load_extension(True)
 loader.load_extension(extension)
 db = sqlite3.connect(uri, uri=True, isolation_level=None)
 db.executescript("CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(50000)), (2)")
+db.execute("PRAGMA temp_store_directory = '/tmp'")
 before = db.execute("SELECT hex(x) FROM t").fetchall()
 if hasattr(db, "serialize"):
     bytes = db.serialize()
