@@ -232,6 +232,7 @@ loader.enable_load_extension(True)
 loader.load_extension(extension)
 db = sqlite3.connect(uri, uri=True, isolation_level=None)
 db.executescript("CREATE TABLE t (x); INSERT INTO t VALUES (randomblob(50000)), (2)")
+db.execute("PRAGMA temp_store_directory = '/tmp'")
 before = db.execute("SELECT hex(x) FROM t").fetchall()
 if hasattr(db, "serialize"):
     bytes = db.serialize()
@@ -298,6 +299,98 @@ fn python_copies_databases_and_reads_pools_that_it_may_not_write() {
     let pool = uri(&folder.pool(), "&size=67108864");
     let mut command = Command::new("/usr/bin/python3");
     command.arg("-c").arg(SERIALIZE).arg(extension()).arg(pool);
+    let Some(run) = output(&mut command) else { return };
+    assert!(String::from_utf8_lossy(&run.stdout).ends_with("done\n"), "{run:?}");
+    folder.check();
+}
+
+const JAVA: &str = r#"
+import java.sql.*;
+import java.util.*;
+import org.sqlite.SQLiteConfig;
+
+class Program {
+    static long number(Connection db, String sql) throws SQLException {
+        try (Statement s = db.createStatement(); ResultSet r = s.executeQuery(sql)) {
+            r.next();
+            return r.getLong(1);
+        }
+    }
+
+    static void run(Connection db, String sql) throws SQLException {
+        try (Statement s = db.createStatement()) {
+            s.execute(sql);
+        }
+    }
+
+    static Connection open(String uri) throws SQLException {
+        SQLiteConfig config = new SQLiteConfig();
+        config.setBusyTimeout(20000);
+        return config.createConnection("jdbc:sqlite:" + uri);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        SQLiteConfig config = new SQLiteConfig();
+        config.enableLoadExtension(true);
+        try (Connection loader = config.createConnection("jdbc:sqlite::memory:")) {
+            run(loader, "SELECT load_extension('" + arguments[0] + "')");
+        }
+        String uri = arguments[1], other = arguments[2];
+        Connection db = open(uri);
+        run(db, "CREATE TABLE t (thread, n)");
+        List<Thread> threads = new ArrayList<>();
+        for (int thread = 0; thread < 4; thread++) {
+            int number = thread;
+            threads.add(new Thread(() -> {
+                try (Connection own = open(uri)) {
+                    PreparedStatement insert = own.prepareStatement("INSERT INTO t VALUES (?, ?)");
+                    for (int n = 0; n < 25; n++) {
+                        insert.setInt(1, number);
+                        insert.setInt(2, n);
+                        insert.executeUpdate();
+                    }
+                } catch (SQLException error) {
+                    throw new RuntimeException(error);
+                }
+            }));
+        }
+        for (Thread thread : threads) thread.start();
+        for (Thread thread : threads) thread.join();
+        run(db, "ATTACH '" + other + "' AS b");
+        db.setAutoCommit(false);
+        run(db, "CREATE TABLE b.u AS SELECT * FROM t");
+        db.commit();
+        run(db, "DELETE FROM b.u");
+        db.rollback();
+        db.setAutoCommit(true);
+        if (number(db, "SELECT count(*) FROM t") != 100 || number(db, "SELECT count(*) FROM b.u") != 100) {
+            throw new RuntimeException("rows are missing");
+        }
+        db.close();
+        System.out.println("done");
+    }
+}
+"#;
+
+/// A program in Java, with the driver of Debian's package `libxerial-sqlite-jdbc-java`, or of `PERDURA_SQLITE_JDBC`: a
+/// class path, and the folder of its library.
+#[test]
+fn java_loads_it() {
+    let given = std::env::var("PERDURA_SQLITE_JDBC").ok();
+    let given = given.as_deref().and_then(|text| text.rsplit_once(','));
+    let (jars, library) =
+        given.unwrap_or(("/usr/share/java/sqlite-jdbc.jar", "/usr/lib/x86_64-linux-gnu/jni"));
+    if !jars.split(':').all(|jar| Path::new(jar).is_file()) {
+        eprintln!("{jars} is not installed: skipped");
+        return;
+    }
+    let folder = Folder::new();
+    let program = folder.0.path().join("Program.java");
+    std::fs::write(&program, JAVA).unwrap();
+    let (pool, other) = (uri(&folder.pool(), "&size=67108864"), uri(&folder.pool().join("b"), ""));
+    let mut command = Command::new("/usr/bin/java");
+    command.arg(format!("-Dorg.sqlite.lib.path={library}")).args(["-cp", jars]).arg(&program);
+    command.arg(extension()).args([pool, other]);
     let Some(run) = output(&mut command) else { return };
     assert!(String::from_utf8_lossy(&run.stdout).ends_with("done\n"), "{run:?}");
     folder.check();

@@ -13,6 +13,8 @@ pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
 pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
 
+pub(crate) const ACCESS_EXISTS: c_int = 0;
+
 pub(crate) const FCNTL_LOCKSTATE: c_int = 1;
 pub(crate) const FCNTL_SIZE_HINT: c_int = 5;
 pub(crate) const FCNTL_CHUNK_SIZE: c_int = 6;

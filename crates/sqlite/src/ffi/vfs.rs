@@ -145,18 +145,33 @@ unsafe extern "C" fn open(
     })
 }
 
+/// Calls a method of SQLite's usual VFS.
+macro_rules! pass_on {
+    ($vfs:ident, $method:ident($($argument:expr),*)) => {{
+        // SAFETY: the VFS is ours, and the arguments are SQLite's for the method.
+        unsafe {
+            let base = data($vfs).base;
+            ((*base).$method)(base, $($argument),*)
+        }
+    }};
+}
+
 /// SQLite deletes only journals, which leave nothing here.
 unsafe extern "C" fn delete(_: *mut Vfs, _: *const c_char, _: c_int) -> c_int {
     OK
 }
 
-/// SQLite asks only whether a database has a journal or a log. None has, whatever files lie beside the pool.
+/// Of files SQLite asks only whether a database has a journal or a log. None has, whatever lies beside the pool.
 unsafe extern "C" fn access(
-    _: *mut Vfs,
-    _name: *const c_char,
-    _flags: c_int,
+    vfs: *mut Vfs,
+    name: *const c_char,
+    flags: c_int,
     result: *mut c_int,
 ) -> c_int {
+    if flags != abi::ACCESS_EXISTS {
+        // A folder for temporary files.
+        return pass_on!(vfs, access(name, flags, result));
+    }
     // SAFETY: a place for the answer.
     unsafe { *result = 0 };
     OK
@@ -192,17 +207,6 @@ fn full(path: &Path) -> Result<PathBuf> {
     }
     let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else { return Ok(whole) };
     Ok(parent.canonicalize().map_or_else(|_| whole.clone(), |parent| parent.join(name)))
-}
-
-/// Calls a method of SQLite's usual VFS.
-macro_rules! pass_on {
-    ($vfs:ident, $method:ident($($argument:expr),*)) => {{
-        // SAFETY: the VFS is ours, and the arguments are SQLite's for the method.
-        unsafe {
-            let base = data($vfs).base;
-            ((*base).$method)(base, $($argument),*)
-        }
-    }};
 }
 
 unsafe extern "C" fn dl_open(vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
