@@ -6,13 +6,15 @@ use super::explore::{quietly, stopping};
 use crate::failure::{Failure, Outcome};
 use crate::quantity::show_count;
 use crate::{interrupt, output};
-use perdura_crashtest::Failure as CaseFailure;
 use perdura_crashtest::mutants::{CaseSites, Met, Mutant, Tried, of_case, together, without};
-use perdura_crashtest::{Budget, Watcher};
+use perdura_crashtest::{Budget, Failure as CaseFailure, Watcher};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+/// The call sites of a case, or its failure though nothing is left out.
+type Explored = Result<CaseSites, Box<CaseFailure>>;
 
 /// Longest description of a failure in the table.
 pub(super) const LONGEST: usize = 110;
@@ -92,7 +94,7 @@ fn sites(
 ) -> Result<Vec<Met>, Box<CaseFailure>> {
     let bar = crate::bench::watch::steps("cases", cases.len());
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let explored: Mutex<Vec<(usize, Result<CaseSites, Box<CaseFailure>>)>> = Mutex::default();
+    let explored: Mutex<Vec<(usize, Explored)>> = Mutex::default();
     let work = || {
         // Those before a failure have all begun: the first failure is the same with any number of threads.
         while !watcher.is_stopped() && !failed.load(Ordering::Relaxed) {
