@@ -138,9 +138,9 @@ impl Subject for Sqlite {
 
     fn draw(&self, random: &mut SplitMix64, _: usize) -> SqlOp {
         let row = |random: &mut SplitMix64| {
-            // Empty texts, most are short.
+            // Most texts are short; none is empty, for SQLite repeats a letter once at the least.
             let most = if random.below(4) == 0 { LONGEST } else { 40 };
-            (random.below(KEYS), random.below(1_000), random.below(most))
+            (random.below(KEYS), random.below(1_000), 1 + random.below(most))
         };
         match random.below(16) {
             0..6 => {
