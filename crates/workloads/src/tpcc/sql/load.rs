@@ -176,8 +176,8 @@ impl Loader<'_> {
         let mut customers: Vec<u32> = (1..=self.scale.customers).collect();
         customers.iter().try_for_each(|id| self.load_customer(warehouse, district, *id))?;
         self.random.shuffle(&mut customers);
-        let orders = (1..).zip(customers);
-        orders.map(|(id, customer)| self.load_order([warehouse, district, id], customer)).collect()
+        let mut orders = (1..).zip(customers);
+        orders.try_for_each(|(id, customer)| self.load_order([warehouse, district, id], customer))
     }
 
     fn load_customer(&mut self, warehouse: u32, district: u32, id: u32) -> Outcome {
