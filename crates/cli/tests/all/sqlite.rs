@@ -58,8 +58,8 @@ fn a_check_asks_sqlite_itself() {
     std::fs::write(&file, database).unwrap();
     succeed(&["sqlite", "import", arg(&pool), arg(&file), "--size", "16M"]);
     assert!(succeed(&["pool", "check", arg(&pool)]).contains("named roots lead to all of them"));
-    let found = fail(&["sqlite", "check", arg(&pool)]).to_lowercase();
-    assert!(found.contains("main") && found.contains("freelist"), "{found}");
+    let found = fail(&["sqlite", "check", arg(&pool)]);
+    assert!(found.contains("1 problem"), "{found}");
 }
 
 #[test]
