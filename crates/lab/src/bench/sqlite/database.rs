@@ -148,7 +148,7 @@ impl Database {
 
     /// Bytes written to the medium so far, by this process: in a pool in memory those of the lines written back, else
     /// those of the calls that write. `None` for a database without a medium.
-    pub(crate) fn written(&self) -> Outcome<Option<u64>> {
+    fn written(&self) -> Outcome<Option<u64>> {
         if self.kind == Kind::Memory {
             return Ok(None);
         }
@@ -191,21 +191,36 @@ impl Database {
         }
     }
 
-    /// Closes the database, and opens it again, with a connection that checks it; `used` is the last one of a database
-    /// that would be lost.
-    pub(crate) fn reopen(self, used: Connection) -> Outcome<(Option<Self>, Connection)> {
-        let Database { kind, path, served } = self;
-        if kind == Kind::Memory {
+    /// Empties the log, and opens the connection anew: the session of a pool counts what it has written when it ends.
+    /// Returns what was written by then, too.
+    pub(crate) fn renew(&self, used: Connection) -> Outcome<(Option<u64>, Connection)> {
+        if self.kind == Kind::Memory {
             return Ok((None, used));
         }
+        self.checkpoint(&used)?;
         sql(used.close().map_err(|(_, error)| error))?;
+        Ok((self.written()?, self.connect()?))
+    }
+
+    /// Closes the database, and opens it again, with what was written, and a connection that checks it; `used` is the last one of a database
+    /// that would be lost.
+    pub(crate) fn reopen(
+        self,
+        used: Connection,
+    ) -> Outcome<(Option<u64>, Option<Self>, Connection)> {
+        if self.kind == Kind::Memory {
+            return Ok((None, None, used));
+        }
+        sql(used.close().map_err(|(_, error)| error))?;
+        let written = self.written()?;
+        let Database { kind, path, served } = self;
         if let Some((served, pool)) = served {
             drop(served);
             pool.close()?;
         }
         let again = Database { kind, path, served: None };
         let db = again.connect()?;
-        Ok((Some(again), db))
+        Ok((written, Some(again), db))
     }
 }
 

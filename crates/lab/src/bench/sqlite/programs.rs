@@ -198,8 +198,7 @@ impl Puts {
     fn run(&self, database: Database, progress: &Progress) -> Outcome<Sample> {
         let db = database.connect()?;
         sql(db.execute_batch("CREATE TABLE puts (key INTEGER PRIMARY KEY, value BLOB NOT NULL)"))?;
-        database.checkpoint(&db)?;
-        let before = database.written()?;
+        let (before, db) = database.renew(db)?;
         let (models, seconds) = match self.threads {
             1 => {
                 let begin = Instant::now();
@@ -208,8 +207,7 @@ impl Puts {
             _ => self.on_threads(&database, progress)?,
         };
         database.checkpoint(&db)?;
-        let written = database.written()?;
-        let (_database, db) = database.reopen(db)?;
+        let (written, _database, db) = database.reopen(db)?;
         self.check(&db, models)?;
         let commits = (self.puts / self.batch).max(1) as f64;
         let bytes_each =
@@ -292,14 +290,12 @@ fn timed(
     statement: &str,
     expected: (i64, i64, i64),
 ) -> Outcome<Sample> {
-    database.checkpoint(&db)?;
-    let before = database.written()?;
+    let (before, db) = database.renew(db)?;
     let begin = Instant::now();
     sql(db.execute_batch(statement))?;
     let seconds = begin.elapsed().as_secs_f64();
     database.checkpoint(&db)?;
-    let written = database.written()?;
-    let (_database, db) = database.reopen(db)?;
+    let (written, _database, db) = database.reopen(db)?;
     check_integrity(&db)?;
     let found = digest(&db)?;
     if found != expected {
@@ -347,8 +343,7 @@ fn workload<P: SqlProgram>(
 ) -> Outcome<Sample> {
     let db = database.connect()?;
     program.load(&db, progress)?;
-    database.checkpoint(&db)?;
-    let before = database.written()?;
+    let (before, db) = database.renew(db)?;
     let connect = || {
         database.connect().map_err(|failure| match failure {
             Failure::Message(why) | Failure::Usage(why) => perdura_workloads::Failure::Remote(why),
@@ -357,8 +352,7 @@ fn workload<P: SqlProgram>(
     };
     let measured = on_connections(program, &connect, plan, progress)?;
     database.checkpoint(&db)?;
-    let written = database.written()?;
-    let (_database, db) = database.reopen(db)?;
+    let (written, _database, db) = database.reopen(db)?;
     check_integrity(&db)?;
     program.check(&db)?;
     // Those of the warm-up are among what was written.
@@ -413,7 +407,7 @@ fn cursor(database: Database, seconds: f64, seed: u64, progress: &Progress) -> O
         )));
     }
     sql(reader.close().map_err(|(_, error)| error))?;
-    let (_database, db) = database.reopen(writer)?;
+    let (_, _database, db) = database.reopen(writer)?;
     check_integrity(&db)?;
     let changed = digest(&db)?.1 - expected.1;
     if changed != (commits / 2) as i64 {
