@@ -38,6 +38,7 @@ pub(crate) fn of_error(error: &Error) -> Code {
         Error::Corrupt { .. } | Error::Lost { .. } | Error::Misuse { .. } => CORRUPT,
         Error::Sessions { .. } => NOMEM,
         Error::ReadOnly => READONLY,
+        Error::Io(error) if error.kind() == std::io::ErrorKind::OutOfMemory => IOERR_NOMEM,
         Error::Io(_) => IOERR_FSYNC,
         _ => IOERR,
     }
@@ -55,4 +56,9 @@ pub(crate) fn of_open_error(error: &OpenError) -> Code {
         OpenError::Map(MapError::NotAFile { .. } | MapError::TooShort { .. }) => NOTADB,
         _ => CANTOPEN,
     }
+}
+
+/// The failure of a page for which there is no memory, as one of the pool.
+pub(crate) fn no_memory(_: Code) -> Error {
+    Error::Io(std::io::ErrorKind::OutOfMemory.into())
 }

@@ -8,7 +8,9 @@
 //! Invariants: before a page is overwritten in place, its bytes are kept for those who read the version before. The
 //! tables in memory change only when the transaction has committed, however often its body runs.
 
+use crate::codes;
 use crate::database::{Database, States};
+use crate::page::Page;
 use crate::pages::{self, ENTRIES, FAN, Header};
 use crate::session::Handle;
 use crate::stage::Stage;
@@ -174,7 +176,7 @@ fn plan<'a>(
         let old = match known {
             Some(known) => known,
             None => {
-                let mut old = vec![0; unit as usize].into_boxed_slice();
+                let mut old = Page::zeros(unit as usize).map_err(codes::no_memory)?;
                 // Not `read`, which waits until what is read is durable.
                 handle.submit_read(|tx| tx.read_bytes(at, &mut old))?;
                 Arc::new(old)
@@ -227,16 +229,23 @@ fn plan<'a>(
     Ok(Some(plan))
 }
 
+/// Whether the lines are the same. A comparison of slices would be a call for each of them.
+fn are_same(old: &[u8; LINE], new: &[u8; LINE]) -> bool {
+    let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
+    words.fold(0, |differ, (a, b)| differ | (u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b))) == 0
+}
+
 /// Runs of words in which the pages differ.
 fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let (old, new) = (old.as_chunks::<LINE>().0, new.as_chunks::<LINE>().0);
     for (line, (old, new)) in old.iter().zip(new).enumerate() {
         // Most are the same.
-        if old == new {
+        if are_same(old, new) {
             continue;
         }
-        for (word, (a, b)) in old.chunks_exact(8).zip(new.chunks_exact(8)).enumerate() {
+        let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
+        for (word, (a, b)) in words.enumerate() {
             if a == b {
                 continue;
             }

@@ -3,7 +3,7 @@
 //! An import builds the database under another name, which it gives up at its end, in one transaction: so what has the
 //! right name is whole, whatever happens meanwhile.
 
-use crate::codes::Code;
+use crate::codes;
 use crate::commit::{self, Way};
 use crate::database::Database;
 use crate::pages::{Header, PREFIX, is_unit};
@@ -167,7 +167,7 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
         let end = (done + PART).min(source.length);
         for number in done / source.unit..end.div_ceil(source.unit) {
             source.page(number, &mut page).map_err(at(path))?;
-            stage.write(number * source.unit, &page, |_, _| Ok(())).map_err(no_memory)?;
+            stage.write(number * source.unit, &page, |_, _| Ok(())).map_err(codes::no_memory)?;
         }
         done = stage.length;
         commit::commit(&mut handle, &[(&target, &stage)], Way::Least)?;
@@ -186,11 +186,6 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     })
 }
 
-/// The only failure of a stage that reads no database.
-fn no_memory(_: Code) -> Error {
-    Error::Io(std::io::ErrorKind::OutOfMemory.into())
-}
-
 /// Removes a database that no connection has open.
 fn remove(handle: &mut Handle, database: &Database) -> Result<(), Error> {
     let header = database.state().versions.header;
@@ -199,7 +194,7 @@ fn remove(handle: &mut Handle, database: &Database) -> Result<(), Error> {
     }
     let mut stage = Stage::default();
     stage.begin(header.unit, header.length);
-    stage.truncate(0, |_, _| Ok(())).map_err(no_memory)?;
+    stage.truncate(0, |_, _| Ok(())).map_err(codes::no_memory)?;
     commit::commit(handle, &[(database, &stage)], Way::Least)?;
     database.state().versions.settle();
     commit::reap(handle, database, 0)?;

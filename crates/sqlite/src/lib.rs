@@ -28,6 +28,7 @@ mod database;
 mod ffi;
 mod journal;
 mod open;
+mod page;
 mod pages;
 mod pragma;
 mod session;

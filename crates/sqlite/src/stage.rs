@@ -3,7 +3,8 @@
 //! Invariants: a page is staged whole. Of the committed database the stage shows only what lies before `base_end`, the
 //! least length to which the writer has cut the file; beyond it are zeros.
 
-use crate::codes::{IOERR_NOMEM, Result};
+use crate::codes::Result;
+use crate::page::Page;
 use std::collections::BTreeMap;
 
 /// The page size until the first write tells it.
@@ -19,7 +20,7 @@ pub(crate) struct Stage {
     pub(crate) unit: u64,
     pub(crate) length: u64,
     pub(crate) base_end: u64,
-    pub(crate) pages: BTreeMap<u64, Box<[u8]>>,
+    pub(crate) pages: BTreeMap<u64, Page>,
 }
 
 /// Calls `piece` with each page that `len` bytes from `at` lie in: its number, and the range in it and in the bytes.
@@ -76,13 +77,13 @@ impl Stage {
         let pages = &mut self.pages;
         pieces(unit, at, bytes.len(), |page, within, part| -> Result {
             if within.len() == unit as usize {
-                pages.insert(page, boxed(&bytes[part])?);
+                pages.insert(page, Page::copy(&bytes[part])?);
                 return Ok(());
             }
             let staged = match pages.entry(page) {
                 std::collections::btree_map::Entry::Occupied(staged) => staged.into_mut(),
                 std::collections::btree_map::Entry::Vacant(vacant) => {
-                    let mut whole = zeros(unit as usize)?;
+                    let mut whole = Page::zeros(unit as usize)?;
                     read_base(unit, base_end, page, &mut whole, &mut base)?;
                     vacant.insert(whole)
                 }
@@ -105,7 +106,7 @@ impl Stage {
         if length < self.length && within > 0 {
             // The rest of the last page reads as zeros when the file grows again.
             let page = length / unit;
-            let mut whole = zeros(unit as usize)?;
+            let mut whole = Page::zeros(unit as usize)?;
             match self.pages.get(&page) {
                 Some(staged) => whole.copy_from_slice(staged),
                 None => read_base(unit, self.base_end, page, &mut whole, &mut base)?,
@@ -133,25 +134,6 @@ impl Stage {
         }
         read_base(self.unit, self.base_end, page, to, &mut base)
     }
-}
-
-/// Memory for a page: where there is none, the transaction fails, not the process.
-fn memory(len: usize) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).map_err(|_| IOERR_NOMEM)?;
-    Ok(bytes)
-}
-
-fn boxed(from: &[u8]) -> Result<Box<[u8]>> {
-    let mut bytes = memory(from.len())?;
-    bytes.extend_from_slice(from);
-    Ok(bytes.into_boxed_slice())
-}
-
-fn zeros(len: usize) -> Result<Box<[u8]>> {
-    let mut bytes = memory(len)?;
-    bytes.resize(len, 0);
-    Ok(bytes.into_boxed_slice())
 }
 
 /// Reads a page of the committed database; zeros from `end` on.

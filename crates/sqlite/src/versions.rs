@@ -7,6 +7,7 @@
 //! which are the same. A page that was replaced is freed only when no version is pinned in which it is. Versions count
 //! from 1 in each opening.
 
+use crate::page::Page;
 use crate::pages::Header;
 use perdura::Ticket;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,10 +15,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A page's bytes, kept without being copied.
-pub(crate) type Bytes = Arc<Box<[u8]>>;
+pub(crate) type Bytes = Arc<Page>;
 
 /// Pages of the last commit that are known without being read.
 const KNOWN: usize = 16;
+/// Room for pages' states that is too much for a few of them.
+const MANY: usize = 4096;
 
 /// Where the bytes of a page are.
 #[derive(Clone, Debug)]
@@ -161,6 +164,13 @@ impl Versions {
             prune(pins, version, states);
             !states.is_empty()
         });
+        // What a large commit has left is not gone through in each small one.
+        if self.born.capacity() > MANY && self.born.len() < MANY / 8 {
+            self.born.shrink_to_fit();
+        }
+        if self.kept.capacity() > MANY && self.kept.len() < MANY / 8 {
+            self.kept.shrink_to_fit();
+        }
     }
 
     /// Bytes of pages that are kept here for old versions.
@@ -188,7 +198,7 @@ impl Versions {
     }
 
     /// Takes note of the pages that the newest version's commit has written. The caller is the writer still.
-    pub(crate) fn know(&mut self, pages: BTreeMap<u64, Box<[u8]>>) {
+    pub(crate) fn know(&mut self, pages: BTreeMap<u64, Page>) {
         if pages.len() <= KNOWN {
             let pages = pages.into_iter().map(|(page, bytes)| (page, Arc::new(bytes)));
             self.known.extend(pages);
@@ -216,6 +226,7 @@ impl Versions {
         for (page, _) in pages {
             self.pages[*page as usize] = 0;
             self.born.remove(page);
+            self.known.retain(|(known, _)| known != page);
         }
     }
 
@@ -313,9 +324,10 @@ impl Versions {
     pub(crate) fn move_pin(&mut self, version: u64) -> u64 {
         *self.pins.entry(self.version).or_default() += 1;
         let newest = self.version;
+        let before = self.pins.len();
         self.unpin(version);
         // Nothing of this commit was needed, unless others read.
-        if self.pins.len() == 1 {
+        if before == 1 && self.pins.len() == 1 {
             self.forget();
         }
         newest
@@ -447,7 +459,7 @@ mod tests {
         let mut versions = Versions { version: 5, pages: vec![80], ..Versions::default() };
         (versions.header.length, versions.header.unit) = (4096, 4096);
         let reader = versions.pin();
-        versions.keep(0, &Arc::new(Box::new([7; 8])));
+        versions.keep(0, &Arc::new(Page::copy(&[7; 8]).unwrap()));
         // That commit failed; the next one replaces the page.
         let changes = |at, header| Changes {
             header,
