@@ -44,6 +44,14 @@ pub(crate) fn of_error(error: &Error) -> Code {
     }
 }
 
+/// The code of a commit's failure: SQLite reads its pages again after these alone, and has rolled nothing back yet.
+pub(crate) fn of_failed_commit(error: &Error) -> Code {
+    match of_error(error) {
+        code if code == FULL || code & 0xff == IOERR => code,
+        _ => IOERR,
+    }
+}
+
 /// The code of a pool that does not open.
 pub(crate) fn of_open_error(error: &OpenError) -> Code {
     match error {
@@ -61,4 +69,24 @@ pub(crate) fn of_open_error(error: &OpenError) -> Code {
 /// The failure of a page for which there is no memory, as one of the pool.
 pub(crate) fn no_memory(_: Code) -> Error {
     Error::Io(std::io::ErrorKind::OutOfMemory.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After other codes its pager goes on with its cache.
+    #[test]
+    fn a_failed_commit_makes_sqlite_read_its_pages_again() {
+        for error in [
+            Error::corrupt("a page", 0),
+            Error::ReadOnly,
+            Error::Full { requested: 1, pinned: 0, oldest: None },
+        ] {
+            let code = of_failed_commit(&error);
+            assert!([FULL, IOERR].contains(&(code & 0xff)), "{error}: {code}");
+        }
+        let sync = Error::Io(std::io::ErrorKind::Other.into());
+        assert_eq!(of_failed_commit(&sync), IOERR_FSYNC);
+    }
 }

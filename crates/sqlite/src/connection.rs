@@ -15,7 +15,7 @@
 //! - A statement that only reads gets no page of a version that is not durable.
 
 use crate::codes::{
-    self, BUSY_SNAPSHOT, FULL, IOERR, IOERR_SHORT_READ, OK, READONLY, Result, SCHEMA,
+    self, BUSY_SNAPSHOT, FULL, IOERR, IOERR_FSYNC, IOERR_SHORT_READ, OK, READONLY, Result, SCHEMA,
 };
 use crate::commit::{self, IN_PLACE, Way, read_page};
 use crate::database::{Connection, Database, States, coded};
@@ -56,12 +56,25 @@ impl Pin {
     }
 }
 
-/// One SQLite connection's databases in one pool.
+/// How a SQLite connection locks, in whichever pools its databases are.
 #[derive(Default)]
-pub(crate) struct Group {
-    members: Mutex<Vec<Seat>>,
+pub(crate) struct Locking {
     /// Whether `PRAGMA locking_mode` has asked for exclusive locking.
     exclusive: AtomicBool,
+    /// Whether its database `main` is one of this VFS, which is told of that pragma.
+    has_main: AtomicBool,
+}
+
+/// One SQLite connection's databases in one pool.
+pub(crate) struct Group {
+    members: Mutex<Vec<Seat>>,
+    locking: Arc<Locking>,
+}
+
+impl Group {
+    pub(crate) fn new(locking: Arc<Locking>) -> Self {
+        Group { members: Mutex::default(), locking }
+    }
 }
 
 /// The part of a connection's database that commits of its group reach.
@@ -78,6 +91,10 @@ pub(crate) struct Member {
     early: bool,
     /// How often in a row the connection was refused the right to write.
     refused: u32,
+    /// Whether SQLite has asked for a sync since the lock: it does so once in a commit, unless `synchronous` is off.
+    synced: bool,
+    /// Whether SQLite has ended phase one of a commit, with all that was staged by then.
+    is_ready: bool,
     /// The commit whose durability the member's unlock waits for, unless another member's does.
     owed: Option<Ticket>,
     /// The member's last commit, if SQLite has asked for no sync of it.
@@ -197,11 +214,12 @@ impl OpenDatabase {
         self.handle.as_mut().ok_or(IOERR)
     }
 
-    /// Joins the other databases of the SQLite connection at this address.
-    pub(crate) fn join(&mut self, address: usize) {
+    /// Joins the other databases of the SQLite connection at this address, whose `main` this one may be.
+    pub(crate) fn join(&mut self, address: usize, is_main: bool) {
         self.leave();
         if let Some(pool) = &self.pool {
             let group = pool.group(address);
+            group.locking.has_main.fetch_or(is_main, Ordering::Relaxed);
             let member = (self.number, self.database.clone(), self.member.clone());
             lock(&group.members).push(member);
             self.group = Some(group);
@@ -221,12 +239,19 @@ impl OpenDatabase {
     /// `PRAGMA locking_mode = EXCLUSIVE`.
     pub(crate) fn lock_exclusively(&self) {
         if let Some(group) = &self.group {
-            group.exclusive.store(true, Ordering::Relaxed);
+            group.locking.exclusive.store(true, Ordering::Relaxed);
         }
     }
 
     fn is_exclusive(&self) -> bool {
-        self.group.as_ref().is_some_and(|group| group.exclusive.load(Ordering::Relaxed))
+        let is_on = |group: &Arc<Group>| group.locking.exclusive.load(Ordering::Relaxed);
+        self.group.as_ref().is_some_and(is_on)
+    }
+
+    /// Whether no unlock comes after a commit, or none may come: of a `main` elsewhere the pragma is not heard here.
+    fn may_stay_locked(&self) -> bool {
+        let has_main = |group: &Arc<Group>| group.locking.has_main.load(Ordering::Relaxed);
+        self.is_exclusive() || self.group.as_ref().is_some_and(|group| !has_main(group))
     }
 
     /// The level of its lock.
@@ -255,6 +280,12 @@ impl OpenDatabase {
             let mut member = lock(&self.member);
             let is_own = member.unsynced == Some(ticket);
             let is_sure = ticket == Ticket::default() || is_durable || is_own;
+            if !is_sure && self.has_failed() {
+                // It never will be durable, and SQLite may have its pages.
+                self.pin = None;
+                self.database.state().versions.unpin(shape.version);
+                return Err(IOERR_FSYNC);
+            }
             self.unsure = Some(ticket).filter(|_| !is_sure);
             (member.level, member.version) = (SHARED, Some(shape.version));
         }
@@ -290,6 +321,7 @@ impl OpenDatabase {
             }
             if level < RESERVED {
                 member.stage.clear();
+                (member.synced, member.is_ready) = (false, false);
             }
             member.level = level;
             if level >= RESERVED {
@@ -297,6 +329,7 @@ impl OpenDatabase {
             }
             member.owed.take()
         };
+        let pending = owed.max(self.unsure);
         let mut waits = self.unsure.filter(|_| level == NONE || owed.is_some());
         if let Some(owed) = owed {
             self.reap();
@@ -306,7 +339,7 @@ impl OpenDatabase {
         lock(&self.member).early = false;
         self.database.release(self.number);
         if level == NONE {
-            self.unpin();
+            self.unpin(pending);
         }
         match waits {
             Some(ticket) => {
@@ -374,8 +407,8 @@ impl OpenDatabase {
     }
 
     /// Lets go of the version, unless the connection's transaction goes on in other databases; with the last of them,
-    /// of all.
-    fn unpin(&mut self) {
+    /// of all. `pending` is the commit that made it, if that is not known to be durable.
+    fn unpin(&mut self, pending: Option<Ticket>) {
         let Some(pin) = self.pin.take() else { return };
         let Some(version) = lock(&self.member).version.take() else { return };
         let Some(group) = &self.group else {
@@ -384,9 +417,11 @@ impl OpenDatabase {
         let members = lock(&group.members);
         let goes_on = members.iter().any(|(.., member)| lock(member).is_locked());
         if goes_on && !self.is_exclusive() {
-            // All of it that was read is durable: it was waited for, or is now.
             let shape = Shape { version, ..pin };
-            lock(&self.member).ahead = Some(Pin { shape, ticket: Ticket::default() });
+            let ahead = Pin { shape, ticket: pending.unwrap_or_default() };
+            if let Some(old) = lock(&self.member).ahead.replace(ahead) {
+                self.database.state().versions.unpin(old.shape.version);
+            }
             return;
         }
         self.database.state().versions.unpin(version);
@@ -486,10 +521,11 @@ impl OpenDatabase {
         if is_first && (is_cache_check || statements.is_writing()) {
             return Ok(());
         }
-        match self.unsure.take() {
-            Some(ticket) => self.wait(ticket),
-            None => Ok(()),
+        if let Some(ticket) = self.unsure {
+            self.wait(ticket)?;
+            self.unsure = None;
         }
+        Ok(())
     }
 
     fn read_version(&mut self, to: &mut [u8], at: u64, shape: Shape) -> Result {
@@ -558,6 +594,7 @@ impl OpenDatabase {
                 bytes = &page;
             }
         }
+        lock(&self.member).is_ready = false;
         self.stage(|stage, base| stage.write(at, bytes, base))
     }
 
@@ -579,44 +616,40 @@ impl OpenDatabase {
 
     /// SQLite asks for durability.
     pub(crate) fn sync(&mut self) {
-        lock(&self.member).stage.synced = true;
+        lock(&self.member).synced = true;
+    }
+
+    /// The end of phase one.
+    pub(crate) fn end_phase_one(&mut self) {
+        lock(&self.member).is_ready = true;
     }
 
     /// The end of phase two: commits.
     pub(crate) fn commit(&mut self) -> Result {
-        if !lock(&self.member).stage.dirty {
-            return self.settle();
+        if lock(&self.member).stage.dirty {
+            let members = match &self.group {
+                Some(group) => lock(&group.members).clone(),
+                None => vec![(self.number, self.database.clone(), self.member.clone())],
+            };
+            self.commit_members(&members)?;
         }
-        let committed = match &self.group {
-            Some(group) => {
-                let group = group.clone();
-                let members = lock(&group.members);
-                let members = members
-                    .iter()
-                    .map(|(number, database, member)| (*number, database.clone(), member.clone()));
-                let members: Vec<_> = members.collect();
-                self.commit_members(&members)
-            }
-            None => {
-                let own = (self.number, self.database.clone(), self.member.clone());
-                self.commit_members(&[own])
-            }
-        };
-        if committed.is_err() {
-            // SQLite rolls back: it reads its pages again.
-            lock(&self.member).stage.clear();
-        }
-        committed?;
+        lock(&self.member).synced = false;
         self.settle()
     }
 
+    /// Commits what is staged for this database, and for the others that have ended phase one too: in a shared cache
+    /// others may be in the midst of a transaction of another connection.
     fn commit_members(&mut self, members: &[Seat]) -> Result {
         let mut locked: Vec<_> = members
             .iter()
-            .map(|(_, database, member)| (database, lock(member)))
-            .filter(|(_, member)| member.stage.dirty && member.level >= RESERVED)
+            .map(|(number, database, member)| (*number, database, lock(member)))
+            .filter(|(number, _, member)| {
+                let is_ready = *number == self.number || member.is_ready;
+                is_ready && member.stage.dirty && member.level >= RESERVED
+            })
+            .map(|(_, database, member)| (database, member))
             .collect();
-        let synced = locked.iter().any(|(_, member)| member.stage.synced);
+        let synced = locked.iter().any(|(_, member)| member.synced);
         let handle = self.handle.as_mut().ok_or(IOERR)?;
         let mut ticket = commit_staged(handle, &locked, Way::Least);
         let was_full = is_full(&ticket);
@@ -642,8 +675,13 @@ impl OpenDatabase {
             }
             ticket = commit_staged(handle, &locked, Way::InPlace(most));
         }
-        let ticket = coded(ticket)?;
+        let ticket = ticket.map_err(|error| {
+            // SQLite rolls back, and reads its pages again.
+            locked.iter_mut().for_each(|(_, member)| member.stage.clear());
+            codes::of_failed_commit(&error)
+        })?;
         for (database, member) in &mut locked {
+            member.is_ready = false;
             let pages = std::mem::take(&mut member.stage).pages;
             if ticket.is_some() {
                 let old = member.version.unwrap_or(0);
@@ -667,7 +705,7 @@ impl OpenDatabase {
     /// After a commit, also one that another database of the connection has made: the pin is the new version's, and
     /// where no unlock will come it is waited for here.
     fn settle(&mut self) -> Result {
-        let (version, exclusive) = (lock(&self.member).version, self.is_exclusive());
+        let (version, exclusive) = (lock(&self.member).version, self.may_stay_locked());
         if let (Some(version), Some(pin)) = (version, &mut self.pin) {
             *pin = self.database.state().versions.shape(version);
         }

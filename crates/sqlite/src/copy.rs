@@ -142,8 +142,13 @@ fn lock_whole(file: &File) -> io::Result<()> {
     Ok(fcntl_lock(file, FlockOperation::NonBlockingLockExclusive)?)
 }
 
+fn taken(name: &str) -> CopyError {
+    let said = format!("the pool has a database '{name}' already; give another name");
+    CopyError::Refused(said)
+}
+
 /// Imports an ordinary database file, which nothing else may have open, with its write-ahead log if it has one. The
-/// file is not changed.
+/// file is not changed. Meanwhile no connection may open a database of the new name, nor another import use it.
 ///
 /// # Errors
 /// When there is a database of this name, or no room; when the file is in use, or no database.
@@ -152,9 +157,7 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     let mut handle = Handle::Pool(pool.session()?);
     let (root, unfinished) = (format!("{PREFIX}{name}"), format!("{name}{UNFINISHED}"));
     if handle.read(|tx| tx.root(&root))?.is_some() {
-        return Err(CopyError::Refused(format!(
-            "the pool has a database '{name}' already; give another name"
-        )));
+        return Err(taken(name));
     }
     let target = Database::open(&mut handle, &unfinished)?;
     remove(&mut handle, &target)?;
@@ -171,14 +174,22 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
         }
         done = stage.length;
         commit::commit(&mut handle, &[(&target, &stage)], Way::Least)?;
+        target.state().versions.settle();
     }
-    handle.transaction(|tx| {
+    let is_taken = handle.transaction(|tx| {
         if let Some(found) = tx.root(&target.root)? {
+            // A connection may have made one meanwhile.
+            if tx.root(&root)?.is_some() {
+                return Ok(true);
+            }
             tx.set_root(&root, found)?;
             tx.set_root(&target.root, Root { at: 0, ..found })?;
         }
-        Ok(())
+        Ok(false)
     })?;
+    if is_taken {
+        return Err(taken(name));
+    }
     Ok(Moved {
         bytes: source.length,
         page_size: source.unit,

@@ -137,7 +137,10 @@ impl Database {
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         };
         state.queue.retain(|waiting| *waiting != connection);
-        if taken {
+        let is_writer = |writer: &Writer| writer.connection == connection && writer.early.is_none();
+        if taken && state.writer.as_ref().is_some_and(is_writer) {
+            // It has asked for it meanwhile: the right does not end by itself.
+        } else if taken {
             state.writer = Some(Writer { connection, thread, early: Some(Instant::now() + most) });
         } else {
             self.released.notify_all();

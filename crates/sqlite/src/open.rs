@@ -8,11 +8,11 @@
 //! file: another path of the same file leads to it, and one whose file was replaced does not.
 
 use crate::codes::{CANTOPEN, Code, PERM, Result, of_error, of_open_error};
-use crate::connection::Group;
+use crate::connection::{Group, Locking};
 use crate::database::Database;
 use crate::session::{Handle, Source};
 use perdura::{EngineKind, Options, Pool};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -81,6 +81,19 @@ pub(crate) fn split(path: &Path) -> Result<(PathBuf, String)> {
     }
     let name = name.to_str().filter(|name| name.len() <= LONGEST).ok_or(CANTOPEN)?;
     Ok((parent.to_owned(), name.to_owned()))
+}
+
+/// How the connection at this address locks.
+fn locking(address: usize) -> Arc<Locking> {
+    static LOCKING: Mutex<BTreeMap<usize, Weak<Locking>>> = Mutex::new(BTreeMap::new());
+    let mut all = lock(&LOCKING);
+    if let Some(known) = all.get(&address).and_then(Weak::upgrade) {
+        return known;
+    }
+    all.retain(|_, locking| locking.strong_count() > 0);
+    let locking = Arc::default();
+    all.insert(address, Arc::downgrade(&locking));
+    locking
 }
 
 /// Whether a parameter's value means yes, as in SQLite.
@@ -208,7 +221,7 @@ impl OpenPool {
             return group;
         }
         groups.retain(|_, group| group.strong_count() > 0);
-        let group = Arc::new(Group::default());
+        let group = Arc::new(Group::new(locking(address)));
         groups.insert(address, Arc::downgrade(&group));
         group
     }

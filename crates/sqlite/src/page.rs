@@ -69,7 +69,8 @@ impl DerefMut for Page {
 
 /// A spare page of this length; others, of databases with other pages, are let go.
 fn spare(len: usize) -> Option<Box<[u8]>> {
-    SPARES.with(|spares| spares.borrow_mut().pop()).filter(|spare| spare.len() == len)
+    let spare = SPARES.try_with(|spares| spares.borrow_mut().pop()).ok().flatten();
+    spare.filter(|spare| spare.len() == len)
 }
 
 fn memory(len: usize) -> Result<Vec<u8>> {

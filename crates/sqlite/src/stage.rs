@@ -15,8 +15,6 @@ pub(crate) const DEFAULT_UNIT: u64 = 4096;
 pub(crate) struct Stage {
     /// Whether anything was written or cut.
     pub(crate) dirty: bool,
-    /// Whether SQLite has asked for a sync since: it does so unless `synchronous` is off.
-    pub(crate) synced: bool,
     pub(crate) unit: u64,
     pub(crate) length: u64,
     pub(crate) base_end: u64,
@@ -92,7 +90,6 @@ impl Stage {
             Ok(())
         })?;
         self.length = self.length.max(at + len);
-        self.synced = false;
         Ok(())
     }
 
@@ -117,7 +114,6 @@ impl Stage {
         self.pages.split_off(&length.div_ceil(unit));
         self.length = length;
         self.base_end = self.base_end.min(length);
-        self.synced = false;
         Ok(())
     }
 

@@ -257,8 +257,7 @@ impl Versions {
         }
     }
 
-    /// Makes what a commit has changed the newest version. `writer` is the version that the writer has pinned, which is
-    /// the new one afterwards.
+    /// Makes what a commit has changed the newest version.
     pub(crate) fn publish(&mut self, changes: Changes, ticket: Ticket) {
         let last = self.version;
         let Changes { header, moved, leaves, replaced, freed, prepared } = changes;
@@ -324,12 +323,7 @@ impl Versions {
     pub(crate) fn move_pin(&mut self, version: u64) -> u64 {
         *self.pins.entry(self.version).or_default() += 1;
         let newest = self.version;
-        let before = self.pins.len();
         self.unpin(version);
-        // Nothing of this commit was needed, unless others read.
-        if before == 1 && self.pins.len() == 1 {
-            self.forget();
-        }
         newest
     }
 

@@ -87,6 +87,7 @@ pub(crate) struct Api {
     pub(crate) vfs_register: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
     pub(crate) malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
     pub(crate) uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
+    pub(crate) db_filename: unsafe extern "C" fn(*mut c_void, *const c_char) -> *const c_char,
     pub(crate) get_autocommit: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub(crate) next_stmt: unsafe extern "C" fn(*mut c_void, *mut c_void) -> *mut c_void,
     pub(crate) stmt_busy: unsafe extern "C" fn(*mut c_void) -> c_int,
@@ -101,6 +102,7 @@ pub(crate) mod routines {
     pub(crate) const VFS_FIND: usize = 141;
     pub(crate) const VFS_REGISTER: usize = 142;
     pub(crate) const NEXT_STMT: usize = 152;
+    pub(crate) const DB_FILENAME: usize = 180;
     pub(crate) const STMT_BUSY: usize = 184;
     pub(crate) const STMT_READONLY: usize = 185;
     pub(crate) const URI_PARAMETER: usize = 189;

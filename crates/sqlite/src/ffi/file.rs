@@ -25,6 +25,8 @@ pub(super) struct OurFile {
 /// The rest of the file.
 struct FileState {
     opened: Opened,
+    /// The name in SQLite's memory, as it was opened; only compared.
+    name: *const c_char,
     api: Api,
     /// Where SQLite says which of its connections uses the file.
     connection: *const *mut c_void,
@@ -98,8 +100,8 @@ static METHODS: IoMethods = IoMethods {
 ///
 /// # Safety
 /// `file` points to memory for an [`OurFile`].
-pub(super) unsafe fn fill(file: *mut File, opened: Opened, api: Api) {
-    let state = Box::new(FileState { opened, api, connection: ptr::null() });
+pub(super) unsafe fn fill(file: *mut File, opened: Opened, name: *const c_char, api: Api) {
+    let state = Box::new(FileState { opened, name, api, connection: ptr::null() });
     let filled = OurFile { base: File { methods: &METHODS }, state: Box::into_raw(state) };
     // SAFETY: the caller's promise.
     unsafe { file.cast::<OurFile>().write(filled) };
@@ -269,12 +271,24 @@ unsafe extern "C" fn file_control(
     argument: *mut c_void,
 ) -> c_int {
     if operation == abi::FCNTL_PDB {
+        // In a shared cache it comes again for each connection, without the lock that other calls have, so that another
+        // thread may use the state.
+        // SAFETY: the caller is SQLite; the field was set before the file was shared, and is not changed after that.
+        let known = unsafe { (&raw const (*(*file.cast::<OurFile>()).state).connection).read() };
+        if known.cast_mut().cast() == argument {
+            return OK;
+        }
         return guarded(|| {
             // SAFETY: the caller is SQLite; the argument points to a field of an object that outlives the file.
             let (state, connection) = unsafe { (state(file), *argument.cast::<*mut c_void>()) };
             state.connection = argument.cast();
+            // SAFETY: the connection's mutex is this thread's.
+            let main = unsafe { (state.api.db_filename)(connection, c"main".as_ptr()) };
+            let is_main = main.is_null() || main == state.name;
             match &mut state.opened {
-                Opened::Database(open) if !open.is_forked() => open.join(connection.addr()),
+                Opened::Database(open) if !open.is_forked() => {
+                    open.join(connection.addr(), is_main)
+                }
                 _ => {}
             }
             Ok(())
@@ -303,7 +317,11 @@ unsafe fn control(
     };
     match operation {
         // Room is made by the commit; a hint costs nothing.
-        abi::FCNTL_SYNC | abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => Ok(()),
+        abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => Ok(()),
+        abi::FCNTL_SYNC => {
+            open.end_phase_one();
+            Ok(())
+        }
         abi::FCNTL_COMMIT_PHASETWO => open.commit(),
         abi::FCNTL_LOCKSTATE => set(open.level()),
         abi::FCNTL_POWERSAFE_OVERWRITE => set(1),

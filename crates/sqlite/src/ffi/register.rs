@@ -26,6 +26,7 @@ pub unsafe fn load(api: *const *const c_void) -> c_int {
             vfs_register: routine(api, routines::VFS_REGISTER),
             malloc: routine(api, routines::MALLOC),
             uri_parameter: routine(api, routines::URI_PARAMETER),
+            db_filename: routine(api, routines::DB_FILENAME),
             get_autocommit: routine(api, routines::GET_AUTOCOMMIT),
             next_stmt: routine(api, routines::NEXT_STMT),
             stmt_busy: routine(api, routines::STMT_BUSY),
@@ -67,6 +68,14 @@ pub fn register() -> Result<(), c_int> {
         unsafe { ffi::sqlite3_vfs_register(vfs.cast(), is_default) }
     }
 
+    unsafe extern "C" fn db_filename(
+        connection: *mut c_void,
+        name: *const c_char,
+    ) -> *const c_char {
+        // SAFETY: the caller's promise is SQLite's own.
+        unsafe { ffi::sqlite3_db_filename(connection.cast(), name).cast() }
+    }
+
     unsafe extern "C" fn get_autocommit(connection: *mut c_void) -> c_int {
         // SAFETY: the caller's promise is SQLite's own.
         unsafe { ffi::sqlite3_get_autocommit(connection.cast()) }
@@ -97,6 +106,7 @@ pub fn register() -> Result<(), c_int> {
         vfs_register,
         malloc: ffi::sqlite3_malloc,
         uri_parameter: ffi::sqlite3_uri_parameter,
+        db_filename,
         get_autocommit,
         next_stmt,
         stmt_busy,

@@ -101,7 +101,7 @@ unsafe extern "C" fn open(
         }
         if flags & journals != 0 {
             // SAFETY: SQLite's memory for a file.
-            unsafe { fill(file, Opened::Journal(Journal::default()), api) };
+            unsafe { fill(file, Opened::Journal(Journal::default()), name, api) };
             return Ok(());
         }
         let parameter = |key: &CStr| {
@@ -135,7 +135,7 @@ unsafe extern "C" fn open(
         let access = if read_only { abi::OPEN_READONLY } else { abi::OPEN_READWRITE };
         // SAFETY: SQLite's memory for a file, and a place for flags or null.
         unsafe {
-            fill(file, opened, api);
+            fill(file, opened, name, api);
             if !out.is_null() {
                 *out =
                     flags & !(abi::OPEN_READONLY | abi::OPEN_READWRITE) | access | abi::OPEN_MEMORY;

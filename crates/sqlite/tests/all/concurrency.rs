@@ -1,6 +1,6 @@
 //! Several connections: versions, the one writer, and who waits for durability.
 
-use crate::common::{Folder, code, is_whole, number, open, run, text};
+use crate::common::{Folder, code, is_whole, number, open, run, text, uri};
 use perdura::{Domain, Options};
 use perdura_memory::mapped::record::{Faults, Record, Recorder};
 use rusqlite::Connection;
@@ -368,6 +368,75 @@ fn exclusive_locking_waits_for_each_commit() {
     other.busy_timeout(Duration::ZERO).unwrap();
     assert_eq!(code(other.execute_batch("INSERT INTO t VALUES (1)")), 5);
     drop((other, db, served));
+}
+
+/// SQLite cuts the file after it has asked for the sync.
+#[test]
+fn a_commit_that_cuts_the_database_is_waited_for() {
+    let folder = Folder::new();
+    let (served, trace) = recorded(&folder);
+    let db = folder.open();
+    run(&db, "PRAGMA auto_vacuum = FULL; CREATE TABLE t (n, text)");
+    let rows = "INSERT INTO t SELECT value, printf('%.*c', 900, 'x') FROM generate";
+    run(
+        &db,
+        &format!(
+            "WITH RECURSIVE generate(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM generate LIMIT 400) {rows}"
+        ),
+    );
+    let pages = number(&db, "PRAGMA page_count");
+    for statement in ["DELETE FROM t WHERE n > 300", "DELETE FROM t WHERE n % 2 = 0", "VACUUM"] {
+        let before = syncs(&trace);
+        run(&db, statement);
+        assert!(syncs(&trace) > before, "{statement}");
+    }
+    assert!(number(&db, "PRAGMA page_count") < pages / 2);
+    drop((db, served));
+}
+
+/// Of a `main` that is elsewhere, the pragma is not heard here.
+#[test]
+fn exclusive_locking_from_a_main_elsewhere_waits_for_each_commit() {
+    let elsewhere = Folder::new();
+    for main in [Connection::open_in_memory().unwrap(), elsewhere.open()] {
+        let folder = Folder::new();
+        let (served, trace) = recorded(&folder);
+        run(&main, "PRAGMA locking_mode = EXCLUSIVE");
+        run(&main, &format!("ATTACH '{}' AS p", uri(&folder.pool(), "")));
+        run(&main, "PRAGMA locking_mode = EXCLUSIVE; CREATE TABLE p.t (x)");
+        for n in 0..3 {
+            let before = syncs(&trace);
+            run(&main, &format!("INSERT INTO p.t VALUES ({n})"));
+            assert!(syncs(&trace) > before);
+        }
+        drop((main, served));
+    }
+}
+
+#[test]
+fn another_connections_changes_are_not_committed_before_they_end() {
+    let folder = Folder::new();
+    let orders = folder.pool().join("orders");
+    let first = open(&folder.pool(), "&cache=shared");
+    run(&first, "CREATE TABLE t (n, text); INSERT INTO t VALUES (0, '')");
+    run(&first, &format!("ATTACH '{}' AS orders", uri(&orders, "&cache=shared")));
+    run(&first, "CREATE TABLE orders.o (x); PRAGMA cache_size = 10");
+    let rows = "INSERT INTO t SELECT value, printf('%.*c', 900, 'x') FROM generate";
+    run(
+        &first,
+        &format!(
+            "BEGIN; WITH RECURSIVE generate(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM generate LIMIT 400) {rows}"
+        ),
+    );
+    let second = open(&orders, "&cache=shared");
+    run(&second, "INSERT INTO o VALUES (1)");
+    run(&first, "ROLLBACK");
+    assert_eq!(number(&first, "SELECT count(*) FROM t"), 1);
+    drop((first, second));
+    let db = folder.open();
+    is_whole(&db);
+    assert_eq!(number(&db, "SELECT count(*) FROM t"), 1);
+    assert_eq!(number(&open(&orders, ""), "SELECT count(*) FROM o"), 1);
 }
 
 #[test]
