@@ -2,7 +2,7 @@
 //!
 //! SQLite's sequence for a transaction that writes: lock 1 (shared), reads, lock 2 (reserved), writes when its cache is
 //! full, lock 4 (exclusive), writes, sync, the end of phase two, unlock 1, unlock 0. The databases that a connection has
-//! attached do all writes before the first of them ends phase two.
+//! attached do all writes before the first of them ends phase two; they are cut after it.
 //!
 //! Invariants:
 //! - From lock 1 on the connection has a version pinned, and reads it and its own stage, nothing else.

@@ -1,8 +1,8 @@
 //! A database that is open in this process, whichever connections have it: its versions, and its one writer.
 //!
 //! Invariants: the header and the table of the newest version are changed only by the connection that is the writer.
-//! The lock is held for a short time, never in a transaction of the pool, and never while waiting for the medium. A
-//! thread that holds several has locked them by [`States`].
+//! The lock is held for a short time, and never while waiting for the medium. A thread that holds several has locked them
+//! by [`States`].
 
 use crate::codes::{self, BUSY, BUSY_SNAPSHOT, Result};
 use crate::pages::{FAN, Header, PREFIX};
