@@ -5,7 +5,7 @@ use crate::reproduce::report;
 use serde_json::Value;
 use tempfile::tempdir;
 
-/// Two workloads under the baseline and two mechanisms, with a derivative page for a few of their pages, and for all.
+/// Two workloads under the baseline and two mechanisms, with short epochs and long ones.
 const CHECKPOINTS: &str = r#"
     name = "checkpoints"
     kind = "share"
@@ -40,11 +40,12 @@ const CHECKPOINTS: &str = r#"
     sps = { entries = 20_000 }
     hash = { entries = 4_000 }
     [[run.setting]]
-    name = "few pages"
+    name = "short epochs"
     sets = { "mechanism.dual-page.pool_pages" = 16 }
     [[run.setting]]
-    name = "all pages"
-    sets = { "mechanism.dual-page.pool_pages" = 1_024 }
+    name = "long epochs"
+    epoch_us = 100
+    sets = { "mechanism.dual-page.pool_pages" = 16 }
     [run.simulated]
     machine = "dual-page"
     loaded_before = true
@@ -78,43 +79,46 @@ fn rows<'p>(printed: &'p str, cells: &[&str]) -> Vec<&'p str> {
     printed.lines().filter(has).collect()
 }
 
-/// Logging ends enough epochs. Dual-page does as well, but with a page for each none ends after all were in use.
+/// Of long epochs, few end.
 #[test]
 fn runs_of_few_epochs_are_marked() {
     let (report, printed) = both(CHECKPOINTS, &[]);
     for sample in list(&report, "samples") {
         let counted = &sample["counted_epochs"];
-        match (sample["engine"].as_str(), sample["setting"].as_str()) {
-            (Some("baseline"), _) => assert!(counted.is_null(), "{sample}"),
-            (Some("dual-page"), Some("all pages")) => {
-                assert!(sample["checkpoints"].as_u64() >= Some(20), "{sample}");
-                assert_eq!((&counted["ended"], &counted["few"]), (&0.into(), &true.into()));
-            }
-            _ => assert!(counted["ended"].as_u64() >= Some(20), "{sample}"),
+        let (engine, is_long) = (&sample["engine"], sample["setting"] == "long epochs");
+        if engine == "baseline" {
+            assert!(counted.is_null(), "{sample}");
+            continue;
         }
+        assert_eq!(counted["ended"].as_u64() < Some(20), is_long, "{sample}");
+        assert_eq!(counted["few"], is_long, "{sample}");
+        assert_eq!(counted["after_the_pool_settled"], engine == "dual-page", "{sample}");
     }
     let few = ["figures", "means", "comparisons"].map(|name| {
         let few = |own: &&Value| own["few_epochs"] == true;
         let few: Vec<&Value> = list(&report, name).iter().filter(few).collect();
-        assert!(!few.is_empty() && few.iter().all(|own| own["setting"] == "all pages"), "{few:?}");
+        let are_long = few.iter().all(|own| own["setting"] == "long epochs");
+        assert!(!few.is_empty() && are_long, "{few:?}");
         few.len()
     });
-    assert_eq!(few[2], 1, "only the mean of dual-page's");
+    assert_eq!(few[2], 2, "dual-page's mean, and logging's SPS");
     for workload in ["sps", "hash", "mean"] {
-        let of = |engine, setting| rows(&printed, &[workload, engine, setting]).len();
-        assert_eq!(of("dual-page [few epochs]", "all pages"), 1, "{workload} in:\n{printed}");
-        assert_eq!(of("dual-page", "few pages"), 1, "{workload} in:\n{printed}");
-        assert_eq!(of("logging", "all pages"), 1, "{workload} in:\n{printed}");
+        let of = |engine: &str, setting| rows(&printed, &[workload, engine, setting]).len();
+        for engine in ["dual-page", "logging"] {
+            let marked = format!("{engine} [few epochs]");
+            assert_eq!(of(&marked, "long epochs"), 1, "{workload} in:\n{printed}");
+            assert_eq!(of(engine, "short epochs"), 1, "{workload} in:\n{printed}");
+        }
     }
-    assert!(printed.contains("2 of 8 runs with epochs are marked 'few epochs'"), "{printed}");
-    assert!(printed.contains("; 1 are of runs with few epochs"), "{printed}");
+    assert!(printed.contains("4 of 8 runs with epochs are marked 'few epochs'"), "{printed}");
+    assert!(printed.contains("; 2 are of runs with few epochs"), "{printed}");
 }
 
-/// The median of a figure of `setting` "few pages".
+/// The median of a figure of `setting` "short epochs".
 fn median(report: &Value, name: &str, cell: [&str; 3]) -> f64 {
     let of = |figure: &&Value| {
         let own = ["workload", "engine", "quantity"].map(|key| figure[key].as_str());
-        own == cell.map(Some) && figure["setting"] == "few pages"
+        own == cell.map(Some) && figure["setting"] == "short epochs"
     };
     list(report, name).iter().find(of).expect("a figure")["median"].as_f64().expect("a number")
 }
@@ -133,7 +137,7 @@ fn workloads_unlike_the_papers_are_marked_and_left_out_of_a_second_mean() {
     of = { sps = 50, hash = 500 }
 "#;
     let text = [CHECKPOINTS, accepted].concat();
-    let (report, printed) = both(&text, &["--setting", "few pages"]);
+    let (report, printed) = both(&text, &["--setting", "short epochs"]);
     let [left_out] = list(&report, "left_out") else { panic!("{}", report["left_out"]) };
     let why = left_out["why"].as_str().expect("a reason");
     assert_eq!(left_out["workload"], "hash");
@@ -156,7 +160,7 @@ fn workloads_unlike_the_papers_are_marked_and_left_out_of_a_second_mean() {
     assert!(printed.contains("those like the paper's, leaves out hash (dram-misses"), "{printed}");
     assert!(printed.contains("(of accepted "), "{printed}");
     // All are: then both means are the same, and nothing is marked.
-    let (report, printed) = both(&text.replace("500", "50"), &["--setting", "few pages"]);
+    let (report, printed) = both(&text.replace("500", "50"), &["--setting", "short epochs"]);
     assert!(list(&report, "left_out").is_empty());
     let of = |name, workload| median(&report, name, [workload, "dual-page", "share"]);
     assert_eq!(of("accepted_means", "mean of accepted"), of("means", "mean"));
@@ -179,7 +183,7 @@ fn a_share_that_calibration_misses_does_not_match() {
         };
         let values = [value("sps", sps), value("hash", hash), "    [run]\n".to_owned()].concat();
         let text = CHECKPOINTS.replace("[quick]", &calibrate).replace("    [run]\n", &values);
-        both(&text, &["--setting", "all pages"])
+        both(&text, &["--setting", "long epochs"])
     };
     let (first, _) = of(50.0, 50.0);
     let share = list(&first, "calibrations")[0]["share"].as_f64().expect("a number");
@@ -195,7 +199,7 @@ fn a_share_that_calibration_misses_does_not_match() {
     assert_eq!(reached("Logging, SPS"), (Some(false), None));
     for part in [
         "1 calibrated, which shows nothing, 1 to be calibrated and not reached, which are misses",
-        "does not match: hash (simulated, all pages): paper 99.0 %, ours",
+        "does not match: hash (simulated, long epochs): paper 99.0 %, ours",
         ", calibrated and not reached",
         "| calibrated, not reached [few epochs] |",
     ] {
@@ -213,7 +217,7 @@ fn columns_are_those_that_an_experiment_names() {
         let cells = line.split('|').map(str::trim).filter(|cell| !cell.is_empty());
         cells.skip(5).map(str::to_owned).collect::<Vec<_>>()
     };
-    let more = ["--setting", "few pages", "--workload", "sps"];
+    let more = ["--setting", "short epochs", "--workload", "sps"];
     let (report, printed) = both(CHECKPOINTS, &more);
     assert_eq!(header(&printed), ["share"]);
     assert!(median(&report, "figures", ["sps", "dual-page", "device-writes"]) > 0.0);
