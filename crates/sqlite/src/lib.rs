@@ -15,10 +15,9 @@
 //! `file:app.pool?vfs=perdura`. docs/sqlite.md has what it promises, and how it is made.
 //!
 //! Reading order: `session` (whose transactions), `open` (names and pools), `pages` (a database in the pool), `versions`
-//! (readers' versions), `database` (its one writer), `stage` (a writer's pages), `commit`, `trim` (room in a full pool),
-//! `connection` (SQLite's calls, in its order), `pragma`, `journal`; `ffi` has the functions that SQLite calls, and all
-//! `unsafe` code. `copy` moves databases between pools and
-//! ordinary files, without SQLite.
+//! (readers' versions), `database` (its one writer), `page` (bytes in memory), `stage` (a writer's pages), `commit`, `trim`
+//! (room in a full pool), `connection` (SQLite's calls, in its order), `pragma`, `journal`; `ffi` has the functions that
+//! SQLite calls, and all `unsafe` code. `copy` moves databases between pools and ordinary files, without SQLite.
 
 mod codes;
 mod commit;

@@ -157,9 +157,6 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
         unsafe { (*file).methods = ptr::null() };
         if let Opened::Database(open) = &mut state.opened {
             code = open.close();
-            if open.is_forked() {
-                std::mem::forget(state);
-            }
         }
         Ok(())
     });

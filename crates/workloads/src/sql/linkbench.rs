@@ -8,7 +8,7 @@
 //! Degrees, skews, the second node of a link, and payloads' lengths are LinkBench's defaults; contents follow from what
 //! they belong to. Times are a counter. In every state a count is the number of visible links.
 
-use super::{InPool, Program, part_of, parts, payload, writing};
+use super::{InPool, Program, part_of, parts, payload, run_share, writing};
 use crate::list::{self, Given, Listed, OnWorkload, Row};
 use crate::random::{Random, splitmix64};
 use crate::zipf::Zipf;
@@ -458,15 +458,9 @@ impl Program for LinkBench {
     ) -> Outcome {
         let mut part = part_of(&self.parts, &share)?;
         let thread = share.thread as u64;
-        for _ in 0..share.operations {
-            if !recorder.go_on() {
-                break;
-            }
-            let kind = kind(&mut share.random);
-            recorder
-                .operation(kind, || self.operate(db, &mut part, thread, kind, &mut share.random))?;
-        }
-        Ok(())
+        run_share(&mut share, recorder, kind, |kind, random| {
+            self.operate(db, &mut part, thread, kind, random)
+        })
     }
 
     fn check(&self, db: &Connection) -> Outcome {

@@ -18,6 +18,7 @@ mod tests;
 pub mod ycsb;
 
 use crate::phase::Phase;
+use crate::random::Random;
 use crate::run::Plan;
 use crate::{Failure, Measured, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::{Mode, Result, Ticket};
@@ -34,11 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub trait Program: Sync {
     /// The kinds of operations, for the latency table.
     const KINDS: &'static [&'static str];
-
-    /// Whether some transactions are rolled back after they have written.
-    fn rolls_back(&self) -> bool {
-        false
-    }
 
     /// Rows that [`load`](Program::load) makes.
     fn load_size(&self) -> u64;
@@ -241,6 +237,26 @@ impl<P: Program> Workload for InPool<P> {
 /// Parts of the rows, one for each thread that writes.
 pub(crate) fn parts<T>(threads: usize, part: impl Fn(u64) -> T) -> Vec<std::sync::Mutex<T>> {
     (0..threads.max(1) as u64).map(|number| std::sync::Mutex::new(part(number))).collect()
+}
+
+/// Does a share's operations, each of a kind that is drawn first.
+///
+/// # Errors
+/// Those of `operate`.
+pub(crate) fn run_share(
+    share: &mut Share,
+    recorder: &mut Recorder<'_>,
+    kind: impl Fn(&mut Random) -> usize,
+    mut operate: impl FnMut(usize, &mut Random) -> Outcome,
+) -> Outcome {
+    for _ in 0..share.operations {
+        if !recorder.go_on() {
+            break;
+        }
+        let kind = kind(&mut share.random);
+        recorder.operation(kind, || operate(kind, &mut share.random))?;
+    }
+    Ok(())
 }
 
 /// The part of the share's thread.

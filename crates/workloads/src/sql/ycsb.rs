@@ -5,7 +5,7 @@
 //! soon be gone, and most reads would find nothing. As in OLTP-bench an update writes all fields, a scan reads up to
 //! 100 records, and inserts have new keys.
 
-use super::{InPool, Program, part_of, parts, payload, writing};
+use super::{InPool, Program, part_of, parts, payload, run_share, writing};
 use crate::list::{self, Given, Listed, OnWorkload, Row};
 use crate::random::Random;
 use crate::zipf::Scrambled;
@@ -265,15 +265,9 @@ impl Program for Ycsb {
     ) -> Outcome {
         let mut part = part_of(&self.parts, &share)?;
         let thread = share.thread as u64;
-        for _ in 0..share.operations {
-            if !recorder.go_on() {
-                break;
-            }
-            let kind = kind(&mut share.random);
-            recorder
-                .operation(kind, || self.operate(db, &mut part, thread, kind, &mut share.random))?;
-        }
-        Ok(())
+        run_share(&mut share, recorder, kind, |kind, random| {
+            self.operate(db, &mut part, thread, kind, random)
+        })
     }
 
     fn check(&self, db: &Connection) -> Outcome {

@@ -57,10 +57,6 @@ impl Program for TpccInSql {
     const KINDS: &'static [&'static str] =
         &["new-order", "payment", "order-status", "delivery", "stock-level"];
 
-    fn rolls_back(&self) -> bool {
-        true
-    }
-
     fn load_size(&self) -> u64 {
         load::rows(self.scale)
     }
