@@ -30,8 +30,8 @@ const RUN: usize = 24;
 const SYNCED: usize = 16;
 /// Changed words that are this near to each other are overwritten as one run.
 const GAP: usize = 16;
-/// Bytes that are compared at once; all page sizes are multiples.
-const LINE: usize = 64;
+/// Bytes that are compared at once, by a function of the C library; all page sizes are multiples.
+const PART: usize = 256;
 /// Replaced pages that a commit frees.
 const FREED: usize = 256;
 /// Replaced pages that a transaction of their own frees.
@@ -161,6 +161,8 @@ fn plan<'a>(
         blocks: Vec::new(),
         rest: 0,
     };
+    database.state().versions.begin_to_keep();
+    let mut runs = Vec::new();
     for (&page, bytes) in &stage.pages {
         let (at, known) = match same_unit && page * unit < before.length {
             true => {
@@ -176,13 +178,13 @@ fn plan<'a>(
         let old = match known {
             Some(known) => known,
             None => {
-                let mut old = Page::zeros(unit as usize).map_err(codes::no_memory)?;
+                let mut old = Page::any(unit as usize).map_err(codes::no_memory)?;
                 // Not `read`, which waits until what is read is durable.
                 handle.submit_read(|tx| tx.read_bytes(at, &mut old))?;
                 Arc::new(old)
             }
         };
-        let runs = differences(&old, bytes);
+        differences(&old, bytes, &mut runs);
         let logged: usize = runs.iter().map(|run| run.len() + RUN).sum();
         let logged = if database.syncs_stores { SYNCED * logged } else { logged };
         // What goes through the log is written twice.
@@ -191,7 +193,7 @@ fn plan<'a>(
             *budget -= logged;
             if !runs.is_empty() {
                 database.state().versions.keep(page, &old);
-                plan.in_place.extend(runs.into_iter().map(|run| (at, page, run)));
+                plan.in_place.extend(runs.drain(..).map(|run| (at, page, run)));
             }
         } else {
             plan.new.push((page, at));
@@ -229,19 +231,13 @@ fn plan<'a>(
     Ok(Some(plan))
 }
 
-/// Whether the lines are the same. A comparison of slices would be a call for each of them.
-fn are_same(old: &[u8; LINE], new: &[u8; LINE]) -> bool {
-    let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
-    words.fold(0, |differ, (a, b)| differ | (u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b))) == 0
-}
-
-/// Runs of words in which the pages differ.
-fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    let (old, new) = (old.as_chunks::<LINE>().0, new.as_chunks::<LINE>().0);
-    for (line, (old, new)) in old.iter().zip(new).enumerate() {
+/// Finds the runs of words in which the pages differ.
+fn differences(old: &[u8], new: &[u8], runs: &mut Vec<Range<usize>>) {
+    runs.clear();
+    let (old, new) = (old.as_chunks::<PART>().0, new.as_chunks::<PART>().0);
+    for (part, (old, new)) in old.iter().zip(new).enumerate() {
         // Most are the same.
-        if are_same(old, new) {
+        if old == new {
             continue;
         }
         let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
@@ -249,14 +245,13 @@ fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
             if a == b {
                 continue;
             }
-            let at = LINE * line + 8 * word;
+            let at = PART * part + 8 * word;
             match runs.last_mut() {
                 Some(run) if at - run.end <= GAP => run.end = at + 8,
                 _ => runs.push(at..at + 8),
             }
         }
     }
-    runs
 }
 
 /// Writes a database's changes.
@@ -378,6 +373,11 @@ mod tests {
 
     #[test]
     fn near_differences_are_one_run() {
+        let differences = |old: &[u8], new: &[u8]| {
+            let mut runs = vec![7..8];
+            differences(old, new, &mut runs);
+            runs
+        };
         let old = [0; 512];
         let mut new = old;
         assert_eq!(differences(&old, &new), []);

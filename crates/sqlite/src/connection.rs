@@ -177,6 +177,101 @@ fn commit_staged(
     commit::commit(handle, &staged, way)
 }
 
+/// Commits what is staged for the databases, in one transaction.
+fn commit_members(
+    handle: &mut Handle,
+    pool: Option<&OpenPool>,
+    mut locked: Vec<(&Arc<Database>, MutexGuard<'_, Member>)>,
+) -> Result {
+    let synced = locked.iter().any(|(_, member)| member.synced);
+    let mut ticket = commit_staged(handle, &locked, Way::Least);
+    let was_full = is_full(&ticket);
+    if was_full {
+        for (database, member) in &mut locked {
+            // A failure shows at the next commit, here and below.
+            let _ = trim::trim_stage(handle, database, &mut member.stage);
+            make_room(handle, database);
+        }
+    }
+    // Asking a pool for the size of its log takes longer than a commit.
+    let log = || pool.map_or(0, |pool| pool.source.log_bytes());
+    let log = if is_full(&ticket) { log() } else { 0 };
+    let mosts = std::iter::successors(Some(log / 2), |most| Some(most / 16));
+    for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
+        if !is_full(&ticket) {
+            break;
+        }
+        // What was made for the attempt before this one makes room.
+        let mut reaped = locked.iter().map(|(database, _)| commit::reap(handle, database, 0));
+        if reaped.any(|reaped| reaped.is_err()) {
+            break;
+        }
+        ticket = commit_staged(handle, &locked, Way::InPlace(most));
+    }
+    let ticket = ticket.map_err(|error| {
+        // SQLite rolls back, and reads its pages again.
+        locked.iter_mut().for_each(|(_, member)| member.stage.clear());
+        codes::of_failed_commit(&error)
+    })?;
+    for (database, member) in &mut locked {
+        member.is_ready = false;
+        let pages = std::mem::take(&mut member.stage).pages;
+        if ticket.is_some() {
+            let old = member.version.unwrap_or(0);
+            let mut state = database.state();
+            member.version = Some(state.versions.move_pin(old));
+            state.versions.know(pages);
+        }
+        if synced {
+            member.owed = member.owed.max(ticket);
+        } else {
+            member.unsynced = ticket;
+        }
+    }
+    if was_full {
+        // For those that find it full next, also in other databases.
+        locked.iter().for_each(|(database, _)| make_room(handle, database));
+    }
+    Ok(())
+}
+
+/// Reads bytes of a version, or of what is staged on top of it.
+fn read_staged(
+    handle: &mut Handle,
+    database: &Database,
+    stage: &Stage,
+    (to, at): (&mut [u8], u64),
+    shape: Shape,
+) -> Result {
+    let (unit, length) = match stage.dirty {
+        true => (stage.unit, stage.length),
+        false => (shape.unit, shape.length),
+    };
+    let there = length.saturating_sub(at).min(to.len() as u64) as usize;
+    to[there..].fill(0);
+    let mut read = |page, from, to: &mut [u8]| {
+        coded(read_page(handle, database, (shape.version, page, from), to))
+    };
+    let mut whole = Vec::new();
+    pieces(unit, at, there, |page, within, part| {
+        let to = &mut to[part];
+        if to.len() == unit as usize {
+            return match stage.dirty {
+                true => stage.read_page(page, to, |page, to| read(page, 0, to)),
+                false => read(page, 0, to),
+            };
+        }
+        if !stage.dirty {
+            return read(page, within.start, to);
+        }
+        whole.resize(unit as usize, 0);
+        stage.read_page(page, &mut whole, |page, to| read(page, 0, to))?;
+        to.copy_from_slice(&whole[within]);
+        Ok(())
+    })?;
+    if there < to.len() { Err(IOERR_SHORT_READ) } else { Ok(()) }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -337,7 +432,9 @@ impl OpenDatabase {
             self.unsure = None;
         }
         lock(&self.member).early = false;
-        self.database.release(self.number);
+        let is_durable =
+            |ticket| self.handle.as_ref().is_none_or(|handle| handle.is_durable(ticket));
+        self.database.release(self.number, waits.is_some_and(|ticket| !is_durable(ticket)));
         if level == NONE {
             self.unpin(pending);
         }
@@ -432,7 +529,7 @@ impl OpenDatabase {
         for (number, database, member) in members.iter() {
             let mut member = lock(member);
             if std::mem::take(&mut member.early) {
-                database.release(*number);
+                database.release(*number, false);
             }
             if let Some(pin) = member.ahead.take() {
                 database.state().versions.unpin(pin.shape.version);
@@ -479,22 +576,20 @@ impl OpenDatabase {
         }
     }
 
-    /// The version to read: the pinned one; without a lock, the newest for now.
-    fn version(&mut self) -> Shape {
-        let member = lock(&self.member);
-        match member.version {
-            Some(version) => self.database.state().versions.shape(version),
-            None => self.database.state().versions.pin(),
-        }
-    }
-
     /// Reads bytes; those beyond the end are zeros.
     pub(crate) fn read(&mut self, to: &mut [u8], at: u64, statements: &dyn Statements) -> Result {
         self.before_read(at, to.len(), statements)?;
-        let is_pinned = self.pin.is_some();
-        let shape = self.version();
-        let result = self.read_version(to, at, shape);
-        if !is_pinned {
+        let member = lock(&self.member);
+        let pinned = member.version;
+        let shape = match (pinned, self.pin) {
+            (Some(version), Some(pin)) if pin.version == version => pin,
+            (Some(version), _) => self.database.state().versions.shape(version),
+            // Without a lock, the newest for now.
+            (None, _) => self.database.state().versions.pin(),
+        };
+        let handle = self.handle.as_mut().ok_or(IOERR)?;
+        let result = read_staged(handle, &self.database, &member.stage, (to, at), shape);
+        if pinned.is_none() {
             self.database.state().versions.unpin(shape.version);
         }
         result
@@ -513,7 +608,7 @@ impl OpenDatabase {
             if member.early && !is_first {
                 member.early = false;
                 drop(member);
-                self.database.release(self.number);
+                self.database.release(self.number, false);
             }
         }
         // Of the header, SQLite itself reads 16 bytes, to see whether its cache is valid.
@@ -528,57 +623,24 @@ impl OpenDatabase {
         Ok(())
     }
 
-    fn read_version(&mut self, to: &mut [u8], at: u64, shape: Shape) -> Result {
-        let member = self.member.clone();
-        let member = lock(&member);
-        let stage = &member.stage;
-        let (unit, length) = match stage.dirty {
-            true => (stage.unit, stage.length),
-            false => (shape.unit, shape.length),
-        };
-        let there = length.saturating_sub(at).min(to.len() as u64) as usize;
-        to[there..].fill(0);
-        let (database, handle) = (self.database.clone(), self.handle()?);
-        let mut read = |page, from, to: &mut [u8]| {
-            coded(read_page(handle, &database, (shape.version, page, from), to))
-        };
-        let mut whole = Vec::new();
-        pieces(unit, at, there, |page, within, part| {
-            let to = &mut to[part];
-            if to.len() == unit as usize {
-                return match stage.dirty {
-                    true => stage.read_page(page, to, |page, to| read(page, 0, to)),
-                    false => read(page, 0, to),
-                };
-            }
-            if !stage.dirty {
-                return read(page, within.start, to);
-            }
-            whole.resize(unit as usize, 0);
-            stage.read_page(page, &mut whole, |page, to| read(page, 0, to))?;
-            to.copy_from_slice(&whole[within]);
-            Ok(())
-        })?;
-        if there < to.len() { Err(IOERR_SHORT_READ) } else { Ok(()) }
-    }
-
     /// Runs `change` on the stage, with a function that reads committed pages.
     fn stage(
         &mut self,
-        change: impl FnOnce(&mut Stage, &mut dyn FnMut(u64, &mut [u8]) -> Result) -> Result,
+        change: impl FnOnce(&mut Member, &mut dyn FnMut(u64, &mut [u8]) -> Result) -> Result,
     ) -> Result {
-        let member = self.member.clone();
-        let mut member = lock(&member);
+        let mut member = lock(&self.member);
         if member.level < RESERVED {
             // SQLite writes under its locks only.
             return Err(IOERR);
         }
         let version = member.version.ok_or(IOERR)?;
-        let shape = self.database.state().versions.shape(version);
-        member.stage.begin(shape.unit, shape.length);
-        let (database, handle) = (self.database.clone(), self.handle()?);
-        change(&mut member.stage, &mut |page, to| {
-            coded(read_page(handle, &database, (version, page, 0), to))
+        if !member.stage.dirty {
+            let shape = self.database.state().versions.shape(version);
+            member.stage.begin(shape.unit, shape.length);
+        }
+        let (database, handle) = (&*self.database, self.handle.as_mut().ok_or(IOERR)?);
+        change(&mut member, &mut |page, to| {
+            coded(read_page(handle, database, (version, page, 0), to))
         })
     }
 
@@ -594,24 +656,25 @@ impl OpenDatabase {
                 bytes = &page;
             }
         }
-        lock(&self.member).is_ready = false;
-        self.stage(|stage, base| stage.write(at, bytes, base))
+        self.stage(|member, base| {
+            member.is_ready = false;
+            member.stage.write(at, bytes, base)
+        })
     }
 
     /// Stages a new length.
     pub(crate) fn truncate(&mut self, length: u64) -> Result {
-        self.stage(|stage, base| stage.truncate(length, base))
+        self.stage(|member, base| member.stage.truncate(length, base))
     }
 
     /// The file's length as this connection sees it.
     pub(crate) fn length(&mut self) -> u64 {
-        let is_pinned = self.pin.is_some();
-        let shape = self.version();
-        if !is_pinned {
-            self.database.state().versions.unpin(shape.version);
-        }
         let member = lock(&self.member);
-        if member.stage.dirty { member.stage.length } else { shape.length }
+        if member.stage.dirty {
+            return member.stage.length;
+        }
+        let versions = &self.database.state().versions;
+        member.version.map_or_else(|| versions.newest(), |version| versions.shape(version)).length
     }
 
     /// SQLite asks for durability.
@@ -624,95 +687,45 @@ impl OpenDatabase {
         lock(&self.member).is_ready = true;
     }
 
-    /// The end of phase two: commits.
+    /// The end of phase two: commits what is staged for this database, and for the connection's others that have ended
+    /// phase one too: in a shared cache others may be in the midst of a transaction of another connection.
     pub(crate) fn commit(&mut self) -> Result {
         if lock(&self.member).stage.dirty {
-            let members = match &self.group {
-                Some(group) => lock(&group.members).clone(),
-                None => vec![(self.number, self.database.clone(), self.member.clone())],
-            };
-            self.commit_members(&members)?;
+            let members = self.members();
+            let locked = members
+                .iter()
+                .map(|(number, database, member)| (*number, database, lock(member)))
+                .filter(|(number, _, member)| {
+                    let is_ready = *number == self.number || member.is_ready;
+                    is_ready && member.stage.dirty && member.level >= RESERVED
+                })
+                .map(|(_, database, member)| (database, member))
+                .collect();
+            let handle = self.handle.as_mut().ok_or(IOERR)?;
+            commit_members(handle, self.pool.as_deref(), locked)?;
         }
-        lock(&self.member).synced = false;
         self.settle()
     }
 
-    /// Commits what is staged for this database, and for the others that have ended phase one too: in a shared cache
-    /// others may be in the midst of a transaction of another connection.
-    fn commit_members(&mut self, members: &[Seat]) -> Result {
-        let mut locked: Vec<_> = members
-            .iter()
-            .map(|(number, database, member)| (*number, database, lock(member)))
-            .filter(|(number, _, member)| {
-                let is_ready = *number == self.number || member.is_ready;
-                is_ready && member.stage.dirty && member.level >= RESERVED
-            })
-            .map(|(_, database, member)| (database, member))
-            .collect();
-        let synced = locked.iter().any(|(_, member)| member.synced);
-        let handle = self.handle.as_mut().ok_or(IOERR)?;
-        let mut ticket = commit_staged(handle, &locked, Way::Least);
-        let was_full = is_full(&ticket);
-        if was_full {
-            for (database, member) in &mut locked {
-                // A failure shows at the next commit, here and below.
-                let _ = trim::trim_stage(handle, database, &mut member.stage);
-                make_room(handle, database);
-            }
+    /// The connection's databases in the pool, in an order that all threads have.
+    fn members(&self) -> Vec<Seat> {
+        match &self.group {
+            Some(group) => lock(&group.members).clone(),
+            None => vec![(self.number, self.database.clone(), self.member.clone())],
         }
-        // Asking a pool for the size of its log takes longer than a commit.
-        let log = || self.pool.as_ref().map_or(0, |pool| pool.source.log_bytes());
-        let log = if is_full(&ticket) { log() } else { 0 };
-        let mosts = std::iter::successors(Some(log / 2), |most| Some(most / 16));
-        for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
-            if !is_full(&ticket) {
-                break;
-            }
-            // What was made for the attempt before this one makes room.
-            let mut reaped = locked.iter().map(|(database, _)| commit::reap(handle, database, 0));
-            if reaped.any(|reaped| reaped.is_err()) {
-                break;
-            }
-            ticket = commit_staged(handle, &locked, Way::InPlace(most));
-        }
-        let ticket = ticket.map_err(|error| {
-            // SQLite rolls back, and reads its pages again.
-            locked.iter_mut().for_each(|(_, member)| member.stage.clear());
-            codes::of_failed_commit(&error)
-        })?;
-        for (database, member) in &mut locked {
-            member.is_ready = false;
-            let pages = std::mem::take(&mut member.stage).pages;
-            if ticket.is_some() {
-                let old = member.version.unwrap_or(0);
-                let mut state = database.state();
-                member.version = Some(state.versions.move_pin(old));
-                state.versions.know(pages);
-            }
-            if synced {
-                member.owed = member.owed.max(ticket);
-            } else {
-                member.unsynced = ticket;
-            }
-        }
-        if was_full {
-            // For those that find it full next, also in other databases.
-            locked.iter().for_each(|(database, _)| make_room(handle, database));
-        }
-        Ok(())
     }
 
     /// After a commit, also one that another database of the connection has made: the pin is the new version's, and
     /// where no unlock will come it is waited for here.
     fn settle(&mut self) -> Result {
-        let (version, exclusive) = (lock(&self.member).version, self.may_stay_locked());
-        if let (Some(version), Some(pin)) = (version, &mut self.pin) {
+        let may_stay_locked = self.may_stay_locked();
+        let mut member = lock(&self.member);
+        member.synced = false;
+        if let (Some(version), Some(pin)) = (member.version, &mut self.pin) {
             *pin = self.database.state().versions.shape(version);
         }
-        if !exclusive {
-            return Ok(());
-        }
-        let owed = lock(&self.member).owed.take();
+        let owed = if may_stay_locked { member.owed.take() } else { None };
+        drop(member);
         match owed {
             Some(ticket) => {
                 self.reap();

@@ -9,13 +9,17 @@ use crate::pages::{FAN, Header, PREFIX};
 use crate::session::Handle;
 use crate::versions::Versions;
 use perdura::{Error, Pool, Tx};
+use std::collections::VecDeque;
 use std::ptr;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// The most pages of a database for each leaf of its tree: it may have holes, but few.
 const MOST_PAGES: u64 = 1 << 20;
+
+/// How long a connection may write again and again while others wait: to hand the right over takes longer than a commit.
+const TURN: Duration = Duration::from_micros(500);
 
 /// A connection's number, unique in this process.
 pub(crate) type Connection = u64;
@@ -27,7 +31,6 @@ pub(crate) struct Database {
     /// Whether the pool's engine waits for the medium after each store of a commit.
     pub(crate) syncs_stores: bool,
     state: Mutex<State>,
-    released: Condvar,
 }
 
 /// Who may write.
@@ -51,7 +54,38 @@ pub(crate) struct State {
     pub(crate) versions: Versions,
     writer: Option<Writer>,
     /// Connections that wait to be the writer: the first is next.
-    queue: Vec<Connection>,
+    queue: VecDeque<Waiter>,
+    /// The connection whose turn it is, and until when.
+    turn: Option<(Connection, Instant)>,
+}
+
+/// A connection that waits to be the writer, and how it is woken.
+struct Waiter {
+    connection: Connection,
+    wake: Arc<Condvar>,
+}
+
+impl State {
+    /// Whether the connection, which is not in the queue, may be the writer before those that are.
+    fn goes_first(&self, connection: Connection) -> bool {
+        let is_its_turn = |(whose, until)| whose == connection && Instant::now() < until;
+        self.queue.is_empty() || self.turn.is_some_and(is_its_turn)
+    }
+
+    fn wake_first(&self) {
+        if let Some(first) = self.queue.front() {
+            first.wake.notify_one();
+        }
+    }
+
+    fn set_early_writer(&mut self, connection: Connection, most: Duration) {
+        let is_writer = |writer: &Writer| writer.connection == connection && writer.early.is_none();
+        // If it has asked for the right meanwhile, that does not end by itself.
+        if !self.writer.as_ref().is_some_and(is_writer) {
+            let (thread, early) = (std::thread::current().id(), Some(Instant::now() + most));
+            self.writer = Some(Writer { connection, thread, early });
+        }
+    }
 }
 
 /// The states of several databases, all locked: what is seen or changed in them is of one moment.
@@ -80,13 +114,8 @@ impl Database {
     pub(crate) fn open(handle: &mut Handle, name: &str) -> perdura::Result<Self> {
         let root = format!("{PREFIX}{name}");
         let versions = handle.read(|tx| load(tx, &root))?;
-        let state = State { versions, writer: None, queue: Vec::new() };
-        Ok(Database {
-            root,
-            syncs_stores: false,
-            state: Mutex::new(state),
-            released: Condvar::new(),
-        })
+        let state = State { versions, writer: None, queue: VecDeque::new(), turn: None };
+        Ok(Database { root, syncs_stores: false, state: Mutex::new(state) })
     }
 
     /// The state.
@@ -116,12 +145,31 @@ impl Database {
     /// Waits for a short time to become the writer, in the order of arrival: a statement that is going to write would
     /// otherwise find that the version that it has pinned is an old one. A thread does not wait for itself.
     pub(crate) fn queue_to_write(&self, connection: Connection, most: Duration) -> bool {
-        let thread = std::thread::current().id();
         let mut state = self.state();
-        state.queue.push(connection);
+        let is_own = |writer: &Writer| writer.connection == connection;
+        let taken = match &state.writer {
+            None => state.goes_first(connection),
+            Some(writer) => is_own(writer),
+        };
+        if taken {
+            state.set_early_writer(connection, most);
+            return true;
+        }
+        self.wait_to_write(state, connection, most)
+    }
+
+    fn wait_to_write(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        connection: Connection,
+        most: Duration,
+    ) -> bool {
+        let thread = std::thread::current().id();
+        let wake = Arc::new(Condvar::new());
+        state.queue.push_back(Waiter { connection, wake: wake.clone() });
         let end = Instant::now() + most;
         let taken = loop {
-            let is_first = state.queue.first() == Some(&connection);
+            let is_first = state.queue.front().is_some_and(|first| first.connection == connection);
             match &state.writer {
                 None if is_first => break true,
                 Some(writer) if writer.is_over() && is_first => break true,
@@ -133,30 +181,33 @@ impl Database {
             if left.is_zero() {
                 break false;
             }
-            let waited = self.released.wait_timeout(state, left);
+            // The one whose turn it is may not come back, and does not say so.
+            let left = if is_first { left.min(TURN) } else { left };
+            let waited = wake.wait_timeout(state, left);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         };
-        state.queue.retain(|waiting| *waiting != connection);
-        let is_writer = |writer: &Writer| writer.connection == connection && writer.early.is_none();
-        if taken && state.writer.as_ref().is_some_and(is_writer) {
-            // It has asked for it meanwhile: the right does not end by itself.
-        } else if taken {
-            state.writer = Some(Writer { connection, thread, early: Some(Instant::now() + most) });
-        } else {
-            self.released.notify_all();
+        let was_first = state.queue.front().is_some_and(|first| first.connection == connection);
+        state.queue.retain(|waiting| waiting.connection != connection);
+        if taken {
+            state.turn = Some((connection, Instant::now() + TURN));
+            state.set_early_writer(connection, most);
+        }
+        if was_first {
+            state.wake_first();
         }
         taken
     }
 
-    /// Lets the next connection write.
-    pub(crate) fn release(&self, connection: Connection) {
+    /// Lets the next connection write. This one may come first again while its turn lasts, unless it `pauses` now.
+    pub(crate) fn release(&self, connection: Connection, pauses: bool) {
         let mut state = self.state();
-        if state.writer.as_ref().is_some_and(|writer| writer.connection == connection) {
-            state.writer = None;
-            // A call of the system, even if nobody waits.
-            if !state.queue.is_empty() {
-                self.released.notify_all();
-            }
+        if state.writer.as_ref().is_none_or(|writer| writer.connection != connection) {
+            return;
+        }
+        state.writer = None;
+        if !state.queue.is_empty() && (pauses || !state.goes_first(connection)) {
+            state.turn = None;
+            state.wake_first();
         }
     }
 
@@ -223,4 +274,68 @@ pub fn databases(pool: &Pool) -> perdura::Result<Vec<(String, u64)>> {
 /// A failure of the pool, as SQLite's code.
 pub(crate) fn coded<T>(result: perdura::Result<T>) -> Result<T> {
     result.map_err(|error| codes::of_error(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn database() -> Database {
+        let state = State {
+            versions: Versions::default_new(),
+            writer: None,
+            queue: VecDeque::new(),
+            turn: None,
+        };
+        Database { root: String::new(), syncs_stores: false, state: Mutex::new(state) }
+    }
+
+    /// Who writes again and again lets one that waits write when its turn is over, and one that stops does not keep it.
+    #[test]
+    fn the_right_goes_round() {
+        let (database, stops) = (database(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for connection in 1..=3 {
+                let (database, stops) = (&database, &stops);
+                scope.spawn(move || {
+                    while !stops.load(Ordering::Relaxed) {
+                        assert!(database.queue_to_write(connection, LONG));
+                        database.release(connection, false);
+                    }
+                });
+            }
+            for pauses in [false, true, false] {
+                for _ in 0..20 {
+                    assert!(database.queue_to_write(9, LONG));
+                    database.release(9, pauses);
+                }
+            }
+            stops.store(true, Ordering::Relaxed);
+        });
+        assert!(!database.is_reserved());
+    }
+
+    #[test]
+    fn who_has_the_turn_goes_before_those_who_wait() {
+        let database = database();
+        assert!(database.queue_to_write(1, LONG));
+        thread::scope(|scope| {
+            let second = scope.spawn(|| database.queue_to_write(2, LONG));
+            while database.state().queue.is_empty() {
+                thread::yield_now();
+            }
+            database.state().turn = Some((1, Instant::now() + LONG));
+            database.release(1, false);
+            assert!(database.state().goes_first(1) && !database.state().goes_first(3));
+            // The second has looked by itself after a while.
+            assert!(second.join().unwrap());
+        });
+        assert!(!database.queue_to_write(3, Duration::from_millis(1)), "the second has the right");
+        database.release(2, true);
+        assert!(database.queue_to_write(3, Duration::ZERO));
+    }
 }

@@ -28,6 +28,11 @@ impl Page {
         Ok(Page(bytes.into_boxed_slice()))
     }
 
+    /// So many bytes of any kind, which the caller overwrites.
+    pub(crate) fn any(len: usize) -> Result<Self> {
+        spare(len).map_or_else(|| Page::zeros(len), |spare| Ok(Page(spare)))
+    }
+
     /// So many zeros.
     pub(crate) fn zeros(len: usize) -> Result<Self> {
         if let Some(mut spare) = spare(len) {

@@ -224,6 +224,9 @@ pub(crate) fn free(
     header: &mut Header,
     freed: &crate::versions::Freed,
 ) -> Result<()> {
+    if freed.entries.is_empty() && freed.blocks.is_empty() {
+        return Ok(());
+    }
     let whole: HashSet<u64> = freed.blocks.iter().map(|(at, ..)| *at).collect();
     for &(block, place, at) in &freed.entries {
         tx.free(at).map_err(Error::in_pool)?;

@@ -57,6 +57,46 @@ pub(crate) struct Shape {
     pub(crate) unit: u64,
 }
 
+/// The pinned versions, oldest first, with the number of those who have pinned each: few.
+#[derive(Default)]
+struct Pins(Vec<(u64, u32)>);
+
+impl Pins {
+    /// The newest version's.
+    fn add(&mut self, newest: u64) {
+        match self.0.last_mut() {
+            Some((version, count)) if *version == newest => *count += 1,
+            _ => self.0.push((newest, 1)),
+        }
+    }
+
+    /// Whether the version is not pinned any more, and was the oldest.
+    fn remove(&mut self, version: u64) -> bool {
+        let Ok(index) = self.0.binary_search_by_key(&version, |(version, _)| *version) else {
+            return false;
+        };
+        self.0[index].1 -= 1;
+        let is_gone = self.0[index].1 == 0;
+        if is_gone {
+            self.0.remove(index);
+        }
+        is_gone && index == 0
+    }
+
+    fn oldest(&self) -> Option<u64> {
+        self.0.first().map(|(version, _)| *version)
+    }
+
+    fn has(&self, version: u64) -> bool {
+        self.has_any(&(version..=version))
+    }
+
+    fn has_any(&self, versions: &RangeInclusive<u64>) -> bool {
+        let first = self.0.partition_point(|(version, _)| version < versions.start());
+        self.0.get(first).is_some_and(|(version, _)| version <= versions.end())
+    }
+}
+
 /// What a commit has changed.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -92,10 +132,14 @@ pub(crate) struct Versions {
     /// The versions since which pages are where they are; for pages without an entry, since before any pinned one.
     born: HashMap<u64, u64>,
     kept: HashMap<u64, Vec<(u64, Place)>>,
+    /// Old states that are not in `kept` yet, of pages in their order, all of one version: mostly nobody needs them any more when
+    /// the commit that overwrites them is over.
+    overwritten: Vec<(u64, Bytes)>,
+    overwritten_in: u64,
     /// Pages of the newest version that its commit has written, if they are few: the next one changes some of them again.
     known: Vec<(u64, Bytes)>,
     shapes: Vec<Shape>,
-    pins: BTreeMap<u64, u32>,
+    pins: Pins,
     /// Oldest first.
     blocks: Vec<Block>,
     /// The newest commit's.
@@ -136,34 +180,34 @@ impl Versions {
     /// Pins the newest version.
     pub(crate) fn pin(&mut self) -> Shape {
         let newest = self.newest();
-        *self.pins.entry(newest.version).or_default() += 1;
+        self.pins.add(newest.version);
         newest
     }
 
     /// Lets go of a pinned version, and of what was kept for it alone.
     pub(crate) fn unpin(&mut self, version: u64) {
-        let Some(count) = self.pins.get_mut(&version) else { return };
-        *count -= 1;
-        if *count > 0 {
-            return;
-        }
-        let was_oldest = self.pins.keys().next() == Some(&version);
-        self.pins.remove(&version);
-        if was_oldest {
+        if self.pins.remove(version) {
             self.forget();
         }
     }
 
     /// Forgets what no pinned version needs.
     fn forget(&mut self) {
-        let oldest = self.pins.keys().next().copied().unwrap_or(self.version);
+        let oldest = self.pins.oldest().unwrap_or(self.version);
+        if oldest > self.overwritten_in {
+            self.overwritten.clear();
+        }
         self.shapes.retain(|shape| shape.version >= oldest);
-        self.born.retain(|_, born| *born > oldest);
-        let (pins, version) = (&self.pins, self.version);
-        self.kept.retain(|_, states| {
-            prune(pins, version, states);
-            !states.is_empty()
-        });
+        if !self.born.is_empty() {
+            self.born.retain(|_, born| *born > oldest);
+        }
+        if !self.kept.is_empty() {
+            let (pins, version) = (&self.pins, self.version);
+            self.kept.retain(|_, states| {
+                prune(pins, version, states);
+                !states.is_empty()
+            });
+        }
         // What a large commit has left is not gone through in each small one.
         if self.born.capacity() > MANY && self.born.len() < MANY / 8 {
             self.born.shrink_to_fit();
@@ -176,8 +220,12 @@ impl Versions {
     /// Bytes of pages that are kept here for old versions.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let all = self.kept.values().flatten();
-        all.map(|(_, place)| if let Place::Copy(bytes) = place { bytes.len() as u64 } else { 0 })
-            .sum()
+        let copies = all.filter_map(|(_, place)| match place {
+            Place::Copy(bytes) => Some(bytes),
+            Place::At(_) => None,
+        });
+        let overwritten = self.overwritten.iter().map(|(_, bytes)| bytes);
+        copies.chain(overwritten).map(|bytes| bytes.len() as u64).sum()
     }
 
     /// Where the page is in a pinned version.
@@ -185,10 +233,15 @@ impl Versions {
         let old = self.kept.get(&page).and_then(|states| {
             states.iter().find(|(last, _)| *last >= version).map(|(_, place)| place.clone())
         });
-        old.unwrap_or_else(|| match self.known(page) {
-            Some(bytes) => Place::Copy(bytes),
-            None => Place::At(self.at(page)),
-        })
+        if let Some(old) = old {
+            return old;
+        }
+        if version <= self.overwritten_in
+            && let Ok(index) = self.overwritten.binary_search_by_key(&page, |(page, _)| *page)
+        {
+            return Place::Copy(self.overwritten[index].1.clone());
+        }
+        self.known(page).map_or_else(|| Place::At(self.at(page)), Place::Copy)
     }
 
     /// The page's bytes in the newest version, if they are known.
@@ -218,7 +271,7 @@ impl Versions {
     /// Whether a pinned version before the newest has the page where the newest has it.
     pub(crate) fn is_in_older(&self, page: u64) -> bool {
         let born = self.born.get(&page).copied().unwrap_or(0);
-        self.pins.range(born..self.version).next().is_some()
+        born < self.version && self.pins.has_any(&(born..=self.version - 1))
     }
 
     /// Takes note of pages that are zeros now, in the newest version too.
@@ -230,13 +283,22 @@ impl Versions {
         }
     }
 
-    /// Keeps the bytes of a page that a commit is about to overwrite in place. They stay if it fails, and are right.
-    pub(crate) fn keep(&mut self, page: u64, bytes: &Bytes) {
-        let states = self.kept.entry(page).or_default();
-        prune(&self.pins, self.version, states);
-        if states.last().is_none_or(|(last, _)| *last < self.version) {
-            states.push((self.version, Place::Copy(bytes.clone())));
+    /// Begins to keep old states of pages for a commit. Those that a commit that failed has kept are in the pool too.
+    pub(crate) fn begin_to_keep(&mut self) {
+        if self.overwritten_in == self.version {
+            self.overwritten.clear();
         }
+        for (page, bytes) in self.overwritten.drain(..) {
+            let states = self.kept.entry(page).or_default();
+            prune(&self.pins, self.overwritten_in, states);
+            states.push((self.overwritten_in, Place::Copy(bytes)));
+        }
+        self.overwritten_in = self.version;
+    }
+
+    /// Keeps the bytes of a page that a commit is about to overwrite in place, after those of pages before it.
+    pub(crate) fn keep(&mut self, page: u64, bytes: &Bytes) {
+        self.overwritten.push((page, bytes.clone()));
     }
 
     /// Takes note of pages that were made for a commit to come: the list of replaced pages has them in a first block.
@@ -266,7 +328,7 @@ impl Versions {
             self.blocks.retain(|block| !prepared.contains(&block.at));
         }
         // An old version's shape is needed while the version is pinned, this one's for now by its writer.
-        if self.shapes.last().is_some_and(|shape| !self.pins.contains_key(&shape.version)) {
+        if self.shapes.last().is_some_and(|shape| !self.pins.has(shape.version)) {
             self.shapes.pop();
         }
         self.shapes.push(self.newest());
@@ -278,10 +340,7 @@ impl Versions {
                 entries.insert(place, Replaced { at, versions: born..=last });
                 let states = self.kept.entry(page).or_default();
                 prune(&self.pins, last, states);
-                // There is one if a commit that failed was about to overwrite the page.
-                if states.last().is_none_or(|(newest, _)| *newest < last) {
-                    states.push((last, Place::At(at)));
-                }
+                states.push((last, Place::At(at)));
             }
             self.blocks.push(Block { at: block, entries, held_by: 0 });
         }
@@ -321,7 +380,7 @@ impl Versions {
 
     /// Moves the pin of a writer that has committed to the version that it made.
     pub(crate) fn move_pin(&mut self, version: u64) -> u64 {
-        *self.pins.entry(self.version).or_default() += 1;
+        self.pins.add(self.version);
         let newest = self.version;
         self.unpin(version);
         newest
@@ -329,9 +388,9 @@ impl Versions {
 
     /// Replaced pages that can be freed: at most about `most`.
     pub(crate) fn freeable(&mut self, most: usize) -> Freed {
-        let oldest = self.pins.keys().next().copied().unwrap_or(0);
+        let oldest = self.pins.oldest().unwrap_or(0);
         let pins = &self.pins;
-        let is_free = |entry: &Replaced| pins.range(entry.versions.clone()).next().is_none();
+        let is_free = |entry: &Replaced| !pins.has_any(&entry.versions);
         let mut freed = Freed::default();
         let mut whole = vec![false; self.blocks.len()];
         for (index, block) in self.blocks.iter_mut().enumerate() {
@@ -401,10 +460,10 @@ impl Versions {
 
 /// Removes the states that no pinned version has. Those up to `newest` stay while that version is the newest: a commit
 /// may be about to overwrite them, and others may pin the version yet.
-fn prune(pins: &BTreeMap<u64, u32>, newest: u64, states: &mut Vec<(u64, Place)>) {
+fn prune(pins: &Pins, newest: u64, states: &mut Vec<(u64, Place)>) {
     let mut first = 0;
     states.retain(|(last, _)| {
-        let is_needed = *last >= newest || pins.range(first..=*last).next().is_some();
+        let is_needed = *last >= newest || pins.has_any(&(first..=*last));
         first = last + 1;
         is_needed
     });
@@ -453,8 +512,10 @@ mod tests {
         let mut versions = Versions { version: 5, pages: vec![80], ..Versions::default() };
         (versions.header.length, versions.header.unit) = (4096, 4096);
         let reader = versions.pin();
+        versions.begin_to_keep();
         versions.keep(0, &Arc::new(Page::copy(&[7; 8]).unwrap()));
         // That commit failed; the next one replaces the page.
+        versions.begin_to_keep();
         let changes = |at, header| Changes {
             header,
             moved: vec![(0, at)],
@@ -463,8 +524,40 @@ mod tests {
         };
         versions.publish(changes(90, versions.header), Ticket::default());
         versions.publish(changes(100, versions.header), Ticket::default());
-        assert!(matches!(versions.find(reader.version, 0), Place::Copy(bytes) if bytes[0] == 7));
+        assert!(matches!(versions.find(reader.version, 0), Place::At(80)));
         versions.unpin(reader.version);
         assert!(matches!(versions.find(7, 0), Place::At(100)));
+    }
+
+    #[test]
+    fn readers_have_the_pages_that_commits_overwrite() {
+        let mut versions = Versions { version: 5, pages: vec![80, 90], ..Versions::default() };
+        (versions.header.length, versions.header.unit) = (8192, 4096);
+        let byte = |versions: &Versions, version, page| match versions.find(version, page) {
+            Place::Copy(bytes) => bytes[0],
+            Place::At(_) => 0,
+        };
+        let mut writer = versions.pin().version;
+        let mut commit = |versions: &mut Versions, page, byte| {
+            versions.begin_to_keep();
+            versions.keep(page, &Arc::new(Page::copy(&[byte; 8]).unwrap()));
+            versions.publish(
+                Changes { header: versions.header, ..Changes::default() },
+                Ticket::default(),
+            );
+            writer = versions.move_pin(writer);
+        };
+        commit(&mut versions, 0, 1);
+        assert_eq!((byte(&versions, 5, 0), byte(&versions, 6, 0)), (0, 0), "nobody needs it");
+        let reader = versions.pin().version;
+        commit(&mut versions, 0, 2);
+        assert_eq!((byte(&versions, reader, 0), byte(&versions, 7, 0)), (2, 0));
+        commit(&mut versions, 1, 3);
+        commit(&mut versions, 0, 4);
+        let of_reader = [0, 1].map(|page| byte(&versions, reader, page));
+        let of_writer = [0, 1].map(|page| byte(&versions, 9, page));
+        assert_eq!((of_reader, of_writer), ([2, 3], [0, 0]));
+        versions.unpin(reader);
+        assert_eq!(versions.kept_bytes(), 0);
     }
 }
