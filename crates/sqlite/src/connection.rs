@@ -180,7 +180,7 @@ fn commit_staged(
 /// Commits what is staged for the databases, in one transaction.
 fn commit_members(
     handle: &mut Handle,
-    pool: Option<&OpenPool>,
+    pool: &OpenPool,
     mut locked: Vec<(&Arc<Database>, MutexGuard<'_, Member>)>,
 ) -> Result {
     let synced = locked.iter().any(|(_, member)| member.synced);
@@ -194,8 +194,7 @@ fn commit_members(
         }
     }
     // Asking a pool for the size of its log takes longer than a commit.
-    let log = || pool.map_or(0, |pool| pool.source.log_bytes());
-    let log = if is_full(&ticket) { log() } else { 0 };
+    let log = if is_full(&ticket) { pool.source.log_bytes() } else { 0 };
     let mosts = std::iter::successors(Some(log / 2), |most| Some(most / 16));
     for most in mosts.take_while(|most| *most > IN_PLACE).chain([IN_PLACE]) {
         if !is_full(&ticket) {
@@ -375,7 +374,7 @@ impl OpenDatabase {
             let mut member = lock(&self.member);
             let is_own = member.unsynced == Some(ticket);
             let is_sure = ticket == Ticket::default() || is_durable || is_own;
-            if !is_sure && self.has_failed() {
+            if !is_sure && self.pool.as_ref().is_some_and(|pool| pool.source.has_failed_to_sync()) {
                 // It never will be durable, and SQLite may have its pages.
                 self.pin = None;
                 self.database.state().versions.unpin(shape.version);
@@ -701,8 +700,9 @@ impl OpenDatabase {
                 })
                 .map(|(_, database, member)| (database, member))
                 .collect();
+            let pool = self.pool.as_deref().ok_or(IOERR)?;
             let handle = self.handle.as_mut().ok_or(IOERR)?;
-            commit_members(handle, self.pool.as_deref(), locked)?;
+            pool.commit(handle, |handle| commit_members(handle, pool, locked))?;
         }
         self.settle()
     }

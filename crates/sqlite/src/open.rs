@@ -35,6 +35,9 @@ pub(crate) struct Creation {
 
 /// A pool, and what is open in it.
 pub(crate) struct OpenPool {
+    /// The session of all commits, if it is not lent: commits of several sessions are in several places of the log, and
+    /// a sync would write a block for each.
+    committing: Mutex<Option<Handle>>,
     pub(crate) source: Source,
     /// Whether the process may only read the pool's file.
     pub(crate) read_only: bool,
@@ -188,7 +191,13 @@ impl OpenPool {
         read_only: bool,
         databases: Arc<Mutex<HashMap<String, Weak<Database>>>>,
     ) -> Self {
-        OpenPool { source, read_only, databases, groups: Mutex::default() }
+        OpenPool {
+            committing: Mutex::default(),
+            source,
+            read_only,
+            databases,
+            groups: Mutex::default(),
+        }
     }
 
     /// The database with this name. If it is in nobody's hands, and in the pool neither, it is an empty one where `create`
@@ -212,6 +221,21 @@ impl OpenPool {
         let opened = Arc::new(opened);
         databases.insert(name.to_owned(), Arc::downgrade(&opened));
         Ok(opened)
+    }
+
+    /// Runs `commit` on the session of commits; on `own`, that of the connection, if sessions are lent.
+    pub(crate) fn commit<R>(
+        &self,
+        own: &mut Handle,
+        commit: impl FnOnce(&mut Handle) -> Result<R, Code>,
+    ) -> Result<R, Code> {
+        let Source::Pool(_) = &self.source else { return commit(own) };
+        let mut committing = lock(&self.committing);
+        let handle = match &mut *committing {
+            Some(handle) => handle,
+            none => none.insert(self.source.session().map_err(|error| of_error(&error))?),
+        };
+        commit(handle)
     }
 
     /// The group of the connection at this address.

@@ -156,7 +156,15 @@ impl Source {
         fences_stores && pool.memory().domain() == Domain::Media
     }
 
-    /// Whether nothing can be committed any more.
+    /// Whether it is known that nothing becomes durable any more.
+    pub(crate) fn has_failed_to_sync(&self) -> bool {
+        match self {
+            Source::Pool(pool) => pool.memory().check_fence().is_err(),
+            Source::Lent(_) => self.is_gone(),
+        }
+    }
+
+    /// Whether nothing can be committed any more. Looks at the pool's file, which takes several calls of the system.
     pub(crate) fn has_failed(&self) -> bool {
         match self {
             Source::Pool(pool) => pool.failure().is_some(),

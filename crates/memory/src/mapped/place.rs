@@ -1,12 +1,12 @@
 //! Where a pool's file was found when it was opened, to notice that it is deleted, replaced, moved or cut short while the
 //! pool is open: what is acknowledged then would be lost, or would not be where it is looked for.
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, StatxFlags, fstat, open, statat, statx};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, fstat, major, minor, open, statat, statx};
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +39,8 @@ impl Place {
     pub(super) fn damage(&self, file: &File) -> Option<String> {
         let least = self.least.load(Ordering::Acquire);
         // A file that cannot be asked is not known to be lost.
-        let (is_linked, len) = link_and_len(file).ok()?;
+        let Found { is_linked, len, .. } =
+            find_at(file, OsStr::new(""), AtFlags::EMPTY_PATH).ok()?;
         if !is_linked && self.was_linked {
             let replaced = self.named().is_ok();
             let what = if replaced { "replaced by another file" } else { "deleted" };
@@ -62,9 +63,9 @@ impl Place {
         if let Some(damage) = self.damage(file) {
             return Some(damage);
         }
-        let own = fstat(file).ok()?;
+        let own = find_at(file, OsStr::new(""), AtFlags::EMPTY_PATH).ok()?;
         let what = match self.named() {
-            Ok(found) if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) => return None,
+            Ok(found) if found.id == own.id => return None,
             Ok(_) => {
                 "lost its name to another file while the pool was open; it still has another name"
             }
@@ -78,21 +79,38 @@ impl Place {
     }
 
     /// What has the file's name.
-    fn named(&self) -> Result<Stat, Errno> {
+    fn named(&self) -> Result<Found, Errno> {
         let (directory, name) = self.name.as_ref().ok_or(Errno::ACCESS)?;
-        statat(directory, name, AtFlags::empty())
+        find_at(directory, name, AtFlags::empty())
     }
 }
 
-/// Whether the file has a name, and its length.
+/// What is known of a file.
+struct Found {
+    /// Device and number.
+    id: (u32, u32, u64),
+    is_linked: bool,
+    len: u64,
+}
+
+/// Asks for the file with this name in a directory, or for an open one.
 ///
 /// Its times are not asked for. Since Linux 6.13 a file whose times were looked at gets new ones with its next write, and a
 /// file system without a journal writes these to the device in each sync: that took half as long again as the sync.
-fn link_and_len(file: &File) -> Result<(bool, u64), Errno> {
-    match statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK | StatxFlags::SIZE) {
-        Ok(found) => Ok((found.stx_nlink > 0, found.stx_size)),
+fn find_at(directory: impl AsFd, name: &OsStr, flags: AtFlags) -> Result<Found, Errno> {
+    let wanted = StatxFlags::NLINK | StatxFlags::SIZE | StatxFlags::INO;
+    match statx(&directory, name, flags, wanted) {
+        Ok(found) => Ok(Found {
+            id: (found.stx_dev_major, found.stx_dev_minor, found.stx_ino),
+            is_linked: found.stx_nlink > 0,
+            len: found.stx_size,
+        }),
         // An old kernel, or a sandbox that does not know the call.
-        Err(_) => fstat(file).map(|found| (found.st_nlink > 0, found.st_size as u64)),
+        Err(_) => statat(&directory, name, flags).map(|found| Found {
+            id: (major(found.st_dev), minor(found.st_dev), found.st_ino),
+            is_linked: found.st_nlink > 0,
+            len: found.st_size as u64,
+        }),
     }
 }
 
