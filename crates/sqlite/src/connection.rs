@@ -296,6 +296,9 @@ impl OpenDatabase {
             lock(&open.member).apart = true;
             open.lock(SHARED, &NoStatements)?;
         }
+        if let Some(pool) = &open.pool {
+            pool.begin_connection();
+        }
         Ok(open)
     }
 
@@ -756,6 +759,9 @@ impl OpenDatabase {
         let unlocked = self.unlock(NONE);
         self.leave();
         self.handle = None;
+        if let Some(pool) = &self.pool {
+            pool.end_connection();
+        }
         open::close(&mut self.pool);
         unlocked.err().unwrap_or(OK)
     }

@@ -15,6 +15,7 @@ use perdura::{EngineKind, Options, Pool};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The database that a pool's own path means.
@@ -36,8 +37,9 @@ pub(crate) struct Creation {
 /// A pool, and what is open in it.
 pub(crate) struct OpenPool {
     /// The session of all commits, if it is not lent: commits of several sessions are in several places of the log, and
-    /// a sync would write a block for each.
+    /// a sync would write a block for each. It ends with the last connection.
     committing: Mutex<Option<Handle>>,
+    connections: AtomicUsize,
     pub(crate) source: Source,
     /// Whether the process may only read the pool's file.
     pub(crate) read_only: bool,
@@ -193,6 +195,7 @@ impl OpenPool {
     ) -> Self {
         OpenPool {
             committing: Mutex::default(),
+            connections: AtomicUsize::new(0),
             source,
             read_only,
             databases,
@@ -221,6 +224,17 @@ impl OpenPool {
         let opened = Arc::new(opened);
         databases.insert(name.to_owned(), Arc::downgrade(&opened));
         Ok(opened)
+    }
+
+    pub(crate) fn begin_connection(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_connection(&self) {
+        let mut committing = lock(&self.committing);
+        if self.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *committing = None;
+        }
     }
 
     /// Runs `commit` on the session of commits; on `own`, that of the connection, if sessions are lent.

@@ -4,8 +4,8 @@
 //! JSON, and how it is rendered. README has the rendering between two marks, the first of which names the table and the
 //! file of results/ with the figures.
 //!
-//! Reading order: [`results`], [`spec`], [`child`], [`render`], [`native`], [`simulated`], [`crashes`], [`tables`],
-//! [`marks`], [`prose`].
+//! Reading order: [`results`], [`spec`], [`child`], [`render`], [`native`], [`sqlite`], [`simulated`], [`crashes`],
+//! [`tables`], [`marks`], [`prose`].
 
 pub(crate) mod child;
 pub(crate) mod crashes;
@@ -16,4 +16,5 @@ pub(crate) mod render;
 pub(crate) mod results;
 pub(crate) mod simulated;
 pub(crate) mod spec;
+pub(crate) mod sqlite;
 pub(crate) mod tables;

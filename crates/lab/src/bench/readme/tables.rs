@@ -1,14 +1,14 @@
 //! The one list of README's tables.
 
 use super::spec::Spec;
-use super::{crashes, native, simulated};
+use super::{crashes, native, simulated, sqlite};
 use crate::failure::{Failure, Outcome};
 
 /// This program's name.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_NAME");
 
 /// All tables, in README's order.
-pub(crate) static TABLES: [Spec; 9] = [
+pub(crate) static TABLES: [Spec; 10] = [
     Spec {
         name: "pmemobj",
         shows: "our engines and libpmemobj, time for an operation",
@@ -20,6 +20,12 @@ pub(crate) static TABLES: [Spec; 9] = [
         shows: "our engines, redb, LMDB, fjall and SQLite, durable puts a second",
         steps: native::stores_steps,
         render: native::stores,
+    },
+    Spec {
+        name: "sqlite",
+        shows: "SQLite in a pool and in its own files, durable puts a second",
+        steps: sqlite::steps,
+        render: sqlite::render,
     },
     Spec {
         name: "redis",
