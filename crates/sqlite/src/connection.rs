@@ -436,7 +436,9 @@ impl OpenDatabase {
         lock(&self.member).early = false;
         let is_durable =
             |ticket| self.handle.as_ref().is_none_or(|handle| handle.is_durable(ticket));
-        self.database.release(self.number, waits.is_some_and(|ticket| !is_durable(ticket)));
+        // It waits here, or when another of its databases is unlocked.
+        self.database
+            .release(self.number, waits.or(owed).is_some_and(|ticket| !is_durable(ticket)));
         if level == NONE {
             self.unpin(pending);
         }
@@ -610,7 +612,7 @@ impl OpenDatabase {
             if member.early && !is_first {
                 member.early = false;
                 drop(member);
-                self.database.release(self.number, false);
+                self.database.release(self.number, true);
             }
         }
         // Of the header, SQLite itself reads 16 bytes, to see whether its cache is valid.
@@ -739,7 +741,7 @@ impl OpenDatabase {
         }
     }
 
-    /// Why nothing can be committed any more, if that is so.
+    /// Whether nothing can be committed any more.
     pub(crate) fn has_failed(&self) -> bool {
         self.pool.as_ref().is_none_or(|pool| pool.source.has_failed())
     }

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 /// The most pages of a database for each leaf of its tree: it may have holes, but few.
 const MOST_PAGES: u64 = 1 << 20;
 
-/// How long a connection may write again and again while others wait: to hand the right over takes longer than a commit.
+/// How long a connection may write again and again while a few others wait: to hand the right over takes longer than a
+/// commit in memory.
 const TURN: Duration = Duration::from_micros(500);
 
 /// A connection's number, unique in this process.
@@ -53,16 +54,10 @@ impl Writer {
 pub(crate) struct State {
     pub(crate) versions: Versions,
     writer: Option<Writer>,
-    /// Connections that wait to be the writer: the first is next.
-    queue: VecDeque<Waiter>,
+    /// What wakes connections that wait to be the writer: the first is next, when the turn is over.
+    queue: VecDeque<Arc<Condvar>>,
     /// The connection whose turn it is, and until when.
     turn: Option<(Connection, Instant)>,
-}
-
-/// A connection that waits to be the writer, and how it is woken.
-struct Waiter {
-    connection: Connection,
-    wake: Arc<Condvar>,
 }
 
 impl State {
@@ -72,9 +67,13 @@ impl State {
         self.queue.is_empty() || self.turn.is_some_and(is_its_turn)
     }
 
+    fn is_first(&self, waiting: &Arc<Condvar>) -> bool {
+        self.queue.front().is_some_and(|first| Arc::ptr_eq(first, waiting))
+    }
+
     fn wake_first(&self) {
         if let Some(first) = self.queue.front() {
-            first.wake.notify_one();
+            first.notify_one();
         }
     }
 
@@ -142,7 +141,7 @@ impl Database {
         Ok(())
     }
 
-    /// Waits for a short time to become the writer, in the order of arrival: a statement that is going to write would
+    /// Waits for a short time to become the writer, in the order of arrival, unless it is this one's turn: a statement that is going to write would
     /// otherwise find that the version that it has pinned is an old one. A thread does not wait for itself.
     pub(crate) fn queue_to_write(&self, connection: Connection, most: Duration) -> bool {
         let mut state = self.state();
@@ -166,10 +165,10 @@ impl Database {
     ) -> bool {
         let thread = std::thread::current().id();
         let wake = Arc::new(Condvar::new());
-        state.queue.push_back(Waiter { connection, wake: wake.clone() });
+        state.queue.push_back(wake.clone());
         let end = Instant::now() + most;
         let taken = loop {
-            let is_first = state.queue.front().is_some_and(|first| first.connection == connection);
+            let is_first = state.is_first(&wake);
             match &state.writer {
                 None if is_first => break true,
                 Some(writer) if writer.is_over() && is_first => break true,
@@ -186,10 +185,12 @@ impl Database {
             let waited = wake.wait_timeout(state, left);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         };
-        let was_first = state.queue.front().is_some_and(|first| first.connection == connection);
-        state.queue.retain(|waiting| waiting.connection != connection);
+        let was_first = state.is_first(&wake);
+        state.queue.retain(|waiting| !Arc::ptr_eq(waiting, &wake));
         if taken {
-            state.turn = Some((connection, Instant::now() + TURN));
+            // So short that all who wait have theirs in half of their time.
+            let turn = TURN.min(most / 2 / (state.queue.len() as u32 + 1));
+            state.turn = Some((connection, Instant::now() + turn));
             state.set_early_writer(connection, most);
         }
         if was_first {

@@ -36,8 +36,8 @@ pub(crate) struct Creation {
 
 /// A pool, and what is open in it.
 pub(crate) struct OpenPool {
-    /// The session of all commits, if it is not lent: commits of several sessions are in several places of the log, and
-    /// a sync would write a block for each. It ends with the last connection.
+    /// The session of the connections' commits, if it is not lent: those of several sessions are in several places of the
+    /// log, and a sync would write a block for each. It ends with the last connection.
     committing: Mutex<Option<Handle>>,
     connections: AtomicUsize,
     pub(crate) source: Source,
@@ -231,25 +231,24 @@ impl OpenPool {
     }
 
     pub(crate) fn end_connection(&self) {
-        let mut committing = lock(&self.committing);
         if self.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
-            *committing = None;
+            // One that begins meanwhile makes a new one.
+            *lock(&self.committing) = None;
         }
     }
 
-    /// Runs `commit` on the session of commits; on `own`, that of the connection, if sessions are lent.
-    pub(crate) fn commit<R>(
-        &self,
-        own: &mut Handle,
-        commit: impl FnOnce(&mut Handle) -> Result<R, Code>,
-    ) -> Result<R, Code> {
+    /// Runs `commit` on the session of commits. While another database's commit uses it, or if there is none, it runs on
+    /// the connection's `own`: commits of several databases do not wait for each other here.
+    pub(crate) fn commit<R>(&self, own: &mut Handle, commit: impl FnOnce(&mut Handle) -> R) -> R {
         let Source::Pool(_) = &self.source else { return commit(own) };
-        let mut committing = lock(&self.committing);
-        let handle = match &mut *committing {
-            Some(handle) => handle,
-            none => none.insert(self.source.session().map_err(|error| of_error(&error))?),
-        };
-        commit(handle)
+        let Ok(mut committing) = self.committing.try_lock() else { return commit(own) };
+        if committing.is_none() {
+            *committing = self.source.session().ok();
+        }
+        match &mut *committing {
+            Some(handle) => commit(handle),
+            None => commit(own),
+        }
     }
 
     /// The group of the connection at this address.

@@ -4,8 +4,8 @@
 //! since: of a page that was overwritten in place its bytes are kept here, one that was replaced stays in the pool.
 //!
 //! Invariants: `kept` has for each page its old states in the order of the last version that each belongs to, no two of
-//! which are the same. A page that was replaced is freed only when no version is pinned in which it is. Versions count
-//! from 1 in each opening.
+//! which are the same; `overwritten` has those that the last commit has overwritten in place, which are newer. A page that
+//! was replaced is freed only when no version is pinned in which it is. Versions count from 1 in each opening.
 
 use crate::page::Page;
 use crate::pages::Header;
@@ -252,6 +252,7 @@ impl Versions {
 
     /// Takes note of the pages that the newest version's commit has written. The caller is the writer still.
     pub(crate) fn know(&mut self, pages: BTreeMap<u64, Page>) {
+        self.known.clear();
         if pages.len() <= KNOWN {
             let pages = pages.into_iter().map(|(page, bytes)| (page, Arc::new(bytes)));
             self.known.extend(pages);
@@ -291,13 +292,17 @@ impl Versions {
         for (page, bytes) in self.overwritten.drain(..) {
             let states = self.kept.entry(page).or_default();
             prune(&self.pins, self.overwritten_in, states);
-            states.push((self.overwritten_in, Place::Copy(bytes)));
+            let first = states.last().map_or(0, |(last, _)| last + 1);
+            if self.pins.has_any(&(first..=self.overwritten_in)) {
+                states.push((self.overwritten_in, Place::Copy(bytes)));
+            }
         }
         self.overwritten_in = self.version;
     }
 
-    /// Keeps the bytes of a page that a commit is about to overwrite in place, after those of pages before it.
+    /// Keeps the bytes of a page that a commit is about to overwrite in place. Pages come in the order of their numbers.
     pub(crate) fn keep(&mut self, page: u64, bytes: &Bytes) {
+        debug_assert!(self.overwritten.last().is_none_or(|(last, _)| *last < page));
         self.overwritten.push((page, bytes.clone()));
     }
 
@@ -458,8 +463,8 @@ impl Versions {
     }
 }
 
-/// Removes the states that no pinned version has. Those up to `newest` stay while that version is the newest: a commit
-/// may be about to overwrite them, and others may pin the version yet.
+/// Removes the states that no pinned version has. Those from `newest` on stay: a commit may be about to make them old,
+/// and others may pin the version yet.
 fn prune(pins: &Pins, newest: u64, states: &mut Vec<(u64, Place)>) {
     let mut first = 0;
     states.retain(|(last, _)| {
