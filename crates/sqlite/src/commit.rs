@@ -93,7 +93,7 @@ pub(crate) fn commit(
 }
 
 fn commit_plans(handle: &mut Handle, plans: &mut [Plan<'_>]) -> Result<Option<Ticket>> {
-    let new: u64 = plans.iter().map(|plan| plan.stage.unit * plan.new.len() as u64).sum();
+    let new: u64 = plans.iter().map(|plan| plan.stage.page_size * plan.new.len() as u64).sum();
     if new > NEW as u64 {
         plans.iter_mut().try_for_each(|plan| prepare(handle, plan))?;
     }
@@ -110,29 +110,30 @@ fn commit_plans(handle: &mut Handle, plans: &mut [Plan<'_>]) -> Result<Option<Ti
 
 /// Makes a database's new pages, before the commit.
 fn prepare(handle: &mut Handle, plan: &mut Plan<'_>) -> Result<()> {
-    let each = (NEW / plan.stage.unit as usize).clamp(1, ENTRIES);
+    let each = (NEW / plan.stage.page_size as usize).clamp(1, ENTRIES);
     for some in plan.new.chunks(each) {
         let (stage, before) = (plan.stage, plan.before);
         let root = &plan.database.root;
         let submitted = handle.submit(|tx| {
             let mut made = Vec::with_capacity(some.len());
             for (page, _) in some {
-                let new = tx.allocate(Purpose::Value, stage.unit)?;
+                let new = tx.allocate(Purpose::Value, stage.page_size)?;
                 tx.write_fresh(new, 0, &stage.pages[page])?;
                 made.push(new.at());
             }
             let mut header = before;
             if header.at == 0 {
-                header.unit = stage.unit;
+                header.page_size = stage.page_size;
             }
-            header.garbage = pages::new_block(tx, header.garbage, made.iter().copied())?;
+            header.first_replaced =
+                pages::new_block(tx, header.first_replaced, made.iter().copied())?;
             header.write(tx, &before, root)?;
             Ok((header, made))
         });
         let ((header, made), _) = submitted?;
         plan.prepared.extend(some.iter().map(|(page, _)| *page).zip(made.iter().copied()));
         plan.before = header;
-        plan.blocks.push(header.garbage);
+        plan.blocks.push(header.first_replaced);
         plan.database.state().versions.prepared(header, &made);
     }
     Ok(())
@@ -145,9 +146,9 @@ fn plan<'a>(
     stage: &'a Stage,
     (way, budget): (Way, &mut usize),
 ) -> Result<Option<Plan<'a>>> {
-    let (unit, count) = (stage.unit, stage.length.div_ceil(stage.unit));
+    let (page_size, count) = (stage.page_size, stage.length.div_ceil(stage.page_size));
     let before = database.state().versions.header;
-    let same_unit = before.unit == unit;
+    let same_page_size = before.page_size == page_size;
     let mut plan = Plan {
         database,
         stage,
@@ -164,7 +165,7 @@ fn plan<'a>(
     database.state().versions.begin_to_keep();
     let mut runs = Vec::new();
     for (&page, bytes) in &stage.pages {
-        let (at, known) = match same_unit && page * unit < before.length {
+        let (at, known) = match same_page_size && page * page_size < before.length {
             true => {
                 let versions = &database.state().versions;
                 (versions.at(page), versions.known(page))
@@ -178,7 +179,7 @@ fn plan<'a>(
         let old = match known {
             Some(known) => known,
             None => {
-                let mut old = Page::any(unit as usize).map_err(codes::no_memory)?;
+                let mut old = Page::any(page_size as usize).map_err(codes::no_memory)?;
                 // Not `read`, which waits until what is read is durable.
                 handle.submit_read(|tx| tx.read_bytes(at, &mut old))?;
                 Arc::new(old)
@@ -188,7 +189,7 @@ fn plan<'a>(
         let logged: usize = runs.iter().map(|run| run.len() + RUN).sum();
         let logged = if database.syncs_stores { SYNCED * logged } else { logged };
         // What goes through the log is written twice.
-        let is_less = 2 * logged <= unit as usize || way != Way::Least;
+        let is_less = 2 * logged <= page_size as usize || way != Way::Least;
         if is_less && logged <= *budget {
             *budget -= logged;
             if !runs.is_empty() {
@@ -202,10 +203,10 @@ fn plan<'a>(
     let mut state = database.state();
     let versions = &mut state.versions;
     // Pages that the stage does not show any more, unless they are written again.
-    let kept = if same_unit { stage.base_end.div_ceil(unit).min(count) } else { 0 };
+    let kept = if same_page_size { stage.base_end.div_ceil(page_size).min(count) } else { 0 };
     for page in kept..before.pages() {
         let at = versions.at(page);
-        let is_new = same_unit && stage.pages.contains_key(&page);
+        let is_new = same_page_size && stage.pages.contains_key(&page);
         if at != 0 && !is_new {
             plan.cut.push((page, at));
         }
@@ -218,7 +219,7 @@ fn plan<'a>(
             plan.holes.push(page);
         }
     }
-    let is_same = same_unit && before.length == stage.length;
+    let is_same = same_page_size && before.length == stage.length;
     if is_same && plan.in_place.is_empty() && plan.new.is_empty() && plan.cut.is_empty() {
         return Ok(None);
     }
@@ -226,7 +227,7 @@ fn plan<'a>(
         return Ok(None);
     }
     plan.freed = versions.freeable(FREED);
-    plan.rest = before.garbage;
+    plan.rest = before.first_replaced;
     drop(state);
     Ok(Some(plan))
 }
@@ -261,7 +262,7 @@ fn write(tx: &mut dyn Tx, plan: &Plan<'_>) -> Result<Changes> {
     let header = &mut changes.header;
     for &block in &plan.blocks {
         tx.free(block)?;
-        header.garbage = plan.rest;
+        header.first_replaced = plan.rest;
     }
     changes.prepared = plan.blocks.clone();
     pages::free(tx, header, &plan.freed)?;
@@ -286,7 +287,7 @@ fn write(tx: &mut dyn Tx, plan: &Plan<'_>) -> Result<Changes> {
                     match plan.prepared.get(&page) {
                         Some(made) => *made,
                         None => {
-                            let new = tx.allocate(Purpose::Value, stage.unit)?;
+                            let new = tx.allocate(Purpose::Value, stage.page_size)?;
                             tx.write_fresh(new, 0, &stage.pages[&page])?;
                             new.at()
                         }
@@ -304,10 +305,11 @@ fn write(tx: &mut dyn Tx, plan: &Plan<'_>) -> Result<Changes> {
         }
     }
     for some in replaced.chunks(ENTRIES) {
-        header.garbage = pages::new_block(tx, header.garbage, some.iter().map(|(_, at)| *at))?;
-        changes.replaced.push((header.garbage, some.to_vec()));
+        header.first_replaced =
+            pages::new_block(tx, header.first_replaced, some.iter().map(|(_, at)| *at))?;
+        changes.replaced.push((header.first_replaced, some.to_vec()));
     }
-    (header.length, header.unit) = (stage.length, stage.unit);
+    (header.length, header.page_size) = (stage.length, stage.page_size);
     header.write(tx, &before, &plan.database.root)?;
     Ok(changes)
 }

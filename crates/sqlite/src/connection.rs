@@ -242,9 +242,9 @@ fn read_staged(
     (to, at): (&mut [u8], u64),
     shape: Shape,
 ) -> Result {
-    let (unit, length) = match stage.dirty {
-        true => (stage.unit, stage.length),
-        false => (shape.unit, shape.length),
+    let (page_size, length) = match stage.dirty {
+        true => (stage.page_size, stage.length),
+        false => (shape.page_size, shape.length),
     };
     let there = length.saturating_sub(at).min(to.len() as u64) as usize;
     to[there..].fill(0);
@@ -252,9 +252,9 @@ fn read_staged(
         coded(read_page(handle, database, (shape.version, page, from), to))
     };
     let mut whole = Vec::new();
-    pieces(unit, at, there, |page, within, part| {
+    pieces(page_size, at, there, |page, within, part| {
         let to = &mut to[part];
-        if to.len() == unit as usize {
+        if to.len() == page_size as usize {
             return match stage.dirty {
                 true => stage.read_page(page, to, |page, to| read(page, 0, to)),
                 false => read(page, 0, to),
@@ -263,7 +263,7 @@ fn read_staged(
         if !stage.dirty {
             return read(page, within.start, to);
         }
-        whole.resize(unit as usize, 0);
+        whole.resize(page_size as usize, 0);
         stage.read_page(page, &mut whole, |page, to| read(page, 0, to))?;
         to.copy_from_slice(&whole[within]);
         Ok(())
@@ -602,8 +602,8 @@ impl OpenDatabase {
     /// A page besides the first is read by a statement that does not write, unless the connection is the writer by now:
     /// SQLite reads only the first page before it asks for the right to write.
     fn before_read(&mut self, at: u64, len: usize, statements: &dyn Statements) -> Result {
-        let unit = self.pin.map_or(0, |pin| pin.unit);
-        let is_first = at + len as u64 <= unit.max(512);
+        let page_size = self.pin.map_or(0, |pin| pin.page_size);
+        let is_first = at + len as u64 <= page_size.max(512);
         {
             let mut member = lock(&self.member);
             if self.unsure.is_none() && !member.early || member.level >= RESERVED {
@@ -640,7 +640,7 @@ impl OpenDatabase {
         let version = member.version.ok_or(IOERR)?;
         if !member.stage.dirty {
             let shape = self.database.state().versions.shape(version);
-            member.stage.begin(shape.unit, shape.length);
+            member.stage.begin(shape.page_size, shape.length);
         }
         let (database, handle) = (&*self.database, self.handle.as_mut().ok_or(IOERR)?);
         change(&mut member, &mut |page, to| {

@@ -6,7 +6,7 @@
 use crate::codes;
 use crate::commit::{self, Way};
 use crate::database::Database;
-use crate::pages::{Header, PREFIX, is_unit};
+use crate::pages::{Header, PREFIX, is_page_size};
 use crate::session::Handle;
 use crate::stage::Stage;
 use crate::wal::{self, Wal};
@@ -77,7 +77,7 @@ struct Source {
     file: File,
     log: Vec<u8>,
     wal: Wal,
-    unit: u64,
+    page_size: u64,
     length: u64,
 }
 
@@ -103,11 +103,11 @@ impl Source {
         let mut header = [0; 100];
         let length = file.metadata().map_err(at(path))?.len();
         let is_read = file.read_exact_at(&mut header, 0).is_ok();
-        let unit = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
+        let page_size = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
             1 => 65536,
             other => other,
         };
-        if !is_read || !header.starts_with(b"SQLite format 3\0") || !is_unit(unit) {
+        if !is_read || !header.starts_with(b"SQLite format 3\0") || !is_page_size(page_size) {
             return Err(CopyError::Refused(format!(
                 "{}: this is no database of SQLite",
                 path.display()
@@ -118,15 +118,15 @@ impl Source {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(CopyError::Io(beside(path, "-wal"), error)),
         };
-        let wal = wal::read(&log, unit as usize);
-        let length = wal.count.map_or(length, |count| count * unit);
-        Ok(Source { file, log, wal, unit, length })
+        let wal = wal::read(&log, page_size as usize);
+        let length = wal.count.map_or(length, |count| count * page_size);
+        Ok(Source { file, log, wal, page_size, length })
     }
 
     fn page(&self, page: u64, to: &mut [u8]) -> io::Result<()> {
         match self.wal.pages.get(&page) {
             Some(&at) => to.copy_from_slice(&self.log[at..at + to.len()]),
-            None => self.file.read_exact_at(to, page * self.unit)?,
+            None => self.file.read_exact_at(to, page * self.page_size)?,
         }
         if page == 0 {
             // Neither reading nor writing needs a write-ahead log.
@@ -162,15 +162,17 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     let target = Database::open(&mut handle, &unfinished)?;
     remove(&mut handle, &target)?;
     let target = Database::open(&mut handle, &unfinished)?;
-    let mut page = vec![0; source.unit as usize];
+    let mut page = vec![0; source.page_size as usize];
     let mut done = 0;
     while done < source.length {
         let mut stage = Stage::default();
-        stage.begin(source.unit, done);
+        stage.begin(source.page_size, done);
         let end = (done + PART).min(source.length);
-        for number in done / source.unit..end.div_ceil(source.unit) {
+        for number in done / source.page_size..end.div_ceil(source.page_size) {
             source.page(number, &mut page).map_err(at(path))?;
-            stage.write(number * source.unit, &page, |_, _| Ok(())).map_err(codes::no_memory)?;
+            stage
+                .write(number * source.page_size, &page, |_, _| Ok(()))
+                .map_err(codes::no_memory)?;
         }
         done = stage.length;
         commit::commit(&mut handle, &[(&target, &stage)], Way::Least)?;
@@ -192,7 +194,7 @@ pub fn import(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     }
     Ok(Moved {
         bytes: source.length,
-        page_size: source.unit,
+        page_size: source.page_size,
         from_wal: source.wal.pages.len() as u64,
     })
 }
@@ -204,7 +206,7 @@ fn remove(handle: &mut Handle, database: &Database) -> Result<(), Error> {
         return Ok(());
     }
     let mut stage = Stage::default();
-    stage.begin(header.unit, header.length);
+    stage.begin(header.page_size, header.length);
     stage.truncate(0, |_, _| Ok(())).map_err(codes::no_memory)?;
     commit::commit(handle, &[(database, &stage)], Way::Least)?;
     database.state().versions.settle();
@@ -244,15 +246,15 @@ pub fn export(pool: &Pool, name: &str, path: &Path) -> Result<Moved, CopyError> 
     }
     let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(at(path))?;
     let mut writer = BufWriter::new(file);
-    let mut page = vec![0; shape.unit as usize];
-    for number in 0..shape.length.div_ceil(shape.unit) {
+    let mut page = vec![0; shape.page_size as usize];
+    for number in 0..shape.length.div_ceil(shape.page_size) {
         commit::read_page(&mut handle, &database, (shape.version, number, 0), &mut page)?;
-        let there = (shape.length - number * shape.unit).min(shape.unit) as usize;
+        let there = (shape.length - number * shape.page_size).min(shape.page_size) as usize;
         writer.write_all(&page[..there]).map_err(at(path))?;
     }
     let file = writer.into_inner().map_err(|error| at(path)(error.into_error()))?;
     file.sync_all().map_err(at(path))?;
-    Ok(Moved { bytes: shape.length, page_size: shape.unit, from_wal: 0 })
+    Ok(Moved { bytes: shape.length, page_size: shape.page_size, from_wal: 0 })
 }
 
 /// Checks what SQLite keeps in a database, by its `PRAGMA integrity_check`. Returns the problems.

@@ -31,7 +31,7 @@ const HEADER: usize = 6;
 type VisitLeaf<'a> = dyn FnMut(u64, u64, &[u64]) -> Result<()> + 'a;
 
 /// The page sizes that SQLite has.
-pub(crate) fn is_unit(bytes: u64) -> bool {
+pub(crate) fn is_page_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && (512..=65536).contains(&bytes)
 }
 
@@ -43,21 +43,21 @@ pub(crate) struct Header {
     /// Bytes of the database.
     pub(crate) length: u64,
     /// Bytes of a page.
-    pub(crate) unit: u64,
+    pub(crate) page_size: u64,
     root: u64,
     height: u64,
     /// The first block of replaced pages.
-    pub(crate) garbage: u64,
+    pub(crate) first_replaced: u64,
 }
 
 impl Header {
     /// Pages of the database.
     pub(crate) fn pages(&self) -> u64 {
-        if self.unit == 0 { 0 } else { self.length.div_ceil(self.unit) }
+        if self.page_size == 0 { 0 } else { self.length.div_ceil(self.page_size) }
     }
 
     fn words(&self) -> [u64; HEADER] {
-        [TAG, self.length, self.unit, self.root, self.height, self.garbage]
+        [TAG, self.length, self.page_size, self.root, self.height, self.first_replaced]
     }
 
     /// Reads the header of the database with this root.
@@ -70,15 +70,15 @@ impl Header {
         for (index, word) in (0..).zip(&mut words) {
             *word = tx.read_word(at + 8 * index)?;
         }
-        let [tag, length, unit, root, height, garbage] = words;
+        let [tag, length, page_size, root, height, first_replaced] = words;
         if tag != TAG {
             return Err(Error::corrupt("a database's header of another format", at));
         }
-        let pages = length / unit.max(1);
-        if !is_unit(unit) || height > HIGHEST || pages > FAN.pow(height as u32) {
+        let pages = length / page_size.max(1);
+        if !is_page_size(page_size) || height > HIGHEST || pages > FAN.pow(height as u32) {
             return Err(Error::corrupt("an impossible database's header", at));
         }
-        Ok(Header { at, length, unit, root, height, garbage })
+        Ok(Header { at, length, page_size, root, height, first_replaced })
     }
 
     /// Writes what differs from `before`; a database that is not in the pool yet gets a header and a root.
@@ -175,7 +175,7 @@ impl Header {
 
     /// The blocks of replaced pages, newest first, each with its entries.
     pub(crate) fn replaced(&self, tx: &mut dyn Tx) -> Result<Vec<(u64, Vec<u64>)>> {
-        let (mut blocks, mut at) = (Vec::new(), self.garbage);
+        let (mut blocks, mut at) = (Vec::new(), self.first_replaced);
         let mut walked = HashSet::new();
         while at != 0 {
             if !walked.insert(at) {
@@ -237,7 +237,7 @@ pub(crate) fn free(
     for &(block, before, next) in &freed.blocks {
         tx.free(block).map_err(Error::in_pool)?;
         match before {
-            0 => header.garbage = next,
+            0 => header.first_replaced = next,
             before => tx.write_word(before, next)?,
         }
     }

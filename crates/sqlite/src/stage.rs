@@ -8,14 +8,14 @@ use crate::page::Page;
 use std::collections::BTreeMap;
 
 /// The page size until the first write tells it.
-pub(crate) const DEFAULT_UNIT: u64 = 4096;
+pub(crate) const DEFAULT_PAGE_SIZE: u64 = 4096;
 
 /// The pages that a writer has written, and the length it has given the file.
 #[derive(Default)]
 pub(crate) struct Stage {
     /// Whether anything was written or cut.
     pub(crate) dirty: bool,
-    pub(crate) unit: u64,
+    pub(crate) page_size: u64,
     pub(crate) length: u64,
     pub(crate) base_end: u64,
     pub(crate) pages: BTreeMap<u64, Page>,
@@ -23,7 +23,7 @@ pub(crate) struct Stage {
 
 /// Calls `piece` with each page that `len` bytes from `at` lie in: its number, and the range in it and in the bytes.
 pub(crate) fn pieces<E>(
-    unit: u64,
+    page_size: u64,
     at: u64,
     len: usize,
     mut piece: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>) -> Result<(), E>,
@@ -31,9 +31,9 @@ pub(crate) fn pieces<E>(
     let mut done = 0;
     while done < len {
         let place = at + done as u64;
-        let within = (place % unit) as usize;
-        let part = (unit as usize - within).min(len - done);
-        piece(place / unit, within..within + part, done..done + part)?;
+        let within = (place % page_size) as usize;
+        let part = (page_size as usize - within).min(len - done);
+        piece(place / page_size, within..within + part, done..done + part)?;
         done += part;
     }
     Ok(())
@@ -41,9 +41,9 @@ pub(crate) fn pieces<E>(
 
 impl Stage {
     /// Begins to stage changes of a database of this page size and length, unless that has begun.
-    pub(crate) fn begin(&mut self, unit: u64, length: u64) {
+    pub(crate) fn begin(&mut self, page_size: u64, length: u64) {
         if !self.dirty {
-            *self = Stage { dirty: true, unit, length, base_end: length, ..Stage::default() };
+            *self = Stage { dirty: true, page_size, length, base_end: length, ..Stage::default() };
         }
     }
 
@@ -65,24 +65,24 @@ impl Stage {
         mut base: impl FnMut(u64, &mut [u8]) -> Result,
     ) -> Result {
         let len = bytes.len() as u64;
-        if self.base_end == 0 && self.pages.is_empty() && crate::pages::is_unit(len) {
+        if self.base_end == 0 && self.pages.is_empty() && crate::pages::is_page_size(len) {
             // The first page of a new database, or of one that was emptied.
             if at.is_multiple_of(len) {
-                self.unit = len;
+                self.page_size = len;
             }
         }
-        let (unit, base_end) = (self.unit, self.base_end);
+        let (page_size, base_end) = (self.page_size, self.base_end);
         let pages = &mut self.pages;
-        pieces(unit, at, bytes.len(), |page, within, part| -> Result {
-            if within.len() == unit as usize {
+        pieces(page_size, at, bytes.len(), |page, within, part| -> Result {
+            if within.len() == page_size as usize {
                 pages.insert(page, Page::copy(&bytes[part])?);
                 return Ok(());
             }
             let staged = match pages.entry(page) {
                 std::collections::btree_map::Entry::Occupied(staged) => staged.into_mut(),
                 std::collections::btree_map::Entry::Vacant(vacant) => {
-                    let mut whole = Page::zeros(unit as usize)?;
-                    read_base(unit, base_end, page, &mut whole, &mut base)?;
+                    let mut whole = Page::zeros(page_size as usize)?;
+                    read_base(page_size, base_end, page, &mut whole, &mut base)?;
                     vacant.insert(whole)
                 }
             };
@@ -99,19 +99,19 @@ impl Stage {
         length: u64,
         mut base: impl FnMut(u64, &mut [u8]) -> Result,
     ) -> Result {
-        let (unit, within) = (self.unit, (length % self.unit) as usize);
+        let (page_size, within) = (self.page_size, (length % self.page_size) as usize);
         if length < self.length && within > 0 {
             // The rest of the last page reads as zeros when the file grows again.
-            let page = length / unit;
-            let mut whole = Page::zeros(unit as usize)?;
+            let page = length / page_size;
+            let mut whole = Page::zeros(page_size as usize)?;
             match self.pages.get(&page) {
                 Some(staged) => whole.copy_from_slice(staged),
-                None => read_base(unit, self.base_end, page, &mut whole, &mut base)?,
+                None => read_base(page_size, self.base_end, page, &mut whole, &mut base)?,
             }
             whole[within..].fill(0);
             self.pages.insert(page, whole);
         }
-        self.pages.split_off(&length.div_ceil(unit));
+        self.pages.split_off(&length.div_ceil(page_size));
         self.length = length;
         self.base_end = self.base_end.min(length);
         Ok(())
@@ -128,25 +128,25 @@ impl Stage {
             to.copy_from_slice(staged);
             return Ok(());
         }
-        read_base(self.unit, self.base_end, page, to, &mut base)
+        read_base(self.page_size, self.base_end, page, to, &mut base)
     }
 }
 
 /// Reads a page of the committed database; zeros from `end` on.
 fn read_base<E>(
-    unit: u64,
+    page_size: u64,
     end: u64,
     page: u64,
     to: &mut [u8],
     base: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let begin = page * unit;
+    let begin = page * page_size;
     if begin >= end {
         to.fill(0);
         return Ok(());
     }
     base(page, to)?;
-    let kept = (end - begin).min(unit) as usize;
+    let kept = (end - begin).min(page_size) as usize;
     to[kept..].fill(0);
     Ok(())
 }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn read(stage: &Stage, page: u64) -> Vec<u8> {
-        let mut bytes = vec![1; stage.unit as usize];
+        let mut bytes = vec![1; stage.page_size as usize];
         stage.read_page(page, &mut bytes, base).unwrap();
         bytes
     }
@@ -193,13 +193,13 @@ mod tests {
     #[test]
     fn the_first_write_of_an_empty_file_tells_the_page_size() {
         let mut stage = Stage::default();
-        stage.begin(DEFAULT_UNIT, 0);
+        stage.begin(DEFAULT_PAGE_SIZE, 0);
         stage.write(0, &[1; 65536], base).unwrap();
-        assert_eq!(stage.unit, 65536);
+        assert_eq!(stage.page_size, 65536);
         stage.truncate(0, base).unwrap();
         stage.write(1024, &[1; 1024], base).unwrap();
-        assert_eq!((stage.unit, stage.length), (1024, 2048));
+        assert_eq!((stage.page_size, stage.length), (1024, 2048));
         stage.write(0, &[1; 100], base).unwrap();
-        assert_eq!(stage.unit, 1024);
+        assert_eq!(stage.page_size, 1024);
     }
 }

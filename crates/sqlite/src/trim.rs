@@ -26,9 +26,9 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 /// Gives the unused pages of a database back to the pool. The caller is the database's writer.
 pub(crate) fn trim(handle: &mut Handle, database: &Database) -> Result<()> {
-    let Header { length, unit, .. } = database.state().versions.header;
+    let Header { length, page_size, .. } = database.state().versions.header;
     let read = |page: u64, to: &mut [u8]| read_newest(handle, database, page, to);
-    let Some(unused) = unused(unit, length, read)? else { return Ok(()) };
+    let Some(unused) = unused(page_size, length, read)? else { return Ok(()) };
     let unused = database.state().versions.held_by_newest(&unused);
     for some in unused.chunks(TRIMMED) {
         handle.submit(|tx| {
@@ -51,15 +51,15 @@ pub(crate) fn trim_stage(
     database: &Database,
     stage: &mut Stage,
 ) -> Result<()> {
-    let (unit, length) = (stage.unit, stage.length);
-    let same_unit = database.state().versions.header.unit == unit;
+    let (page_size, length) = (stage.page_size, stage.length);
+    let same_page_size = database.state().versions.header.page_size == page_size;
     let read = |page: u64, to: &mut [u8]| {
-        stage.read_page(page, to, |page, to| match same_unit {
+        stage.read_page(page, to, |page, to| match same_page_size {
             true => read_newest(handle, database, page, to),
             false => Err(Error::Invalid("a page of another size")),
         })
     };
-    for page in unused(unit, length, read)?.unwrap_or_default() {
+    for page in unused(page_size, length, read)?.unwrap_or_default() {
         stage.pages.remove(&page);
     }
     Ok(())
@@ -76,28 +76,28 @@ fn read_newest(handle: &mut Handle, database: &Database, page: u64, to: &mut [u8
 
 /// The leaves of the free list of a database of this page size and length; `None` if it is not a list of SQLite.
 fn unused(
-    unit: u64,
+    page_size: u64,
     length: u64,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
 ) -> Result<Option<Vec<u64>>> {
-    if length == 0 || !length.is_multiple_of(unit) {
+    if length == 0 || !length.is_multiple_of(page_size) {
         return Ok(None);
     }
-    let count = length / unit;
-    let mut bytes = vec![0; unit as usize];
+    let count = length / page_size;
+    let mut bytes = vec![0; page_size as usize];
     read(0, &mut bytes)?;
     let said = match word(&bytes, 16) >> 16 {
         1 => 65536,
         said => said,
     };
-    let is_ours = bytes.starts_with(b"SQLite format 3\0") && said == unit;
+    let is_ours = bytes.starts_with(b"SQLite format 3\0") && said == page_size;
     // The length is only right if the SQLite that wrote last has kept it.
     if !is_ours || word(&bytes, 28) != count || word(&bytes, 24) != word(&bytes, 92) {
         return Ok(None);
     }
-    let most = (unit as usize - usize::from(bytes[20])) / 4 - 2;
+    let most = (page_size as usize - usize::from(bytes[20])) / 4 - 2;
     let (mut trunk, total) = (word(&bytes, 32), word(&bytes, 36) as usize);
-    let lock_page = LOCK_BYTE / unit + 1;
+    let lock_page = LOCK_BYTE / page_size + 1;
     let is_page = |page: u64| (2..=count).contains(&page) && page != lock_page;
     let mut seen = HashSet::new();
     let mut leaves = Vec::new();

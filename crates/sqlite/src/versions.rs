@@ -54,7 +54,7 @@ pub(crate) struct Block {
 pub(crate) struct Shape {
     pub(crate) version: u64,
     pub(crate) length: u64,
-    pub(crate) unit: u64,
+    pub(crate) page_size: u64,
 }
 
 /// The pinned versions, oldest first, with the number of those who have pinned each: few.
@@ -166,9 +166,9 @@ impl Versions {
 
     /// The newest version.
     pub(crate) fn newest(&self) -> Shape {
-        let Header { length, unit, .. } = self.header;
-        let unit = if unit == 0 { crate::stage::DEFAULT_UNIT } else { unit };
-        Shape { version: self.version, length, unit }
+        let Header { length, page_size, .. } = self.header;
+        let page_size = if page_size == 0 { crate::stage::DEFAULT_PAGE_SIZE } else { page_size };
+        Shape { version: self.version, length, page_size }
     }
 
     /// A pinned version.
@@ -312,7 +312,7 @@ impl Versions {
         // No version has them: the writer's pin alone keeps them.
         let entry = |at: &u64| Replaced { at: *at, versions: 0..=u64::MAX };
         let entries = made.iter().map(entry).enumerate().collect();
-        self.blocks.push(Block { at: header.garbage, entries, held_by: 0 });
+        self.blocks.push(Block { at: header.first_replaced, entries, held_by: 0 });
     }
 
     /// The commit has failed: they can be freed.
@@ -515,7 +515,7 @@ mod tests {
     #[test]
     fn a_page_that_was_kept_for_nothing_can_be_replaced() {
         let mut versions = Versions { version: 5, pages: vec![80], ..Versions::default() };
-        (versions.header.length, versions.header.unit) = (4096, 4096);
+        (versions.header.length, versions.header.page_size) = (4096, 4096);
         let reader = versions.pin();
         versions.begin_to_keep();
         versions.keep(0, &Arc::new(Page::copy(&[7; 8]).unwrap()));
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn readers_have_the_pages_that_commits_overwrite() {
         let mut versions = Versions { version: 5, pages: vec![80, 90], ..Versions::default() };
-        (versions.header.length, versions.header.unit) = (8192, 4096);
+        (versions.header.length, versions.header.page_size) = (8192, 4096);
         let byte = |versions: &Versions, version, page| match versions.find(version, page) {
             Place::Copy(bytes) => bytes[0],
             Place::At(_) => 0,

@@ -35,7 +35,7 @@ fn sum(little: bool, (mut a, mut b): (u32, u32), bytes: &[u8]) -> (u32, u32) {
 }
 
 /// Reads the log of a database with pages of this size.
-pub(crate) fn read(log: &[u8], unit: usize) -> Wal {
+pub(crate) fn read(log: &[u8], page_size: usize) -> Wal {
     let mut wal = Wal::default();
     if log.len() < HEADER || ![0x377f_0682, 0x377f_0683].contains(&word(log, 0)) {
         return wal;
@@ -46,12 +46,12 @@ pub(crate) fn read(log: &[u8], unit: usize) -> Wal {
         1 => 65536,
         other => other as usize,
     };
-    if sums != (word(log, 24), word(log, 28)) || logged_unit != unit {
+    if sums != (word(log, 24), word(log, 28)) || logged_unit != page_size {
         return wal;
     }
     let mut open = BTreeMap::new();
     let mut at = HEADER;
-    while let Some(frame) = log.get(at..at + FRAME + unit) {
+    while let Some(frame) = log.get(at..at + FRAME + page_size) {
         sums = sum(little, sums, &frame[..8]);
         sums = sum(little, sums, &frame[FRAME..]);
         let is_valid = frame[8..16] == log[16..24] && sums == (word(frame, 16), word(frame, 20));
@@ -65,7 +65,7 @@ pub(crate) fn read(log: &[u8], unit: usize) -> Wal {
             wal.pages.append(&mut open);
             wal.count = Some(count.into());
         }
-        at += FRAME + unit;
+        at += FRAME + page_size;
     }
     wal
 }
