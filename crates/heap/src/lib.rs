@@ -69,5 +69,7 @@ pub use perdura_engine::{
 pub use perdura_memory::mapped::report_sigbus;
 pub use perdura_memory::{Domain, Gather, MapError, Mapped, Memory, Survives};
 pub use persist::Persist;
-pub use pool::{Compaction, Durable, EngineKind, Handle, Options, Pool, Transaction, Visitor};
+pub use pool::{
+    Compaction, Durable, EngineKind, Handle, Options, Pool, PoolTx, Transaction, Visitor,
+};
 pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

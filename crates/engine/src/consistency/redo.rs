@@ -106,13 +106,13 @@ impl OneRecord for Redo {
         domain.needs_write_back() && domain.evicts()
     }
 
-    #[inline]
+    #[inline(always)]
     fn log_transaction<M: Memory>(
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
     ) -> Result<u64> {
-        log_transaction(core, open, writer)
+        log_transaction_here(core, open, writer)
     }
 }
 
@@ -120,8 +120,18 @@ impl OneRecord for Redo {
 ///
 /// # Errors
 /// As [`Consistency::commit`].
-#[inline]
+#[inline(never)]
 pub(crate) fn log_transaction<M: Memory, S: MayOverlay>(
+    core: &Core<M>,
+    open: &mut SharedRight<'_, S>,
+    writer: &mut Writer,
+) -> Result<u64> {
+    log_transaction_here(core, open, writer)
+}
+
+/// As [`log_transaction`], in its caller: for the commits that are most.
+#[inline(always)]
+fn log_transaction_here<M: Memory, S: MayOverlay>(
     core: &Core<M>,
     open: &mut SharedRight<'_, S>,
     writer: &mut Writer,
@@ -224,7 +234,7 @@ fn write_back_dirty<M: Memory>(core: &Core<M>, counters: &mut Counters, gap: u64
 }
 
 /// Makes the transaction's record durable, if words stored in place could otherwise become durable before it.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub(crate) fn log<M: Memory>(
     core: &Core<M>,
@@ -245,11 +255,13 @@ pub(crate) fn log<M: Memory>(
 }
 
 /// Memory that the record makes reachable but does not hold must be durable before the record may be.
-#[inline]
+#[inline(always)]
 fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
-    if writer.fresh.is_empty() {
-        return Ok(());
-    }
+    if writer.fresh.is_empty() { Ok(()) } else { fence_some_fresh(core, writer) }
+}
+
+#[inline(never)]
+fn fence_some_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
     writer.flush_fresh(core);
     if planted::has(Bug::FreshUnfenced) {
         return Ok(());

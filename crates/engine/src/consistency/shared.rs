@@ -112,7 +112,7 @@ pub(crate) fn commit<M: Memory, C: OneRecord>(
 }
 
 /// Makes the transaction durable with those that have joined.
-#[inline]
+#[inline(always)]
 fn log_group<M: Memory, C: OneRecord>(
     core: &Core<M>,
     mut right: Right<'_, C>,
@@ -127,7 +127,7 @@ fn log_group<M: Memory, C: OneRecord>(
 }
 
 /// [`Consistency::commit_awaited`]: joins, if another writer waits to enter.
-#[inline]
+#[inline(always)]
 pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
     core: &Core<M>,
     mut right: Right<'_, C>,
@@ -185,16 +185,26 @@ fn lead<M: Memory, C: OneRecord>(
     let overlay = right.shared.get();
     if bytes_with(core, overlay, &writer.writes) > core.geometry.segment_bytes {
         close::<M, C>(core, right, writer)?;
-        return Ok(Ticket(C::log_transaction(core, &mut right.shared, writer)? << TICKET_BITS));
+        return Ok(Ticket(log_apart::<M, C>(core, right, writer)? << TICKET_BITS));
     }
     let last = ticket(TICKET_BITS, core.last_commit(), overlay.joined(&*core.memory) + 1);
     if !planted::has(Bug::JoinedLeftOut) {
         absorb(&*core.memory, overlay, &mut writer.writes);
     }
     right.own.fresh.iter().for_each(|range| writer.add_fresh(&*core.memory, range.clone()));
-    C::log_transaction(core, &mut right.shared, writer)?;
+    log_apart::<M, C>(core, right, writer)?;
     forget::<M, C>(core, right);
     Ok(last)
+}
+
+/// [`OneRecord::log_transaction`] out of line.
+#[inline(never)]
+fn log_apart<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    right: &mut Right<'_, C>,
+    writer: &mut Writer,
+) -> Result<u64> {
+    C::log_transaction(core, &mut right.shared, writer)
 }
 
 /// Logs the group, independently of the writer's own transaction.
@@ -209,7 +219,7 @@ fn close<M: Memory, C: OneRecord>(
     std::mem::swap(&mut writer.writes, &mut writer.old);
     let fresh = std::mem::replace(&mut writer.fresh, right.own.fresh.clone());
     absorb(&*core.memory, right.shared.get(), &mut writer.writes);
-    let closed = C::log_transaction(core, &mut right.shared, writer);
+    let closed = log_apart::<M, C>(core, right, writer);
     writer.forget(&*core.memory);
     std::mem::swap(&mut writer.writes, &mut writer.old);
     writer.fresh = fresh;

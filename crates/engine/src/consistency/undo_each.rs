@@ -21,7 +21,7 @@
 use super::alone::{self, TakenSegments};
 use super::core::Core;
 use super::protocol::{Consistency, NoGroups, Right};
-use super::writer::{Stores, Writer, store_words};
+use super::writer::{Stores, Writer, cache_log};
 use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::{self, FoundRecord, Part};
 use crate::log::recovery::store_words as store_again;
@@ -223,7 +223,7 @@ fn store_each<M: Memory>(
             tail.log(core, writer, &store);
             let is_early = planted::has(Bug::StoredBeforeEntry) && !is_first;
             if is_early {
-                store_words(&*core.memory, &store);
+                core.memory.store_words(store.line, store.mask, &store.words);
             }
             if let Err(error) = writer.order(core) {
                 if !is_first {
@@ -236,7 +236,7 @@ fn store_each<M: Memory>(
                 writer.keep_overwritten(core);
             }
             if !is_early {
-                store_words(&*core.memory, &store);
+                core.memory.store_words(store.line, store.mask, &store.words);
             }
         }
     }
@@ -248,6 +248,6 @@ fn store_each<M: Memory>(
 fn conclude<M: Memory>(core: &Core<M>, writer: &mut Writer, first: u64) -> Result<()> {
     writer.write_back_stored(core);
     writer.order(core)?;
-    writer.cache_log(core, first, &[0; 8]);
+    cache_log(core, &mut writer.counters, first, &[0; 8]);
     writer.fence(core)
 }

@@ -6,7 +6,7 @@ use crate::log::record;
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
 use crate::sync::in_place::InPlace;
-use crate::writes::{ALL, LineWrite, WriteSet};
+use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD, lines_in};
 use std::ops::Range;
@@ -147,24 +147,7 @@ impl Writer {
     #[inline]
     #[track_caller]
     pub(crate) fn stream_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
-        let bytes = words.len() as u64 * 8;
-        self.counters.streamed_bytes += bytes;
-        if core.memory.domain().needs_write_back() {
-            self.counters.write_backs_log += bytes / LINE;
-        }
-        core.memory.stream(at, words);
-    }
-
-    /// Stores whole log lines in the caches and asks for them to become durable.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn cache_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
-        let bytes = words.len() as u64 * 8;
-        if core.memory.domain().needs_write_back() {
-            self.counters.write_backs_log += bytes / LINE;
-        }
-        core.memory.copy_in(at, bytemuck::cast_slice(words));
-        core.memory.write_back(at, bytes);
+        stream_log(core, &mut self.counters, at, words);
     }
 
     /// Asks for the fresh memory of this transaction to become durable.
@@ -196,7 +179,7 @@ impl Writer {
     }
 
     /// Fences, and checks that the fence worked.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn fence<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
         core.memory.fence();
@@ -217,7 +200,7 @@ impl Writer {
     }
 
     /// Stores the buffered words in place, calling `stored` for each line.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply<M: Memory>(
         &mut self,
         core: &Core<M>,
@@ -228,7 +211,7 @@ impl Writer {
             if entry.mask == 0 {
                 continue;
             }
-            store_words(&*core.memory, entry);
+            core.memory.store_words(entry.line, entry.mask, &entry.words);
             stored(entry, &mut self.counters);
         }
         core.touched.note(self.writes.entries());
@@ -236,18 +219,23 @@ impl Writer {
 
     /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has
     /// stored nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep_overwritten<M: Memory>(&mut self, core: &Core<M>) {
         self.counters.dirty_bytes += self.writes.words() as u64 * 8;
         if core.snapshots.any(&*core.memory) && !planted::has(Bug::NothingKept) {
-            core.snapshots.keep(&*core.memory, core.last_commit() + 1, self.writes.entries());
-            // A snapshot that loads a word stored below finds what is kept.
-            fence(Ordering::Release);
+            self.keep_for_snapshots(core);
         }
     }
 
+    #[cold]
+    fn keep_for_snapshots<M: Memory>(&self, core: &Core<M>) {
+        core.snapshots.keep(&*core.memory, core.last_commit() + 1, self.writes.entries());
+        // A snapshot that loads a word stored later finds what is kept.
+        fence(Ordering::Release);
+    }
+
     /// Stores the last encoded record, of `bytes` bytes, at `at`, and asks for it to become durable.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn store_record<M: Memory>(
         &mut self,
@@ -257,15 +245,20 @@ impl Writer {
         how: Stores,
     ) {
         self.traced(&*core.memory).read(RECORD, bytes);
-        let scratch = std::mem::take(&mut self.scratch);
-        let record = &scratch[..(bytes / WORD) as usize];
+        let record = &self.scratch[..(bytes / WORD) as usize];
         self.counters.log_bytes += bytes;
         if how == Stores::PastCaches {
-            self.stream_log(core, at, record);
+            stream_log(core, &mut self.counters, at, record);
         } else {
-            self.cache_log(core, at, record);
+            cache_log(core, &mut self.counters, at, record);
         }
-        self.scratch = scratch;
+    }
+
+    /// An upper bound of [`record_bytes`](Self::record_bytes).
+    #[inline(always)]
+    pub(crate) fn record_bytes_at_most(&self) -> u64 {
+        let lines = self.writes.entries().len();
+        record::words_for(lines, lines * (LINE / WORD) as usize) as u64 * WORD
     }
 
     /// Bytes of log for the whole transaction, if one record holds it.
@@ -276,7 +269,7 @@ impl Writer {
 
     /// Encodes a record of the write-set entries in `entries`; returns its bytes, padding to whole
     /// lines included.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn encode<M: Memory>(
         &mut self,
         core: &Core<M>,
@@ -380,19 +373,28 @@ impl Writer {
     }
 }
 
-/// Stores the words of a line in place.
+/// As [`Writer::stream_log`], counting in `counters`.
 #[inline(always)]
-pub(crate) fn store_words<M: Memory>(memory: &M, entry: &LineWrite) {
-    let mut mask = entry.mask;
-    if mask == ALL {
-        memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
-        mask = 0;
+#[track_caller]
+fn stream_log<M: Memory>(core: &Core<M>, counters: &mut Counters, at: u64, words: &[u64]) {
+    let bytes = words.len() as u64 * WORD;
+    counters.streamed_bytes += bytes;
+    if core.memory.domain().needs_write_back() {
+        counters.write_backs_log += bytes / LINE;
     }
-    while mask != 0 {
-        let word = mask.trailing_zeros() as usize % entry.words.len();
-        mask &= mask - 1;
-        memory.store(entry.line + word as u64 * WORD, entry.words[word]);
+    core.memory.stream(at, words);
+}
+
+/// Stores whole log lines in the caches and asks for them to become durable.
+#[inline]
+#[track_caller]
+pub(crate) fn cache_log<M: Memory>(core: &Core<M>, counters: &mut Counters, at: u64, words: &[u64]) {
+    let bytes = words.len() as u64 * WORD;
+    if core.memory.domain().needs_write_back() {
+        counters.write_backs_log += bytes / LINE;
     }
+    core.memory.copy_in(at, bytemuck::cast_slice(words));
+    core.memory.write_back(at, bytes);
 }
 
 /// The entries, each with the word after its last one, as 0: a planted bug.

@@ -81,7 +81,7 @@ pub fn behind(ticket: u64, durable: u64) -> u16 {
 
 /// Encodes a record for the offset `at` into `out`, which grows as necessary; returns the record, padding to whole
 /// lines included. `word_of` gives each masked word's value.
-#[inline]
+#[inline(always)]
 pub fn encode<'a>(
     out: &'a mut Vec<u64>,
     salt: u64,
@@ -92,7 +92,7 @@ pub fn encode<'a>(
 ) -> &'a [u64] {
     let most = HEADER_WORDS + entries.len() * ENTRY_WORDS + LINE_WORDS;
     if out.len() < most {
-        out.resize(most, 0);
+        grow(out, most);
     }
     let mut used = HEADER_WORDS;
     let room = &mut out[..most];
@@ -114,6 +114,11 @@ pub fn encode<'a>(
     // Zeros a whole line, of which the record's padding is a part: a fixed size is faster.
     *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
     &out[..used.next_multiple_of(LINE_WORDS)]
+}
+
+#[cold]
+fn grow(out: &mut Vec<u64>, most: usize) {
+    out.resize(most, 0);
 }
 
 /// Encodes an entry at the start of `room`; returns how many words it takes.

@@ -107,7 +107,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if !wrote && self.seat.is_moved(&*self.engine.core.memory) {
             self.end_snapshot();
         }
-        (self.snapshot, self.writable) = (0, 0);
+        self.writable = 0;
+        if self.snapshot != 0 {
+            self.snapshot = 0;
+        }
         if C::Groups::WINDOWS {
             self.leave_window();
         }
@@ -132,7 +135,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// Ends the transaction with `commit`, if it has anything to store.
-    #[inline]
+    #[inline(always)]
     fn commit_by(
         &mut self,
         commit: impl FnOnce(&Core<M>, Right<'_, C>, &mut Writer) -> Result<Ticket>,
@@ -141,11 +144,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             return self.no_commit();
         }
         if self.is_unchanged() {
-            // What it saw may not be durable yet.
-            let seen = self.seen();
-            self.writer.counters.read_only += 1;
-            self.finish();
-            return Ok(seen);
+            return Ok(self.end_unchanged());
         }
         if !self.engine.core.memory.is_usable() {
             return self.unusable();
@@ -180,6 +179,16 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(ticket)
     }
 
+    /// Ends a transaction that has nothing to store; returns the last commit of which it may have seen something, which
+    /// may not be durable yet.
+    #[inline]
+    fn end_unchanged(&mut self) -> Ticket {
+        let seen = self.seen();
+        self.writer.counters.read_only += 1;
+        self.finish();
+        seen
+    }
+
     /// The work after a commit, outside the lock.
     #[inline(always)]
     fn after_commit(&mut self) {
@@ -187,14 +196,19 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// Adds the sums that the transaction changes to its words.
-    #[inline]
+    #[inline(always)]
     fn add_sums(&mut self) -> Result<()> {
+        match &self.engine.core.sums {
+            // Most transactions write only to objects, and most pools have no sums of these.
+            Some(sums) if self.writer.writes.lowest() < sums.places().end => self.add_some_sums(),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn add_some_sums(&mut self) -> Result<()> {
         let Buffered { engine, seat, writer, changes, snapshot, .. } = self;
         let Some(sums) = &engine.core.sums else { return Ok(()) };
-        // Most transactions write only to objects, and most pools have no sums of these.
-        if writer.writes.lowest() >= sums.places().end {
-            return Ok(());
-        }
         let memory = &*engine.core.memory;
         let open = open::<M, C, S>(seat, memory);
         sums.add_to(memory, &mut writer.writes, changes, |line| {
@@ -437,9 +451,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             self.writable = self.engine.core.memory.len() & !(WORD - 1);
         }
         // Only now: what joined before is seen, and no group is closed before this transaction ends.
-        self.snapshot = self.joined();
-        self.looked = NOTHING;
-        self.overlaid = false;
+        let joined = self.joined();
+        if joined != 0 {
+            self.snapshot = joined;
+            self.looked = NOTHING;
+            self.overlaid = false;
+        }
     }
 
     #[inline]

@@ -146,20 +146,25 @@ impl WriteSet {
     }
 
     /// Forgets everything.
-    #[inline]
+    #[inline(always)]
     pub fn clear<M: Memory>(&mut self, memory: &M) {
         self.traced(memory).wrote(FIELDS, 8);
         self.few.clear();
         self.words = 0;
+        self.lowest = u64::MAX;
+        if self.unusual || self.sealed != 0 || self.many.is_used() {
+            self.clear_unusual();
+        }
+    }
+
+    #[inline(never)]
+    fn clear_unusual(&mut self) {
         self.empty = 0;
         self.sealed = 0;
-        self.lowest = u64::MAX;
         self.many.clear();
-        if self.unusual || !self.journal.is_empty() {
-            self.journal.clear();
-            self.journal.shrink_to(KEPT);
-            (self.unusual, self.marked) = (false, false);
-        }
+        self.journal.clear();
+        self.journal.shrink_to(KEPT);
+        (self.unusual, self.marked) = (false, false);
     }
 
     /// Whether the line of `at` may have words to be stored: a quick test, with few false positives if there are few
@@ -232,7 +237,10 @@ impl WriteSet {
                 entry.mask = 1 << word;
                 entry.words[word] = value;
                 self.words += 1;
-                self.lowest = self.lowest.min(line);
+                // Seldom stored, since fewer and fewer lines are lower.
+                if line < self.lowest {
+                    self.lowest = line;
+                }
             }
         }
     }

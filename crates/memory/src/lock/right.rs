@@ -305,7 +305,7 @@ impl<S> SharedRight<'_, S> {
 
     /// Waits until no reader is inside, or moves those that stay as `moves` says, and keeps readers out until the writer
     /// leaves or lets them in.
-    #[inline]
+    #[inline(always)]
     pub fn be_alone<M: Memory>(&mut self, memory: &M, moves: &impl Moves<S>) {
         self.readers.be_alone(memory, self.reads, moves, self.get());
     }
