@@ -555,74 +555,131 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     }
 
     /// Runs `body`; waits until the commit is durable if it is `awaited`.
-    #[inline(always)]
-    pub(crate) fn run_and<R>(
+    #[inline]
+    fn run_and<R>(
         &mut self,
         mode: Mode,
         mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
         awaited: bool,
     ) -> Result<(R, Ticket)> {
+        let mut result = None;
+        let ticket = self.run_erased(mode, awaited, &mut |tx| {
+            result = Some(body(tx)?);
+            Ok(())
+        })?;
+        Ok((result.expect("a committed body has returned"), ticket))
+    }
+
+    /// The same once for all bodies, so that each costs little to compile.
+    #[inline(never)]
+    fn run_erased(
+        &mut self,
+        mode: Mode,
+        awaited: bool,
+        body: &mut dyn FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
+    ) -> Boxed<Ticket> {
+        self.run_boxed(mode, awaited, body)
+    }
+
+    /// The same with errors that fit into a register.
+    #[inline(always)]
+    pub(crate) fn run_boxed(
+        &mut self,
+        mode: Mode,
+        awaited: bool,
+        mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
+    ) -> Boxed<Ticket> {
         // Before it waits for others, who are not there in a forked child.
         if self.memory.is_forked() {
-            return Err(Error::Forked);
+            return Err(Box::new(Error::Forked));
         }
-        let (mut conflicts, mut tries) = (0, 0);
+        match self.run_once(mode, 0, &mut body, awaited) {
+            Ok(ticket) => {
+                if awaited && !self.state.session.is_durable(ticket) {
+                    self.wait_boxed(ticket)?;
+                }
+                Ok(ticket)
+            }
+            Err(error) => self.run_again(mode, awaited, error, &mut body),
+        }
+    }
+
+    /// As [`run_boxed`](Self::run_boxed), after a first attempt that has failed with `error`.
+    #[cold]
+    #[inline(never)]
+    fn run_again(
+        &mut self,
+        mode: Mode,
+        awaited: bool,
+        error: Box<Error>,
+        mut body: &mut dyn FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
+    ) -> Boxed<Ticket> {
+        let mut before = self.before_next(Attempts::default(), error)?;
         loop {
-            match self.run_once((mode, conflicts), &mut body, awaited) {
-                Err(Error::Conflict) if E::Session::CONFLICTS && !self.memory.is_forked() => {
-                    conflicts += 1;
-                }
-                Err(_) if self.state.local.is_lacking() && self.make_room(tries) => {
-                    (conflicts, tries) = (0, tries + 1);
-                }
-                Err(error) => return Err(self.forked_or(error)),
-                Ok((result, ticket)) => {
+            match self.run_once(mode, before.conflicts, &mut body, awaited) {
+                Ok(ticket) => {
                     if awaited {
-                        self.state.session.wait_durable(ticket)?;
+                        self.wait_boxed(ticket)?;
                     }
-                    return Ok((result, ticket));
+                    return Ok(ticket);
                 }
+                Err(error) => before = self.before_next(before, error)?,
             }
         }
     }
 
+    /// Whether the transaction is to be run again after `error`: returns the attempts so far.
+    ///
+    /// # Errors
+    /// `error`, if not.
+    fn before_next(&mut self, before: Attempts, error: Box<Error>) -> Boxed<Attempts> {
+        let Attempts { conflicts, tries } = before;
+        let conflicts_again = matches!(*error, Error::Conflict) && E::Session::CONFLICTS;
+        if conflicts_again && !self.memory.is_forked() {
+            return Ok(Attempts { conflicts: conflicts + 1, tries });
+        }
+        if self.state.local.is_lacking() && self.make_room(tries) {
+            return Ok(Attempts { conflicts: 0, tries: tries + 1 });
+        }
+        Err(Box::new(self.forked_or(*error)))
+    }
+
+    #[inline(never)]
+    fn wait_boxed(&mut self, ticket: Ticket) -> Boxed<()> {
+        Ok(self.state.session.wait_durable(ticket)?)
+    }
+
     /// Runs `body`, after `conflicts` conflicts.
     #[inline(always)]
-    fn run_once<R>(
+    fn run_once(
         &mut self,
-        (mode, conflicts): (Mode, u32),
-        body: &mut impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
+        mode: Mode,
+        conflicts: u32,
+        body: &mut impl FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
         awaited: bool,
-    ) -> Result<(R, Ticket)> {
+    ) -> Boxed<Ticket> {
         let _inside = inside::enter(self.watched)?;
         match conflicts {
             0 => self.state.session.begin(mode),
             _ => self.state.session.begin_again(mode, conflicts),
         }
-        let mut running = Running { session: self, finished: false };
-        let result = body(&mut HeapTx::new(&mut running.session.state));
+        let mut running = Running { session: Some(self) };
+        body(&mut HeapTx::new(&mut running.session().state))?;
         // The body is run again even if it swallows the conflict's error.
-        if E::Session::CONFLICTS && running.session.state.session.has_conflict() {
-            return Err(Error::Conflict);
+        if E::Session::CONFLICTS && running.session().state.session.has_conflict() {
+            return Err(Box::new(Error::Conflict));
         }
-        match result {
-            Ok(value) => {
-                running.finished = true;
-                let ticket = running.session.commit_state(awaited)?;
-                Ok((value, ticket))
-            }
-            Err(error) => Err(error),
-        }
+        running.finished().commit_state(awaited)
     }
 
     /// Commits the running transaction; `awaited` says whether the caller waits for the ticket at once.
     #[inline(always)]
-    fn commit_state(&mut self, awaited: bool) -> Result<Ticket> {
+    fn commit_state(&mut self, awaited: bool) -> Boxed<Ticket> {
         if let Err(incomplete) = self.state.local.savepoints.check_complete() {
-            drop(Running { session: self, finished: false });
+            self.roll_back();
             return Err(incomplete);
         }
-        let wrote = self.private && self.state.session.mode() == Mode::Write;
+        let wrote_private = self.private && self.state.session.mode() == Mode::Write;
         let committed = match awaited {
             true => self.state.session.commit_awaited(),
             false => self.state.session.commit(),
@@ -630,23 +687,27 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         match committed {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
-                let born = || self.state.session.born(ticket);
-                let waiting = self.state.local.committed(&self.state.shared.space, ticket, born, reclaimable);
+                let SessionState { session, local, shared, .. } = &mut self.state;
+                let born = || session.born(ticket);
+                let waiting = local.committed(&shared.space, ticket, born, reclaimable);
                 if waiting > 0 && waiting > self.state.shared.most_limbo() {
                     self.empty_limbo();
                 }
-                if wrote && self.engine.give_back_due() {
+                if wrote_private && self.engine.give_back_due() {
                     self.give_back();
                 }
                 Ok(ticket)
             }
-            Err(error) => {
-                if !self.memory.is_forked() {
-                    self.state.local.aborted(&self.state.shared.space);
-                }
-                Err(error)
-            }
+            Err(error) => Err(self.not_committed(error)),
         }
+    }
+
+    #[cold]
+    fn not_committed(&mut self, error: Error) -> Box<Error> {
+        if !self.memory.is_forked() {
+            self.state.local.aborted(&self.state.shared.space);
+        }
+        Box::new(error)
     }
 
     /// The error of a transaction: in a process forked inside it, the memory's bounds are no reason.
@@ -728,27 +789,50 @@ impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
 
 /// Rolls back when the body fails or panics.
 struct Running<'a, M: Memory, E: Engine<M>> {
-    session: &'a mut HeapSession<M, E>,
-    finished: bool,
+    session: Option<&'a mut HeapSession<M, E>>,
 }
 
-impl<M: Memory, E: Engine<M>> Running<'_, M, E> {
-    /// In a forked child that is left to the parent, whose threads may have left locks held for ever here.
-    #[cold]
-    fn roll_back(&mut self) {
-        if !self.session.memory.is_forked() {
-            self.session.state.session.abort();
-            self.session.state.local.aborted(&self.session.state.shared.space);
-        }
-        self.session.place.end();
+impl<'a, M: Memory, E: Engine<M>> Running<'a, M, E> {
+    #[inline(always)]
+    fn session(&mut self) -> &mut HeapSession<M, E> {
+        self.session.as_mut().expect("until it has finished")
+    }
+
+    /// The body has returned.
+    #[inline(always)]
+    fn finished(mut self) -> &'a mut HeapSession<M, E> {
+        self.session.take().expect("once")
     }
 }
 
 impl<M: Memory, E: Engine<M>> Drop for Running<'_, M, E> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !self.finished {
-            self.roll_back();
+        if let Some(session) = self.session.take() {
+            session.roll_back();
         }
     }
 }
+
+impl<M: Memory, E: Engine<M>> HeapSession<M, E> {
+    /// In a forked child that is left to the parent, whose threads may have left locks held for ever here.
+    #[cold]
+    #[inline(never)]
+    fn roll_back(&mut self) {
+        if !self.memory.is_forked() {
+            self.state.session.abort();
+            self.state.local.aborted(&self.state.shared.space);
+        }
+        self.place.end();
+    }
+}
+
+/// How often a transaction has failed and is run again: by conflicts in a row, and for want of room.
+#[derive(Clone, Copy, Default)]
+struct Attempts {
+    conflicts: u32,
+    tries: u32,
+}
+
+/// A result that fits into two registers: an [`Error`] is as large as a line.
+pub(crate) type Boxed<T> = Result<T, Box<Error>>;

@@ -647,7 +647,7 @@ impl Handle {
     /// another handle of the pool.
     pub fn transaction<R>(&mut self, body: impl FnMut(&mut PoolTx<'_>) -> Result<R>) -> Result<R> {
         self.check_closed()?;
-        self.session.run(Mode::Write, true, body).map(|(result, _)| result)
+        self.session.transaction(body)
     }
 
     /// As [`transaction`](Self::transaction), with an error type of the caller's own: any error of `body` rolls the

@@ -436,6 +436,28 @@ pub unsafe trait Memory: Send + Sync {
         }
     }
 
+    /// Stores the words of several lines, as [`store_words`](Self::store_words) does, and calls `stored` after each;
+    /// `view` gives an element's line, mask and words.
+    ///
+    /// # Panics
+    /// As [`store_words`](Self::store_words).
+    #[inline(always)]
+    #[track_caller]
+    fn store_lines<'a, T>(
+        &self,
+        lines: &'a [T],
+        view: impl Fn(&'a T) -> (u64, u8, &'a [u64; 8]),
+        mut stored: impl FnMut(&'a T),
+    ) where
+        Self: Sized,
+    {
+        for element in lines {
+            let (line, mask, words) = view(element);
+            self.store_words(line, mask, words);
+            stored(element);
+        }
+    }
+
     /// Stores whole lines past the caches.
     ///
     /// # Panics

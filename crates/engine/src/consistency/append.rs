@@ -6,6 +6,7 @@
 
 use super::core::Core;
 use super::writer::{Stores, Writer, split};
+use crate::error::Boxed;
 use crate::log::record::{self, Part};
 use crate::log::segments::OpenSegment;
 use crate::planted::{self, Bug};
@@ -26,7 +27,7 @@ impl Writer {
         ticket: u64,
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
         make_room: impl FnMut(&mut Counters) -> Result<()>,
-    ) -> Result<u64> {
+    ) -> Boxed<u64> {
         let room = self.tail.end - self.tail.start;
         // The bound is known without a look at the lines, and nearly always suffices.
         if self.record_bytes_at_most() > room && self.record_bytes() > room {
@@ -43,10 +44,10 @@ impl Writer {
         ticket: u64,
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
         mut make_room: impl FnMut(&mut Counters) -> Result<()>,
-    ) -> Result<u64> {
+    ) -> Boxed<u64> {
         let bytes = self.record_bytes();
         if bytes > core.geometry.segment_bytes {
-            return self.append_large(core, (ticket, bytes), word_of, make_room);
+            return Ok(self.append_large(core, (ticket, bytes), word_of, make_room)?);
         }
         self.next_segment(core, bytes, &mut make_room)?;
         let at = self.append_here(core, ticket, &mut word_of);
@@ -65,11 +66,9 @@ impl Writer {
         word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
     ) -> u64 {
         let at = self.tail.start;
-        let entries = 0..self.writes.entries().len();
         let part = self.part(core, ticket, 0, 1);
-        let stored = self.encode(core, at, part, entries, word_of);
+        let stored = self.store_all(core, at, part, word_of);
         debug_assert!(stored <= self.tail.end - at, "there is room for the record");
-        self.store_record(core, at, stored, Stores::PastCaches);
         self.tail.start += stored;
         self.highest = ticket;
         at
@@ -136,7 +135,7 @@ impl Writer {
     }
 
     /// The place of one of these records within the transaction.
-    #[inline]
+    #[inline(always)]
     fn part<M: Memory>(&self, core: &Core<M>, ticket: u64, index: u16, parts: u16) -> Part {
         let (part, parts) = (self.parts_before + index, self.parts_before + parts);
         let behind = record::behind(ticket, core.durable_at_least());

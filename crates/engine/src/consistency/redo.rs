@@ -19,6 +19,7 @@ use super::core::Core;
 use super::protocol::{Consistency, LockOf, Right};
 use super::shared::{self, OneRecord, Sharing};
 use super::writer::Writer;
+use crate::error::Boxed;
 use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::planted::{self, Bug};
@@ -51,21 +52,21 @@ impl Consistency for Redo {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit<M: Memory>(
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         shared::commit::<M, Self>(core, right, writer)
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit_awaited<M: Memory>(
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         shared::commit_awaited::<M, Self>(core, right, writer)
     }
 
@@ -111,7 +112,7 @@ impl OneRecord for Redo {
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
-    ) -> Result<u64> {
+    ) -> Boxed<u64> {
         log_transaction_here(core, open, writer)
     }
 }
@@ -125,7 +126,7 @@ pub(crate) fn log_transaction<M: Memory, S: MayOverlay>(
     core: &Core<M>,
     open: &mut SharedRight<'_, S>,
     writer: &mut Writer,
-) -> Result<u64> {
+) -> Boxed<u64> {
     log_transaction_here(core, open, writer)
 }
 
@@ -135,7 +136,7 @@ fn log_transaction_here<M: Memory, S: MayOverlay>(
     core: &Core<M>,
     open: &mut SharedRight<'_, S>,
     writer: &mut Writer,
-) -> Result<u64> {
+) -> Boxed<u64> {
     let number = core.next_number()?;
     log(core, writer, number, |counters| empty(core, counters))?;
     core.be_alone(open);
@@ -146,9 +147,10 @@ fn log_transaction_here<M: Memory, S: MayOverlay>(
     if planted::has(Bug::DirtyBeforeStored) {
         writer.writes.entries().iter().for_each(|entry| core.mark_dirty(entry.line));
     }
+    let mark_dirty = core.dirty_marker();
     writer.apply(core, |entry, _| {
         if track && !planted::has(Bug::DirtyBeforeStored) {
-            core.mark_dirty(entry.line);
+            mark_dirty(entry.line);
         }
     });
     core.set_last_commit(number);
@@ -241,7 +243,7 @@ pub(crate) fn log<M: Memory>(
     writer: &mut Writer,
     ticket: u64,
     make_room: impl FnMut(&mut Counters) -> Result<()>,
-) -> Result<()> {
+) -> Boxed<()> {
     fence_fresh(core, writer)?;
     writer.append(core, ticket, |entry, word| entry.words[word], make_room)?;
     if core.memory.domain().evicts() {
@@ -256,12 +258,12 @@ pub(crate) fn log<M: Memory>(
 
 /// Memory that the record makes reachable but does not hold must be durable before the record may be.
 #[inline(always)]
-fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
+fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Boxed<()> {
     if writer.fresh.is_empty() { Ok(()) } else { fence_some_fresh(core, writer) }
 }
 
 #[inline(never)]
-fn fence_some_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
+fn fence_some_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Boxed<()> {
     writer.flush_fresh(core);
     if planted::has(Bug::FreshUnfenced) {
         return Ok(());
@@ -282,7 +284,8 @@ pub(crate) fn after_commit<M: Memory, C: Consistency, O: Order>(
     writer: &mut Writer,
 ) {
     // Checked only when a segment was filled: the common commit pays nothing for it.
-    if std::mem::take(&mut writer.filled) {
+    if writer.filled {
+        writer.filled = false;
         checkpoint_if_half_full::<M, C, O>(core, lock, writer);
     }
 }

@@ -1,6 +1,7 @@
 //! What it takes to log a transaction: its words, and a place in the log for them.
 
 use super::core::Core;
+use crate::error::{Boxed, boxed};
 use crate::log::area::Geometry;
 use crate::log::record;
 use crate::log::segments::Segments;
@@ -181,17 +182,17 @@ impl Writer {
     /// Fences, and checks that the fence worked.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn fence<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
+    pub(crate) fn fence<M: Memory>(&mut self, core: &Core<M>) -> Boxed<()> {
         core.memory.fence();
         self.counters.fences += 1;
-        Ok(core.memory.check_fence()?)
+        core.memory.check_fence().map_err(boxed)
     }
 
     /// Returns when no later store can become durable before all that has been stored, or asked for, so far: a fence,
     /// unless stores are durable in their order.
     #[inline]
     #[track_caller]
-    pub(crate) fn order<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
+    pub(crate) fn order<M: Memory>(&mut self, core: &Core<M>) -> Boxed<()> {
         if core.memory.domain().needs_write_back() {
             return self.fence(core);
         }
@@ -207,14 +208,13 @@ impl Writer {
         mut stored: impl FnMut(&LineWrite, &mut Counters),
     ) {
         self.keep_overwritten(core);
-        for entry in self.writes.read(&*core.memory) {
-            if entry.mask == 0 {
-                continue;
+        let (entries, counters) = (self.writes.read(&*core.memory), &mut *self.counters);
+        core.touched.note(entries);
+        core.memory.store_lines(entries, |entry| (entry.line, entry.mask, &entry.words), |entry| {
+            if entry.mask != 0 {
+                stored(entry, counters);
             }
-            core.memory.store_words(entry.line, entry.mask, &entry.words);
-            stored(entry, &mut self.counters);
-        }
-        core.touched.note(self.writes.entries());
+        });
     }
 
     /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has
@@ -257,8 +257,7 @@ impl Writer {
     /// An upper bound of [`record_bytes`](Self::record_bytes).
     #[inline(always)]
     pub(crate) fn record_bytes_at_most(&self) -> u64 {
-        let lines = self.writes.entries().len();
-        record::words_for(lines, lines * (LINE / WORD) as usize) as u64 * WORD
+        record::most_words_for(self.writes.entries().len()) as u64 * WORD
     }
 
     /// Bytes of log for the whole transaction, if one record holds it.
@@ -269,31 +268,37 @@ impl Writer {
 
     /// Encodes a record of the write-set entries in `entries`; returns its bytes, padding to whole
     /// lines included.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn encode<M: Memory>(
         &mut self,
         core: &Core<M>,
         at: u64,
         part: record::Part,
         entries: Range<usize>,
-        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+        word_of: impl FnMut(&LineWrite, usize) -> u64,
     ) -> u64 {
         let own = self.traced(&*core.memory);
-        let mut entries = self.writes.read_part(&*core.memory, entries);
-        let more = planted::has(Bug::WordTooMuchLogged).then(|| one_word_more(entries));
-        entries = more.as_deref().unwrap_or(entries);
-        let last = entries.last().map_or(0, |entry| entry.line);
-        let word_of = |entry: &LineWrite, word: usize| {
-            if planted::has(Bug::OldWordsLogged) && entry.line == last {
-                return core.memory.load(entry.line + word as u64 * WORD);
-            }
-            word_of(entry, word)
-        };
-        let record = record::encode(&mut self.scratch, core.salt, at, part, entries, word_of);
+        let entries = self.writes.read_part(&*core.memory, entries);
+        encode(core, own, &mut self.scratch, (at, part), entries, word_of).len() as u64 * WORD
+    }
+
+    /// Stores a record of all lines at `at`, where there is room for it, past the caches; returns its bytes.
+    #[inline(always)]
+    pub(crate) fn store_all<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        at: u64,
+        part: record::Part,
+        word_of: impl FnMut(&LineWrite, usize) -> u64,
+    ) -> u64 {
+        let own = self.traced(&*core.memory);
+        let entries = self.writes.read(&*core.memory);
+        let record = encode(core, own, &mut self.scratch, (at, part), entries, word_of);
         let bytes = record.len() as u64 * WORD;
-        // Stands for the filling of the buffer and the computation of its check.
-        own.wrote(RECORD, bytes);
         own.read(RECORD, bytes);
+        let counters = &mut *self.counters;
+        counters.log_bytes += bytes;
+        stream_log(core, counters, at, record);
         bytes
     }
 
@@ -371,6 +376,47 @@ impl Writer {
             available: u64::from(segments).saturating_sub(others) * segment_bytes,
         }
     }
+}
+
+/// Encodes a record of `entries` for the offset `at` in `scratch`.
+#[inline(always)]
+fn encode<'s, M: Memory>(
+    core: &Core<M>,
+    own: Traced<'_, M>,
+    scratch: &'s mut Vec<u64>,
+    (at, part): (u64, record::Part),
+    entries: &[LineWrite],
+    word_of: impl FnMut(&LineWrite, usize) -> u64,
+) -> &'s [u64] {
+    if planted::has(Bug::WordTooMuchLogged) || planted::has(Bug::OldWordsLogged) {
+        return encode_wrongly(core, scratch, (at, part), entries, word_of);
+    }
+    let record = record::encode(scratch, core.salt, at, part, entries, word_of);
+    // Stands for the filling of the buffer and the computation of its check.
+    own.wrote(RECORD, record.len() as u64 * WORD);
+    own.read(RECORD, record.len() as u64 * WORD);
+    record
+}
+
+/// Encodes a record that is wrong: planted bugs.
+#[cold]
+fn encode_wrongly<'s, M: Memory>(
+    core: &Core<M>,
+    scratch: &'s mut Vec<u64>,
+    (at, part): (u64, record::Part),
+    entries: &[LineWrite],
+    mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+) -> &'s [u64] {
+    let more = planted::has(Bug::WordTooMuchLogged).then(|| one_word_more(entries));
+    let entries = more.as_deref().unwrap_or(entries);
+    let last = entries.last().map_or(0, |entry| entry.line);
+    let word_of = |entry: &LineWrite, word: usize| {
+        if planted::has(Bug::OldWordsLogged) && entry.line == last {
+            return core.memory.load(entry.line + word as u64 * WORD);
+        }
+        word_of(entry, word)
+    };
+    record::encode(scratch, core.salt, at, part, entries, word_of)
 }
 
 /// As [`Writer::stream_log`], counting in `counters`.

@@ -244,7 +244,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             Some(_) => core.next_number()?,
             None => stamp.0,
         };
-        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(())).map(drop)
+        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(()))?;
+        Ok(())
     }
 
     /// The last commit of which a transaction without stores may have seen something, if that may not be durable.
@@ -353,7 +354,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
                 writer.apply(&engine.core, |entry, _| dirty.mark(memory, entry.line));
             }
             Some(dirty) => {
-                writer.apply(&engine.core, |entry, _| dirty.mark_alone(memory, entry.line));
+                let mark = dirty.marker(memory);
+                writer.apply(&engine.core, |entry, _| mark(entry.line));
             }
             None => writer.apply(&engine.core, |_, _| {}),
         }

@@ -27,11 +27,10 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         body: impl FnOnce(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<R> {
         self.place.take(self.watched)?;
-        let mut running = Running { session: self, finished: false };
-        let result = body(&mut HeapTx::new(&mut running.session.state));
-        running.finished = true;
-        drop(running);
-        result.map_err(|error| self.forked_or(error))
+        let mut running = Running { session: Some(self) };
+        let result = body(&mut HeapTx::new(&mut running.session().state));
+        let session = running.finished();
+        result.map_err(|error| session.forked_or(error))
     }
 
     /// Commits the running transaction logically.
@@ -57,11 +56,11 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     fn commit_alone(&mut self, awaited: bool) -> Result<Ticket> {
         // Whether or not the commit succeeds, the transaction is over.
         self.place.end();
-        self.commit_state(awaited).map_err(|error| self.forked_or(error))
+        self.commit_state(awaited).map_err(|error| self.forked_or(*error))
     }
 
     /// Rolls the running transaction back.
     pub(crate) fn abort(&mut self) {
-        drop(Running { session: self, finished: false });
+        self.roll_back();
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: a body reads and writes only the pages, where objects are. The header, the log and the page table before
 //! them belong to the heap; the allocator writes the page table, and the named roots the head of their list.
 
-use super::SharedState;
+use super::{Boxed, SharedState};
 use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
@@ -52,33 +52,35 @@ impl<'a, S: Session> HeapTx<'a, S> {
     /// belong together: the transaction is incomplete then.
     #[inline(always)]
     fn noted<R>(&mut self, changed: Result<R>) -> Result<R> {
-        if let Err(error) = &changed {
-            self.change_failed(error);
+        match changed {
+            Ok(result) => Ok(result),
+            Err(error) => Err(*self.change_failed(error)),
         }
-        changed
     }
 
     #[cold]
-    fn change_failed(&mut self, error: &Error) {
+    #[inline(never)]
+    fn change_failed(&mut self, error: Error) -> Box<Error> {
         if error.is_full() || matches!(error, Error::TooLarge { .. }) {
             self.0.local.savepoints.failed();
         }
+        Box::new(error)
     }
 
     /// A read of an offset before the pages: of a null pointer, or of the named roots' list.
     #[cold]
-    fn read_before(&mut self, at: u64) -> Result<u64> {
-        if at == CATALOGUE { self.0.session.read_word(at) } else { Err(no_object(at)) }
+    fn read_before(&mut self, at: u64) -> Boxed<u64> {
+        let read = if at == CATALOGUE { self.0.session.read_word(at) } else { Err(no_object(at)) };
+        Ok(read?)
     }
 
     /// A write to an offset before the pages.
     #[cold]
-    fn write_before(&mut self, at: u64, value: u64) -> Result<()> {
-        if self.0.naming && at == CATALOGUE {
-            self.0.session.write_word(at, value)
-        } else {
-            Err(BEFORE)
+    fn write_before(&mut self, at: u64, value: u64) -> Boxed<()> {
+        if !self.0.naming || at != CATALOGUE {
+            return Err(Box::new(BEFORE));
         }
+        Ok(self.0.session.write_word(at, value)?)
     }
 }
 
@@ -120,7 +122,7 @@ impl<S: Session> Access for HeapTx<'_, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
         if at < self.0.pages {
-            return self.read_before(at);
+            return Ok(self.read_before(at)?);
         }
         self.0.session.read_word(at)
     }
@@ -133,7 +135,7 @@ impl<S: Session> Access for HeapTx<'_, S> {
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
         if at < self.0.pages {
-            return self.write_before(at, value);
+            return Ok(self.write_before(at, value)?);
         }
         self.0.local.savepoints.changed();
         let written = self.0.session.write_word(at, value);

@@ -1,13 +1,13 @@
 //! A session on a pool: of the engines that most pools have with its type, of others without.
 
-use super::tx::{PoolTx, Way};
-use crate::heap::{AnySession, Erased, HeapSession, HeapTx};
+use super::tx::{AnyTx, OtherWay, PoolTx, Way};
+use crate::heap::{AnySession, Boxed, Erased, HeapSession, HeapTx};
 use crate::tx::Tx;
 use perdura_engine::{CcStmEngine, Mode, RedoEngine, Result, Ticket};
 use perdura_memory::Mapped;
 
 /// The body of a transaction, which keeps its own result.
-type Body<'a> = dyn FnMut(&mut PoolTx<'_>) -> Result<()> + 'a;
+type Body<'a> = dyn FnMut(&mut PoolTx<'_>) -> Boxed<()> + 'a;
 
 /// The session.
 pub(super) enum PoolSession {
@@ -41,6 +41,28 @@ impl PoolSession {
         Ok((result.expect("a committed body has returned"), ticket))
     }
 
+    /// As [`HeapSession::transaction`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::transaction`].
+    #[inline]
+    pub(super) fn transaction<R>(
+        &mut self,
+        mut body: impl FnMut(&mut PoolTx<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut result = None;
+        let body: &mut Body<'_> = &mut |tx| {
+            result = Some(body(tx)?);
+            Ok(())
+        };
+        match self {
+            PoolSession::Redo(session) => write_redo(session, body),
+            PoolSession::CcStm(session) => write_ccstm(session, body),
+            PoolSession::Other(session) => run_other(session, Mode::Write, true, body),
+        }?;
+        Ok(result.expect("a committed body has returned"))
+    }
+
     /// As [`erased`](Self::erased), shared.
     pub(super) fn get(&self) -> &dyn Erased {
         match self {
@@ -61,22 +83,32 @@ impl PoolSession {
 }
 
 macro_rules! runs {
-    ($($run:ident $engine:ident $way:ident;)*) => {$(
+    ($($run:ident $write:ident $engine:ident $way:expr;)*) => {$(
         #[inline(never)]
         fn $run(
             session: &mut HeapSession<Mapped, $engine<Mapped>>,
             mode: Mode,
             is_awaited: bool,
             body: &mut Body<'_>,
-        ) -> Result<Ticket> {
-            let body = |tx: &mut HeapTx<'_, _>| body(&mut PoolTx::new(Way::$way(tx.again())));
-            session.run_and(mode, body, is_awaited).map(|((), ticket)| ticket)
+        ) -> Boxed<Ticket> {
+            let body = |tx: &mut HeapTx<'_, _>| body(&mut PoolTx::new(($way)(tx.again())));
+            session.run_boxed(mode, is_awaited, body)
+        }
+
+        /// The same for the transactions that are most.
+        #[inline(never)]
+        fn $write(
+            session: &mut HeapSession<Mapped, $engine<Mapped>>,
+            body: &mut Body<'_>,
+        ) -> Boxed<Ticket> {
+            let body = |tx: &mut HeapTx<'_, _>| body(&mut PoolTx::new(($way)(tx.again())));
+            session.run_boxed(Mode::Write, true, body)
         }
     )*};
 }
 runs! {
-    run_redo RedoEngine Redo;
-    run_ccstm CcStmEngine CcStm;
+    run_redo write_redo RedoEngine Way::Redo;
+    run_ccstm write_ccstm CcStmEngine |tx| Way::Else(OtherWay::CcStm(tx));
 }
 
 #[inline(never)]
@@ -85,10 +117,10 @@ fn run_other(
     mode: Mode,
     is_awaited: bool,
     body: &mut Body<'_>,
-) -> Result<Ticket> {
-    let body = &mut |tx: &mut dyn Tx| body(&mut PoolTx::new(Way::Other(tx)));
-    match is_awaited {
+) -> Boxed<Ticket> {
+    let body = &mut |tx: &mut dyn Tx| Ok(body(&mut PoolTx::new(Way::Else(OtherWay::Any(AnyTx(tx)))))?);
+    Ok(match is_awaited {
         true => session.0.run_awaited(mode, body),
         false => session.0.run(mode, body),
-    }
+    }?)
 }

@@ -4,10 +4,12 @@
 //! So the engines that most pools have are named here: a word costs a test, and is then read or written in place. The
 //! others, whose transactions cost more anyway, are called.
 
-use crate::heap::HeapTx;
+use crate::heap::{Boxed, HeapTx};
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, CcStmEngine, Engine, Mode, RedoEngine, Result};
 use perdura_memory::Mapped;
+use std::hint::cold_path;
+use std::ops::{Deref, DerefMut};
 
 /// A transaction on a pool, as its body sees it: a [`Tx`], whose operations are here too, so that no trait has to be
 /// imported for them.
@@ -43,8 +45,13 @@ type SessionOf<E> = <E as Engine<Mapped>>::Session;
 /// How the transaction's engine is reached.
 pub(super) enum Way<'t> {
     Redo(HeapTx<'t, SessionOf<RedoEngine<Mapped>>>),
+    Else(OtherWay<'t>),
+}
+
+/// The same for other engines than the first, which is the default.
+pub(super) enum OtherWay<'t> {
     CcStm(HeapTx<'t, SessionOf<CcStmEngine<Mapped>>>),
-    Other(&'t mut (dyn Tx + 't)),
+    Any(AnyTx<'t>),
 }
 
 impl<'t> PoolTx<'t> {
@@ -59,10 +66,55 @@ macro_rules! on_engine {
     ($way:expr, $tx:ident => $code:expr) => {
         match $way {
             Way::Redo($tx) => $code,
-            Way::CcStm($tx) => $code,
-            Way::Other($tx) => $code,
+            Way::Else(way) => {
+                cold_path();
+                match way {
+                    OtherWay::CcStm($tx) => $code,
+                    OtherWay::Any($tx) => $code,
+                }
+            }
         }
     };
+}
+
+/// A transaction of another engine. Words are read and written out of line, with an error that fits into a register: a
+/// result would otherwise be in memory for all engines.
+pub(super) struct AnyTx<'t>(pub(super) &'t mut (dyn Tx + 't));
+
+impl AnyTx<'_> {
+    #[inline(always)]
+    fn read_word(&mut self, at: u64) -> Result<u64> {
+        Ok(self.read_boxed(at)?)
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
+        Ok(self.write_boxed(at, value)?)
+    }
+
+    #[inline(never)]
+    fn read_boxed(&mut self, at: u64) -> Boxed<u64> {
+        Ok(self.0.read_word(at)?)
+    }
+
+    #[inline(never)]
+    fn write_boxed(&mut self, at: u64, value: u64) -> Boxed<()> {
+        Ok(self.0.write_word(at, value)?)
+    }
+}
+
+impl<'t> Deref for AnyTx<'t> {
+    type Target = dyn Tx + 't;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl DerefMut for AnyTx<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0
+    }
 }
 
 /// Makes the methods of a trait, as `PoolTx`'s own and as the trait's: those that change the transaction, then others.

@@ -228,20 +228,38 @@ unsafe impl Memory for Mapped {
 
     #[inline(always)]
     fn store_words(&self, line: u64, mask: u8, words: &[u64; 8]) {
-        if !line.is_multiple_of(LINE) || !self.contains(line, LINE) {
-            out_of_bounds(line, LINE, self.len());
+        self.store_lines(&[()], |()| (line, mask, words), |()| {});
+    }
+
+    #[inline(always)]
+    fn store_lines<'a, T>(
+        &self,
+        lines: &'a [T],
+        view: impl Fn(&'a T) -> (u64, u8, &'a [u64; 8]),
+        mut stored: impl FnMut(&'a T),
+    ) {
+        // Both in registers: the length never shrinks in the process that stores. It is one of whole lines.
+        let (base, len) = (self.base, self.len());
+        for element in lines {
+            let (line, mut mask, words) = view(element);
+            if line >= len || !line.is_multiple_of(LINE) {
+                out_of_bounds(line, LINE, len);
+            }
+            let to = base.wrapping_add(line as usize).cast::<AtomicU64>();
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize % words.len();
+                mask &= mask - 1;
+                // SAFETY: a word of a line whose bounds and alignment were checked.
+                unsafe { (*to.add(word)).store(words[word], Ordering::Release) };
+            }
+            stored(element);
         }
-        if mask == u8::MAX {
-            // SAFETY: bounds were checked.
-            return unsafe { self.copy_in_unchecked(line, bytes_of(words)) };
-        }
-        let mut mask = mask;
-        while mask != 0 {
-            let word = mask.trailing_zeros() as usize % words.len();
-            mask &= mask - 1;
-            // SAFETY: a word of the line, whose bounds and alignment were checked.
-            unsafe { self.store_unchecked(line + word as u64 * WORD, words[word]) };
-        }
+    }
+
+    #[inline(always)]
+    fn try_load(&self, at: u64) -> Option<u64> {
+        // SAFETY: the length is one of whole lines, so that an aligned word is inside if its first byte is.
+        (at.is_multiple_of(WORD) && at < self.len()).then(|| unsafe { self.load_unchecked(at) })
     }
 
     #[inline]

@@ -146,7 +146,7 @@ fn objects_of_another_pool_are_no_damage() {
     };
     let (hash, ordered, vector, blob) = a.session().unwrap().transaction(|tx| make(tx)).unwrap();
     let cursor = |tx: &mut dyn Tx| ordered.cursor(tx, ..);
-    let mut cursor = a.session().unwrap().read(cursor).unwrap();
+    let mut cursor = a.session().unwrap().read(|tx| cursor(tx)).unwrap();
     let tries = &mut |tx: &mut dyn Tx| {
         is_misuse(&hash.get(tx, b"key"));
         is_misuse(&ordered.get(tx, 1));
