@@ -18,7 +18,6 @@ use background::Background;
 pub use durable::Durable;
 use durable::Waiter;
 pub use guard::Transaction;
-pub use tx::PoolTx;
 use perdura_engine::{Counters, Engine, Error, Mode, Recovery, Result, Ticket, Tuning, Volatile};
 use perdura_memory::mapped::record::Recorder;
 use perdura_memory::{
@@ -29,6 +28,7 @@ use session::PoolSession;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+pub use tx::PoolTx;
 
 /// How a pool is created or opened.
 ///
@@ -713,7 +713,10 @@ impl Handle {
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
-    pub fn submit<R>(&mut self, body: impl FnMut(&mut PoolTx<'_>) -> Result<R>) -> Result<(R, Ticket)> {
+    pub fn submit<R>(
+        &mut self,
+        body: impl FnMut(&mut PoolTx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
         self.run(Mode::Write, body)
     }
 

@@ -91,10 +91,7 @@ impl Handle {
     }
 
     /// Reads what is durable.
-    pub(crate) fn read<R>(
-        &mut self,
-        mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
-    ) -> Result<R> {
+    pub(crate) fn read<R>(&mut self, mut body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         if let Handle::Pool(handle) = self {
             return handle.read(|tx| body(tx));
         }

@@ -3,9 +3,9 @@
 use super::number::SharedNumber;
 use super::snapshots::{Snapshot, Snapshots};
 use super::touched::TouchedPages;
+use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
-use crate::error::Boxed;
 use crate::planted::{self, Bug};
 use crate::sync::in_place::Still;
 use crate::writes::overlay::MayOverlay;

@@ -210,11 +210,15 @@ impl Writer {
         self.keep_overwritten(core);
         let (entries, counters) = (self.writes.read(&*core.memory), &mut *self.counters);
         core.touched.note(entries);
-        core.memory.store_lines(entries, |entry| (entry.line, entry.mask, &entry.words), |entry| {
-            if entry.mask != 0 {
-                stored(entry, counters);
-            }
-        });
+        core.memory.store_lines(
+            entries,
+            |entry| (entry.line, entry.mask, &entry.words),
+            |entry| {
+                if entry.mask != 0 {
+                    stored(entry, counters);
+                }
+            },
+        );
     }
 
     /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has
@@ -434,7 +438,12 @@ fn stream_log<M: Memory>(core: &Core<M>, counters: &mut Counters, at: u64, words
 /// Stores whole log lines in the caches and asks for them to become durable.
 #[inline]
 #[track_caller]
-pub(crate) fn cache_log<M: Memory>(core: &Core<M>, counters: &mut Counters, at: u64, words: &[u64]) {
+pub(crate) fn cache_log<M: Memory>(
+    core: &Core<M>,
+    counters: &mut Counters,
+    at: u64,
+    words: &[u64],
+) {
     let bytes = words.len() as u64 * WORD;
     if core.memory.domain().needs_write_back() {
         counters.write_backs_log += bytes / LINE;

@@ -3,11 +3,11 @@
 use super::base::Base;
 use super::deferred::{self, Layout};
 use super::group::{Group, Leader};
-use crate::error::Boxed;
 use crate::consistency::core::Core;
 use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::shared::TICKET_BITS;
 use crate::consistency::writer::Writer;
+use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::FoundRecord;
 use crate::log::recovery;

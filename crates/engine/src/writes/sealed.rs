@@ -1,9 +1,9 @@
 //! Several transactions on one write set: each sealed when it commits, and undone by itself if it does not.
 
 use super::WriteSet;
-use super::{extra, few};
 use super::line::entry_at;
 use super::many::KEPT;
+use super::{extra, few};
 use crate::Mark;
 use perdura_memory::{Memory, WORD};
 

@@ -118,7 +118,8 @@ fn run_other(
     is_awaited: bool,
     body: &mut Body<'_>,
 ) -> Boxed<Ticket> {
-    let body = &mut |tx: &mut dyn Tx| Ok(body(&mut PoolTx::new(Way::Else(OtherWay::Any(AnyTx(tx)))))?);
+    let body =
+        &mut |tx: &mut dyn Tx| Ok(body(&mut PoolTx::new(Way::Else(OtherWay::Any(AnyTx(tx)))))?);
     Ok(match is_awaited {
         true => session.0.run_awaited(mode, body),
         false => session.0.run(mode, body),
