@@ -595,8 +595,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         }
         match self.run_once(mode, 0, &mut body, awaited) {
             Ok(ticket) => {
-                if awaited && !self.state.session.is_durable(ticket) {
-                    self.wait_boxed(ticket)?;
+                if awaited {
+                    self.state.session.wait_durable(ticket)?;
                 }
                 Ok(ticket)
             }
@@ -619,7 +619,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             match self.run_once(mode, before.conflicts, &mut body, awaited) {
                 Ok(ticket) => {
                     if awaited {
-                        self.wait_boxed(ticket)?;
+                        self.state.session.wait_durable(ticket)?;
                     }
                     return Ok(ticket);
                 }
@@ -642,11 +642,6 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             return Ok(Attempts { conflicts: 0, tries: tries + 1 });
         }
         Err(Box::new(self.forked_or(*error)))
-    }
-
-    #[inline(never)]
-    fn wait_boxed(&mut self, ticket: Ticket) -> Boxed<()> {
-        Ok(self.state.session.wait_durable(ticket)?)
     }
 
     /// Runs `body`, after `conflicts` conflicts.

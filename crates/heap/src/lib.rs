@@ -21,8 +21,8 @@
 //! - [`Handle`], from [`Pool::session`], runs one thread's transactions: [`transaction`](Handle::transaction) and
 //!   [`read`](Handle::read) take a closure, [`begin_write`](Handle::begin_write) returns a [`Transaction`], and
 //!   [`submit`](Handle::submit) a ticket that can be waited for, or awaited ([`Pool::durable`]).
-//! - [`Tx`] and [`TxExt`] are the operations of a transaction; [`collections`] live in the pool, and are found by
-//!   their names.
+//! - [`PoolTx`] is what a closure gets; [`Tx`] and [`TxExt`] are the operations of every transaction. [`collections`] live
+//!   in the pool, and are found by their names.
 //! - [`Persist`] can be derived for a program's own structs and enums.
 //! - [`Error`] and [`OpenError`] say what happened and what to do; [`check`](check::check()) walks a pool.
 //!

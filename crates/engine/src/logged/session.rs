@@ -209,6 +209,18 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         result
     }
 
+    /// As [`wait_durable`](Session::wait_durable), if the ticket is not known to be durable.
+    #[inline(never)]
+    fn wait_for(&mut self, ticket: Ticket) -> Boxed<()> {
+        // The group may be closed now.
+        self.looked = NOTHING;
+        self.wait(ticket.0 >> C::Groups::TICKET_BITS)?;
+        if self.compares {
+            self.engine.core.acknowledge();
+        }
+        Ok(())
+    }
+
     /// Ends a transaction that has nothing to store; returns the last commit of which it may have seen something, which
     /// may not be durable yet.
     #[inline]
@@ -498,7 +510,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         self.finish();
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_durable(&self, ticket: Ticket) -> bool {
         let is_durable = self.engine.core.durable() >= ticket.0 >> C::Groups::TICKET_BITS;
         if is_durable && self.compares {
@@ -508,18 +520,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         is_durable
     }
 
-    #[inline]
+    #[inline(always)]
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
-        if self.is_durable(ticket) {
-            return Ok(());
-        }
-        // The group may be closed now.
-        self.looked = NOTHING;
-        self.wait(ticket.0 >> C::Groups::TICKET_BITS)?;
-        if self.compares {
-            self.engine.core.acknowledge();
-        }
-        Ok(())
+        if self.is_durable(ticket) { Ok(()) } else { Ok(self.wait_for(ticket)?) }
     }
 
     fn checkpoint(&mut self) -> Result<()> {
