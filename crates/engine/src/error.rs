@@ -253,5 +253,22 @@ impl Error {
     }
 }
 
+/// A result that fits into two registers, for what every commit calls: an [`Error`] is as large as a line.
+pub(crate) type Boxed<T> = std::result::Result<T, Box<Error>>;
+
+impl From<Box<Error>> for Error {
+    // Inline, so that no result has to be in memory for it.
+    #[inline(always)]
+    fn from(error: Box<Error>) -> Self {
+        *error
+    }
+}
+
+/// A failure of the medium.
+#[cold]
+pub(crate) fn boxed(error: io::Error) -> Box<Error> {
+    Box::new(error.into())
+}
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

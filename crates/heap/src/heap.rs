@@ -14,10 +14,12 @@ mod release;
 mod room;
 mod transaction;
 
+pub(crate) use erased::Erased;
 pub use erased::{AnyHeap, AnySession, AnyTx};
 pub use transaction::HeapTx;
+use transaction::SessionState;
 
-use crate::alloc::{Local, Space};
+use crate::alloc::Space;
 use crate::error::OpenError;
 use crate::inside::{self, OwnerThread};
 use crate::superblock::{State, Superblock};
@@ -204,11 +206,11 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
     /// `Sessions` when there are too many: 4,096, whatever the pool's log.
     pub fn session(&self) -> Result<HeapSession<M, E>> {
         self.check_owner()?;
+        let (session, engine) = (self.engine.session()?, self.engine.clone());
+        let reuse = Box::new(move || (engine.pins(), engine.oldest()));
         Ok(HeapSession {
-            session: self.engine.session()?,
-            local: Local::new(&self.shared.space),
+            state: SessionState::new(session, self.shared.clone(), reuse),
             engine: self.engine.clone(),
-            shared: self.shared.clone(),
             private: self.memory.domain() == Domain::Media,
             memory: self.memory.clone(),
             watched: self.watched,
@@ -473,10 +475,8 @@ const LIMBO_LIMIT: u64 = 16;
 
 /// One thread's transactions on a heap.
 pub struct HeapSession<M: Memory, E: Engine<M>> {
-    session: E::Session,
-    local: Local,
+    state: SessionState<E::Session>,
     engine: Arc<E>,
-    shared: Arc<SharedState>,
     /// Whether the memory keeps copies of pages that were stored to, to be given back now and then.
     private: bool,
     memory: Arc<M>,
@@ -537,7 +537,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         mode: Mode,
         body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<(R, Ticket)> {
-        self.run_and(mode, body, E::Session::commit)
+        self.run_and(mode, body, false)
     }
 
     /// As [`run`](Self::run), but returns when the commit is durable: this is cheaper than a wait afterwards, with
@@ -551,100 +551,158 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         mode: Mode,
         body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<(R, Ticket)> {
-        let (result, ticket) = self.run_and(mode, body, E::Session::commit_awaited)?;
-        self.session.wait_durable(ticket)?;
-        Ok((result, ticket))
+        self.run_and(mode, body, true)
     }
 
+    /// Runs `body`; waits until the commit is durable if it is `awaited`.
     #[inline]
     fn run_and<R>(
         &mut self,
         mode: Mode,
         mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
-        commit: impl Fn(&mut E::Session) -> Result<Ticket>,
+        awaited: bool,
     ) -> Result<(R, Ticket)> {
+        let mut result = None;
+        let ticket = self.run_erased(mode, awaited, &mut |tx| {
+            result = Some(body(tx)?);
+            Ok(())
+        })?;
+        Ok((result.expect("a committed body has returned"), ticket))
+    }
+
+    /// The same once for all bodies, so that each costs little to compile.
+    #[inline(never)]
+    fn run_erased(
+        &mut self,
+        mode: Mode,
+        awaited: bool,
+        body: &mut dyn FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
+    ) -> Boxed<Ticket> {
+        self.run_boxed(mode, awaited, body)
+    }
+
+    /// The same with errors that fit into a register.
+    #[inline(always)]
+    pub(crate) fn run_boxed(
+        &mut self,
+        mode: Mode,
+        awaited: bool,
+        mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
+    ) -> Boxed<Ticket> {
         // Before it waits for others, who are not there in a forked child.
         if self.memory.is_forked() {
-            return Err(Error::Forked);
+            return Err(Box::new(Error::Forked));
         }
-        let (mut conflicts, mut tries) = (0, 0);
+        match self.run_once(mode, 0, &mut body, awaited) {
+            Ok(ticket) => {
+                if awaited {
+                    self.state.session.wait_durable(ticket)?;
+                }
+                Ok(ticket)
+            }
+            Err(error) => self.run_again(mode, awaited, error, &mut body),
+        }
+    }
+
+    /// As [`run_boxed`](Self::run_boxed), after a first attempt that has failed with `error`.
+    #[cold]
+    #[inline(never)]
+    fn run_again(
+        &mut self,
+        mode: Mode,
+        awaited: bool,
+        error: Box<Error>,
+        mut body: &mut dyn FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
+    ) -> Boxed<Ticket> {
+        let mut before = self.before_next(Attempts::default(), error)?;
         loop {
-            match self.run_once((mode, conflicts), &mut body, &commit) {
-                Err(Error::Conflict) if E::Session::CONFLICTS && !self.memory.is_forked() => {
-                    conflicts += 1;
+            match self.run_once(mode, before.conflicts, &mut body, awaited) {
+                Ok(ticket) => {
+                    if awaited {
+                        self.state.session.wait_durable(ticket)?;
+                    }
+                    return Ok(ticket);
                 }
-                Err(_) if self.local.is_lacking() && self.make_room(tries) => {
-                    (conflicts, tries) = (0, tries + 1);
-                }
-                Err(error) => return Err(self.forked_or(error)),
-                done => return done,
+                Err(error) => before = self.before_next(before, error)?,
             }
         }
+    }
+
+    /// Whether the transaction is to be run again after `error`: returns the attempts so far.
+    ///
+    /// # Errors
+    /// `error`, if not.
+    fn before_next(&mut self, before: Attempts, error: Box<Error>) -> Boxed<Attempts> {
+        let Attempts { conflicts, tries } = before;
+        let conflicts_again = matches!(*error, Error::Conflict) && E::Session::CONFLICTS;
+        if conflicts_again && !self.memory.is_forked() {
+            return Ok(Attempts { conflicts: conflicts + 1, tries });
+        }
+        if self.state.local.is_lacking() && self.make_room(tries) {
+            return Ok(Attempts { conflicts: 0, tries: tries + 1 });
+        }
+        Err(Box::new(self.forked_or(*error)))
     }
 
     /// Runs `body`, after `conflicts` conflicts.
     #[inline(always)]
-    fn run_once<R>(
+    fn run_once(
         &mut self,
-        (mode, conflicts): (Mode, u32),
-        body: &mut impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
-        commit: &impl Fn(&mut E::Session) -> Result<Ticket>,
-    ) -> Result<(R, Ticket)> {
+        mode: Mode,
+        conflicts: u32,
+        body: &mut impl FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
+        awaited: bool,
+    ) -> Boxed<Ticket> {
         let _inside = inside::enter(self.watched)?;
         match conflicts {
-            0 => self.session.begin(mode),
-            _ => self.session.begin_again(mode, conflicts),
+            0 => self.state.session.begin(mode),
+            _ => self.state.session.begin_again(mode, conflicts),
         }
-        let mut running = Running { session: self, finished: false };
-        let result = {
-            let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
-            let reuse = || (engine.pins(), engine.oldest());
-            body(&mut HeapTx::new(session, local, shared, &reuse))
-        };
+        let mut running = Running { session: Some(self) };
+        body(&mut HeapTx::new(&mut running.session().state))?;
         // The body is run again even if it swallows the conflict's error.
-        if E::Session::CONFLICTS && running.session.session.has_conflict() {
-            return Err(Error::Conflict);
+        if E::Session::CONFLICTS && running.session().state.session.has_conflict() {
+            return Err(Box::new(Error::Conflict));
         }
-        match result {
-            Ok(value) => {
-                running.finished = true;
-                let ticket = running.session.commit_by(commit)?;
-                Ok((value, ticket))
-            }
-            Err(error) => Err(error),
-        }
+        running.finished().commit_state(awaited)
     }
 
-    #[inline]
-    pub(crate) fn commit_by(
-        &mut self,
-        commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
-    ) -> Result<Ticket> {
-        if let Err(incomplete) = self.local.savepoints.check_complete() {
-            drop(Running { session: self, finished: false });
+    /// Commits the running transaction; `awaited` says whether the caller waits for the ticket at once.
+    #[inline(always)]
+    fn commit_state(&mut self, awaited: bool) -> Boxed<Ticket> {
+        if let Err(incomplete) = self.state.local.savepoints.check_complete() {
+            self.roll_back();
             return Err(incomplete);
         }
-        let wrote = self.private && self.session.mode() == Mode::Write;
-        match commit(&mut self.session) {
+        let wrote_private = self.private && self.state.session.mode() == Mode::Write;
+        let committed = match awaited {
+            true => self.state.session.commit_awaited(),
+            false => self.state.session.commit(),
+        };
+        match committed {
             Ok(ticket) => {
                 let reclaimable = || self.engine.reclaimable();
-                let born = || self.session.born(ticket);
-                let waiting = self.local.committed(&self.shared.space, ticket, born, reclaimable);
-                if waiting > 0 && waiting > self.shared.most_limbo() {
+                let SessionState { session, local, shared, .. } = &mut self.state;
+                let born = || session.born(ticket);
+                let waiting = local.committed(&shared.space, ticket, born, reclaimable);
+                if waiting > 0 && waiting > self.state.shared.most_limbo() {
                     self.empty_limbo();
                 }
-                if wrote && self.engine.give_back_due() {
+                if wrote_private && self.engine.give_back_due() {
                     self.give_back();
                 }
                 Ok(ticket)
             }
-            Err(error) => {
-                if !self.memory.is_forked() {
-                    self.local.aborted(&self.shared.space);
-                }
-                Err(error)
-            }
+            Err(error) => Err(self.not_committed(error)),
         }
+    }
+
+    #[cold]
+    fn not_committed(&mut self, error: Error) -> Box<Error> {
+        if !self.memory.is_forked() {
+            self.state.local.aborted(&self.state.shared.space);
+        }
+        Box::new(error)
     }
 
     /// The error of a transaction: in a process forked inside it, the memory's bounds are no reason.
@@ -658,9 +716,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     fn empty_limbo(&mut self) {
         // The transaction has committed, even if this fails: a failed checkpoint is the last one, and a failed medium
         // shows at the next commit.
-        if self.session.checkpoint().is_ok() {
-            let held = self.shared.space.reclaim(self.engine.pins());
-            self.shared.held.store(held.bytes, Ordering::Relaxed);
+        if self.state.session.checkpoint().is_ok() {
+            let held = self.state.shared.space.reclaim(self.engine.pins());
+            self.state.shared.held.store(held.bytes, Ordering::Relaxed);
         }
     }
 
@@ -668,7 +726,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// for it, which also keeps this session from storing meanwhile.
     #[cold]
     fn give_back(&self) {
-        let SharedState { giving_back, memory, .. } = &*self.shared;
+        let SharedState { giving_back, memory, .. } = &*self.state.shared;
         let mut turn = 0;
         while giving_back.swap(true, Ordering::Acquire) {
             memory.pause(turn);
@@ -681,7 +739,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
 
     /// Whether the commit with this ticket is durable.
     pub fn is_durable(&self, ticket: Ticket) -> bool {
-        self.session.is_durable(ticket)
+        self.state.session.is_durable(ticket)
     }
 
     /// Returns when the commit with this ticket is durable.
@@ -693,22 +751,22 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             return Err(Error::Forked);
         }
         self.place.check_others(self.watched)?;
-        self.session.wait_durable(ticket)
+        self.state.session.wait_durable(ticket)
     }
 
     /// The pause in iteration `turn` (from 0) of a loop that waits for another session: see [`Memory::pause`].
     pub fn pause(&self, turn: u32) {
-        self.shared.memory.pause(turn);
+        self.state.shared.memory.pause(turn);
     }
 
     /// The session's counters.
     pub fn counters(&self) -> &Counters {
-        self.session.counters()
+        self.state.session.counters()
     }
 
     /// The last transaction's place in the serial order, in a simulator: see [`Session::serial`].
     pub fn serial(&self) -> Option<u64> {
-        self.session.serial()
+        self.state.session.serial()
     }
 }
 
@@ -719,34 +777,57 @@ impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
         if self.memory.is_forked() {
             return;
         }
-        self.local.end(&self.shared.space);
-        *self.shared.counters() += *self.session.counters();
+        self.state.local.end(&self.state.shared.space);
+        *self.state.shared.counters() += *self.state.session.counters();
     }
 }
 
 /// Rolls back when the body fails or panics.
 struct Running<'a, M: Memory, E: Engine<M>> {
-    session: &'a mut HeapSession<M, E>,
-    finished: bool,
+    session: Option<&'a mut HeapSession<M, E>>,
 }
 
-impl<M: Memory, E: Engine<M>> Running<'_, M, E> {
-    /// In a forked child that is left to the parent, whose threads may have left locks held for ever here.
-    #[cold]
-    fn roll_back(&mut self) {
-        if !self.session.memory.is_forked() {
-            self.session.session.abort();
-            self.session.local.aborted(&self.session.shared.space);
-        }
-        self.session.place.end();
+impl<'a, M: Memory, E: Engine<M>> Running<'a, M, E> {
+    #[inline(always)]
+    fn session(&mut self) -> &mut HeapSession<M, E> {
+        self.session.as_mut().expect("until it has finished")
+    }
+
+    /// The body has returned.
+    #[inline(always)]
+    fn finished(mut self) -> &'a mut HeapSession<M, E> {
+        self.session.take().expect("once")
     }
 }
 
 impl<M: Memory, E: Engine<M>> Drop for Running<'_, M, E> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !self.finished {
-            self.roll_back();
+        if let Some(session) = self.session.take() {
+            session.roll_back();
         }
     }
 }
+
+impl<M: Memory, E: Engine<M>> HeapSession<M, E> {
+    /// In a forked child that is left to the parent, whose threads may have left locks held for ever here.
+    #[cold]
+    #[inline(never)]
+    fn roll_back(&mut self) {
+        if !self.memory.is_forked() {
+            self.state.session.abort();
+            self.state.local.aborted(&self.state.shared.space);
+        }
+        self.place.end();
+    }
+}
+
+/// How often a transaction has failed and is run again: by conflicts in a row, and for want of room.
+#[derive(Clone, Copy, Default)]
+struct Attempts {
+    conflicts: u32,
+    tries: u32,
+}
+
+/// A result that fits into two registers: an [`Error`] is as large as a line.
+pub(crate) type Boxed<T> = Result<T, Box<Error>>;

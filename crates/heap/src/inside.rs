@@ -54,7 +54,7 @@ pub(crate) struct Inside(u64);
 /// # Errors
 /// `Nested` if the thread is inside one already.
 #[inline]
-pub(crate) fn enter(pool: u64) -> Result<Inside> {
+pub(crate) fn enter(pool: u64) -> Result<Inside, Box<Error>> {
     if pool != 0 {
         match ONE.get() {
             0 => ONE.set(pool),
@@ -109,11 +109,11 @@ fn check_others(pool: u64, owner: Option<&Owner>) -> Result<()> {
 }
 
 #[cold]
-fn enter_another(one: u64, open: OpenTransaction) -> Result<()> {
+fn enter_another(one: u64, open: OpenTransaction) -> Result<(), Box<Error>> {
     match one {
         0 => {}
         SEVERAL => check_others(open.pool, None)?,
-        one if one == open.pool => return Err(Error::Nested),
+        one if one == open.pool => return Err(Box::new(Error::Nested)),
         one => drop(with_open(|all| all.push(OpenTransaction { pool: one, owner: None }))),
     }
     with_open(|all| {
@@ -155,7 +155,7 @@ impl OwnerThread {
         }
         check_outside(pool)?;
         self.0.store(this_thread(), Ordering::Relaxed);
-        enter_another(ONE.get(), OpenTransaction { pool, owner: Some(self.0.clone()) })
+        Ok(enter_another(ONE.get(), OpenTransaction { pool, owner: Some(self.0.clone()) })?)
     }
 
     /// Records that the calling thread uses the open one, which belongs to that thread from here on.

@@ -21,8 +21,8 @@
 //! - [`Handle`], from [`Pool::session`], runs one thread's transactions: [`transaction`](Handle::transaction) and
 //!   [`read`](Handle::read) take a closure, [`begin_write`](Handle::begin_write) returns a [`Transaction`], and
 //!   [`submit`](Handle::submit) a ticket that can be waited for, or awaited ([`Pool::durable`]).
-//! - [`Tx`] and [`TxExt`] are the operations of a transaction; [`collections`] live in the pool, and are found by
-//!   their names.
+//! - [`PoolTx`] is what a closure gets; [`Tx`] and [`TxExt`] are the operations of every transaction. [`collections`] live
+//!   in the pool, and are found by their names.
 //! - [`Persist`] can be derived for a program's own structs and enums.
 //! - [`Error`] and [`OpenError`] say what happened and what to do; [`check`](check::check()) walks a pool.
 //!
@@ -69,5 +69,7 @@ pub use perdura_engine::{
 pub use perdura_memory::mapped::report_sigbus;
 pub use perdura_memory::{Domain, Gather, MapError, Mapped, Memory, Survives};
 pub use persist::Persist;
-pub use pool::{Compaction, Durable, EngineKind, Handle, Options, Pool, Transaction, Visitor};
+pub use pool::{
+    Compaction, Durable, EngineKind, Handle, Options, Pool, PoolTx, Transaction, Visitor,
+};
 pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

@@ -5,14 +5,15 @@ mod durable;
 mod explicit;
 mod guard;
 mod rehearsal;
+mod session;
+mod tx;
 
 pub use perdura_engine::EngineKind;
 
 use crate::error::OpenError;
-use crate::heap::{AnyHeap, AnySession, Format, Heap, Opening, log_area};
+use crate::heap::{AnyHeap, Format, Heap, Opening, log_area};
 use crate::info::Info;
 use crate::superblock::{SMALLEST, Superblock};
-use crate::tx::Tx;
 use background::Background;
 pub use durable::Durable;
 use durable::Waiter;
@@ -23,9 +24,11 @@ use perdura_memory::{
     Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, Noting, PAGE, Survives,
 };
 use rehearsal::{Rehearsed, needed};
+use session::PoolSession;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+pub use tx::PoolTx;
 
 /// How a pool is created or opened.
 ///
@@ -463,7 +466,11 @@ impl Pool {
     /// # Errors
     /// `Sessions` when there are too many: 4,096, whatever the pool's log.
     pub fn session(&self) -> Result<Handle> {
-        let session = each!(&self.inner.inner, heap => heap.session()?.erased());
+        let session = match &self.inner.inner {
+            EngineHeap::Redo(heap) => PoolSession::Redo(Box::new(heap.session()?)),
+            EngineHeap::CcStm(heap) => PoolSession::CcStm(Box::new(heap.session()?)),
+            other => PoolSession::Other(each!(other, heap => heap.session()?.erased())),
+        };
         Ok(Handle { session, open: None, pool: self.clone() })
     }
 
@@ -625,7 +632,7 @@ impl Pool {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Handle {
-    session: AnySession,
+    session: PoolSession,
     open: Option<explicit::OpenTransaction>,
     // After the session: the pool is closed last.
     pool: Pool,
@@ -638,7 +645,7 @@ impl Handle {
     /// # Errors
     /// The error of `body`, or why the commit failed; `Nested` if the calling thread is inside a transaction on
     /// another handle of the pool.
-    pub fn transaction<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+    pub fn transaction<R>(&mut self, body: impl FnMut(&mut PoolTx<'_>) -> Result<R>) -> Result<R> {
         self.check_closed()?;
         self.session.transaction(body)
     }
@@ -677,7 +684,7 @@ impl Handle {
     /// The error of `body`, or why the commit failed.
     pub fn try_transaction<R, F: From<Error>>(
         &mut self,
-        body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
+        body: impl FnMut(&mut PoolTx<'_>) -> Result<R, F>,
     ) -> Result<R, F> {
         with_own_error(body, |body| self.transaction(body))
     }
@@ -686,9 +693,9 @@ impl Handle {
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
-    pub fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+    pub fn read<R>(&mut self, body: impl FnMut(&mut PoolTx<'_>) -> Result<R>) -> Result<R> {
         self.check_closed()?;
-        self.session.read(body)
+        self.session.run(Mode::Read, true, body).map(|(result, _)| result)
     }
 
     /// As [`read`](Self::read), with an error type of the caller's own.
@@ -697,7 +704,7 @@ impl Handle {
     /// As [`try_transaction`](Self::try_transaction).
     pub fn try_read<R, F: From<Error>>(
         &mut self,
-        body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
+        body: impl FnMut(&mut PoolTx<'_>) -> Result<R, F>,
     ) -> Result<R, F> {
         with_own_error(body, |body| self.read(body))
     }
@@ -706,7 +713,10 @@ impl Handle {
     ///
     /// # Errors
     /// As [`transaction`](Self::transaction).
-    pub fn submit<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<(R, Ticket)> {
+    pub fn submit<R>(
+        &mut self,
+        body: impl FnMut(&mut PoolTx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
         self.run(Mode::Write, body)
     }
 
@@ -716,7 +726,7 @@ impl Handle {
     /// As [`transaction`](Self::transaction).
     pub fn submit_read<R>(
         &mut self,
-        body: impl FnMut(&mut dyn Tx) -> Result<R>,
+        body: impl FnMut(&mut PoolTx<'_>) -> Result<R>,
     ) -> Result<(R, Ticket)> {
         self.run(Mode::Read, body)
     }
@@ -724,15 +734,15 @@ impl Handle {
     fn run<R>(
         &mut self,
         mode: Mode,
-        body: impl FnMut(&mut dyn Tx) -> Result<R>,
+        body: impl FnMut(&mut PoolTx<'_>) -> Result<R>,
     ) -> Result<(R, Ticket)> {
         self.check_closed()?;
-        self.session.run(mode, body)
+        self.session.run(mode, false, body)
     }
 
     /// Whether the commit with this ticket is durable.
     pub fn is_durable(&self, ticket: Ticket) -> bool {
-        self.session.is_durable(ticket)
+        self.session.get().is_durable(ticket)
     }
 
     /// Returns when the commit with this ticket, and all before it, are durable.
@@ -740,19 +750,19 @@ impl Handle {
     /// # Errors
     /// `Io` when the medium failed; `Nested` inside a transaction on another handle of the pool.
     pub fn wait(&mut self, ticket: Ticket) -> Result<()> {
-        self.session.wait(ticket)
+        self.session.erased().wait(ticket)
     }
 
     /// The handle's counters.
     pub fn counters(&self) -> Counters {
-        self.session.counters()
+        self.session.get().counters()
     }
 }
 
 /// Runs `body` by `run`, and returns the error of `body`, if it failed.
 fn with_own_error<R, F: From<Error>>(
-    mut body: impl FnMut(&mut dyn Tx) -> Result<R, F>,
-    run: impl FnOnce(&mut dyn FnMut(&mut dyn Tx) -> Result<R>) -> Result<R>,
+    mut body: impl FnMut(&mut PoolTx<'_>) -> Result<R, F>,
+    run: impl FnOnce(&mut dyn FnMut(&mut PoolTx<'_>) -> Result<R>) -> Result<R>,
 ) -> Result<R, F> {
     let mut own = None;
     let result = run(&mut |tx| {

@@ -117,10 +117,15 @@ impl Savepoints {
     /// To be called when the transaction has ended.
     #[inline]
     pub(crate) fn end(&mut self) {
-        self.good.clear();
         self.transaction = self.transaction.wrapping_add(1);
         self.changes = 0;
-        self.incomplete = None;
+        // Tested first: a store costs more, behind the fence of a commit.
+        if !self.good.is_empty() {
+            self.good.clear();
+        }
+        if self.incomplete.is_some() {
+            self.incomplete = None;
+        }
     }
 
     /// Calls that may have changed something so far.
@@ -139,7 +144,7 @@ impl Savepoints {
     /// # Errors
     /// `Aborted` if one has.
     #[inline]
-    pub(crate) fn check_complete(&self) -> Result<()> {
+    pub(crate) fn check_complete(&self) -> Result<(), Box<Error>> {
         if self.incomplete.is_none() { Ok(()) } else { Err(incomplete()) }
     }
 
@@ -176,12 +181,12 @@ impl Savepoints {
 }
 
 #[cold]
-fn incomplete() -> Error {
-    Error::Aborted(
+fn incomplete() -> Box<Error> {
+    Box::new(Error::Aborted(
         "an operation in it failed for lack of room and may be half done; return its error from the transaction, or \
          make a savepoint before the operation and go back to it (`Tx::point`, `Tx::undo_to`)"
             .to_owned(),
-    )
+    ))
 }
 
 const VOID: Error = Error::Invalid(

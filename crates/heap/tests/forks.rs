@@ -44,8 +44,8 @@ fn forked<T>(result: perdura::Result<T>) -> bool {
 /// Everything that a child can call; the number of the first call that was not refused.
 fn try_all(pool: &Pool, session: &mut perdura::Handle, ticket: perdura::Ticket) -> u8 {
     let refused = [
-        forked(session.transaction(count)),
-        forked(session.submit(count)),
+        forked(session.transaction(|tx| count(tx))),
+        forked(session.submit(|tx| count(tx))),
         forked(session.read(|tx| tx.root("count").map(drop))),
         forked(session.begin(Mode::Write)),
         forked(session.wait(ticket)),
@@ -69,7 +69,7 @@ fn a_forked_child_is_refused_and_harms_nothing() {
         let path = folder.path().join(format!("{engine}-{domain}"));
         let Some(pool) = open(&path, engine, domain) else { continue };
         let mut session = pool.session().unwrap();
-        let (_, ticket) = session.submit(count).unwrap();
+        let (_, ticket) = session.submit(|tx| count(tx)).unwrap();
         let (both, killed) = (pool.clone(), pool.clone());
         let mut inherited = pool.session().unwrap();
         let child = Child::run(move || {
@@ -79,18 +79,18 @@ fn a_forked_child_is_refused_and_harms_nothing() {
         });
         // The parent goes on meanwhile, and beside one that is killed.
         for _ in 0..COMMITS {
-            session.transaction(count).unwrap();
+            session.transaction(|tx| count(tx)).unwrap();
         }
         assert_eq!(child.unwrap().wait(), Some(0), "{engine}, {domain}");
         let mut inherited = pool.session().unwrap();
         let child = Child::run(move || {
             loop {
-                let _ = (inherited.transaction(count), killed.checkpoint());
+                let _ = (inherited.transaction(|tx| count(tx)), killed.checkpoint());
             }
         });
         let child = child.unwrap();
         for _ in 0..COMMITS {
-            session.transaction(count).unwrap();
+            session.transaction(|tx| count(tx)).unwrap();
         }
         child.kill();
         assert_eq!(child.wait(), None);
@@ -118,7 +118,7 @@ fn an_open_transaction_stays_the_parents() {
         let path = folder.path().join(format!("{engine}-{domain}"));
         let Some(pool) = open(&path, engine, domain) else { continue };
         let mut session = pool.session().unwrap();
-        session.transaction(count).unwrap();
+        session.transaction(|tx| count(tx)).unwrap();
         for goes_on in [false, true] {
             session.begin(Mode::Write).unwrap();
             session.within(count).unwrap();
@@ -170,7 +170,7 @@ fn a_childs_life_keeps_the_pool_in_use() {
                 u8::from(forked(pool.checkpoint()))
             });
             for _ in 0..COMMITS {
-                session.transaction(count).unwrap();
+                session.transaction(|tx| count(tx)).unwrap();
             }
             (&said_write).write_all(&[u8::from(child.is_ok())]).unwrap();
             loop {

@@ -41,7 +41,7 @@ pub use any::AnyMemory;
 pub use domain::{Domain, Survives};
 pub use gather::Gather;
 pub use image::Image;
-pub use lines::{DirtyLines, LINE, PAGE, WORD, line_of, lines_in};
+pub use lines::{DirtyLines, LINE, LineMarker, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, LockedFile, MapError, MapOptions, Mapped};
 pub use memory::Memory;
 pub use noting::Noting;

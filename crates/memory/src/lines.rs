@@ -69,14 +69,15 @@ impl DirtyLines {
     /// As [`mark`](Self::mark), for when no other thread marks at the same time: avoids a locked instruction, which
     /// would wait for outstanding write-backs. Other threads may drain meanwhile; a line just drained may then be
     /// reported once more.
-    #[inline]
+    #[inline(always)]
     pub fn mark_alone(&self, at: u64) {
-        let line = at / LINE;
-        let word = (line / 64) as usize;
-        let Some(bits) = self.bits.get(word) else { return };
-        // Unconditionally: whether the bit is there already is a coin toss for a branch predictor.
-        bits.store(bits.load(Ordering::Relaxed) | 1 << (line % 64), Ordering::Release);
-        self.blocks[word / BLOCK].store(true, Ordering::Release);
+        self.marker().mark_alone(at);
+    }
+
+    /// The set's parts, to [mark](Self::mark_alone) several lines without looking for them each time.
+    #[inline(always)]
+    pub fn marker(&self) -> LineMarker<'_> {
+        LineMarker { bits: &self.bits, blocks: &self.blocks }
     }
 
     /// Adds every line of `[at, at + len)`.
@@ -124,6 +125,30 @@ impl DirtyLines {
         if !pending.is_empty() {
             run(pending);
         }
+    }
+}
+
+/// The parts of a set of lines.
+#[derive(Clone, Copy)]
+pub struct LineMarker<'a> {
+    bits: &'a [AtomicU64],
+    /// As many as `bits` has blocks.
+    blocks: &'a [AtomicBool],
+}
+
+impl LineMarker<'_> {
+    /// As [`DirtyLines::mark_alone`].
+    #[inline(always)]
+    pub fn mark_alone(self, at: u64) {
+        let line = at / LINE;
+        let word = (line / 64) as usize;
+        let Some(bits) = self.bits.get(word) else { return };
+        // Unconditionally: whether the bit is there already is a coin toss for a branch predictor.
+        bits.store(bits.load(Ordering::Relaxed) | 1 << (line % 64), Ordering::Release);
+        // SAFETY: each word of bits is of a block.
+        let block = unsafe { self.blocks.get_unchecked(word / BLOCK) };
+        // Also without a test: a thread that drains the set may just have lowered a flag that was raised.
+        block.store(true, Ordering::Release);
     }
 }
 

@@ -418,11 +418,51 @@ pub unsafe trait Memory: Send + Sync {
         unsafe { self.copy_in_unchecked(at, from) }
     }
 
+    /// Stores the words of the line at `line` whose bits in `mask` are set.
+    ///
+    /// # Panics
+    /// Where one of them is out of bounds, or `line` is no multiple of 64.
+    #[inline(always)]
+    #[track_caller]
+    fn store_words(&self, line: u64, mask: u8, words: &[u64; 8]) {
+        if mask == u8::MAX {
+            return self.copy_in(line, bytes_of(words));
+        }
+        let mut mask = mask;
+        while mask != 0 {
+            let word = mask.trailing_zeros() as usize % words.len();
+            mask &= mask - 1;
+            self.store(line + word as u64 * WORD, words[word]);
+        }
+    }
+
+    /// Stores the words of several lines, as [`store_words`](Self::store_words) does, and calls `stored` after each;
+    /// `view` gives an element's line, mask and words.
+    ///
+    /// # Panics
+    /// As [`store_words`](Self::store_words).
+    #[inline(always)]
+    #[track_caller]
+    fn store_lines<'a, T>(
+        &self,
+        lines: &'a [T],
+        view: impl Fn(&'a T) -> (u64, u8, &'a [u64; 8]),
+        mut stored: impl FnMut(&'a T),
+    ) where
+        Self: Sized,
+    {
+        for element in lines {
+            let (line, mask, words) = view(element);
+            self.store_words(line, mask, words);
+            stored(element);
+        }
+    }
+
     /// Stores whole lines past the caches.
     ///
     /// # Panics
     /// Where they are out of bounds, or are not whole lines.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     fn stream(&self, at: u64, from: &[u64]) {
         let bytes = from.len() as u64 * WORD;
@@ -432,6 +472,13 @@ pub unsafe trait Memory: Send + Sync {
         // SAFETY: bounds and alignment were checked.
         unsafe { self.stream_unchecked(at, from) }
     }
+}
+
+/// Words as bytes.
+#[inline(always)]
+pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
+    // SAFETY: words are bytes, eight each, of any value.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
 #[inline(always)]

@@ -175,11 +175,11 @@ impl Session for Handle {
     type Ticket = Ticket;
 
     fn write(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
-        self.submit(body).map(|((), ticket)| ticket)
+        self.submit(|tx| body(tx)).map(|((), ticket)| ticket)
     }
 
     fn read(&mut self, body: &mut Body<'_>) -> Result<Ticket> {
-        self.submit_read(body).map(|((), ticket)| ticket)
+        self.submit_read(|tx| body(tx)).map(|((), ticket)| ticket)
     }
 
     fn compact(&mut self) -> Option<Compaction> {

@@ -50,8 +50,8 @@ impl Handle {
         mut body: impl FnMut(&mut dyn Tx) -> Result<R>,
     ) -> Result<(R, Ticket)> {
         match (self, mode) {
-            (Handle::Pool(handle), Mode::Write) => handle.submit(body),
-            (Handle::Pool(handle), Mode::Read) => handle.submit_read(body),
+            (Handle::Pool(handle), Mode::Write) => handle.submit(|tx| body(tx)),
+            (Handle::Pool(handle), Mode::Read) => handle.submit_read(|tx| body(tx)),
             (Handle::Lent(place), mode) => {
                 let mut result = None;
                 let ticket = place.with(|session| {
@@ -91,9 +91,9 @@ impl Handle {
     }
 
     /// Reads what is durable.
-    pub(crate) fn read<R>(&mut self, body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
+    pub(crate) fn read<R>(&mut self, mut body: impl FnMut(&mut dyn Tx) -> Result<R>) -> Result<R> {
         if let Handle::Pool(handle) = self {
-            return handle.read(body);
+            return handle.read(|tx| body(tx));
         }
         let (result, ticket) = self.run(Mode::Read, body)?;
         self.wait(ticket)?;
@@ -213,10 +213,9 @@ mod tests {
     impl Transactions for Own {
         fn submit(&mut self, mode: Mode, body: Body<'_>) -> Result<Ticket> {
             self.1 += u64::from(mode == Mode::Write);
-            let body = |tx: &mut dyn Tx| body(tx);
             match mode {
-                Mode::Write => self.0.submit(body),
-                Mode::Read => self.0.submit_read(body),
+                Mode::Write => self.0.submit(|tx| body(tx)),
+                Mode::Read => self.0.submit_read(|tx| body(tx)),
             }
             .map(|((), ticket)| ticket)
         }

@@ -22,7 +22,8 @@ fn sample(engine: EngineKind) -> Sample {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("pool");
     let pool = Options::new().engine(engine).size(8 << 20).create(&path).expect("a pool");
-    let (map, tree) = pool.session().expect("a session").transaction(fill).expect("contents");
+    let (map, tree) =
+        pool.session().expect("a session").transaction(|tx| fill(tx)).expect("contents");
     pool.close().expect("a clean end");
     let superblock = read_header(&path);
     Sample { _folder: folder, path, map, tree, superblock }

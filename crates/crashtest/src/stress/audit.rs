@@ -28,7 +28,7 @@ pub(super) fn audit(round: &Round, told: &Told, ledger: &mut Ledger) -> Result<(
     }
     let pool = round.options()?.open(&round.pool);
     let pool = pool.map_err(|error| format!("the pool cannot be opened: {error}"))?;
-    let seen = pool.session().and_then(|mut handle| handle.read(see));
+    let seen = pool.session().and_then(|mut handle| handle.read(|tx| see(tx)));
     let seen = seen.map_err(|error| format!("after opening: {error}"))?;
     pool.close().map_err(|error| format!("closing: {error}"))?;
     let Some(Seen { accounts, counts, wrong }) = seen else {

@@ -74,7 +74,8 @@ impl Life<'_> {
 pub fn live(round: &Round, witness: &dyn Witness) -> Result<(), String> {
     let opened = round.options()?.open_or_create(&round.pool);
     let pool = opened.map_err(|error| format!("the pool cannot be opened: {error}"))?;
-    let made = pool.session().and_then(|mut handle| handle.transaction(Layout::open_or_create));
+    let made =
+        pool.session().and_then(|mut handle| handle.transaction(|tx| Layout::open_or_create(tx)));
     let layout = made.map_err(|error| format!("the first transaction: {error}"))?;
     let life = Life {
         pool: &pool,

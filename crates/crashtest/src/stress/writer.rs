@@ -160,7 +160,7 @@ fn commit(
     mut once: impl FnMut(&mut dyn Tx) -> Result<(), Wrong>,
 ) -> Result<Ticket, Wrong> {
     let mut wrong = None;
-    let run = |tx: &mut dyn Tx| {
+    let mut run = |tx: &mut dyn Tx| {
         wrong = None;
         once(tx).map_err(|found| match found {
             Wrong::Error(error) => error,
@@ -172,9 +172,9 @@ fn commit(
     };
     let ended = if awaited {
         // Ticket 0 is durable: the commit was.
-        handle.transaction(run).map(|()| Ticket(0))
+        handle.transaction(|tx| run(tx)).map(|()| Ticket(0))
     } else {
-        handle.submit(run).map(|((), ticket)| ticket)
+        handle.submit(|tx| run(tx)).map(|((), ticket)| ticket)
     };
     match wrong {
         Some(wrong) => Err(wrong),

@@ -6,6 +6,7 @@
 
 use super::core::Core;
 use super::writer::{Stores, Writer, split};
+use crate::error::Boxed;
 use crate::log::record::{self, Part};
 use crate::log::segments::OpenSegment;
 use crate::planted::{self, Bug};
@@ -19,57 +20,57 @@ impl Writer {
     ///
     /// # Errors
     /// `TooLarge` when there is no room for it even after `make_room`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append<M: Memory>(
         &mut self,
         core: &Core<M>,
         ticket: u64,
         mut word_of: impl FnMut(&LineWrite, usize) -> u64,
-        mut make_room: impl FnMut(&mut Counters) -> Result<()>,
-    ) -> Result<u64> {
-        let bytes = self.record_bytes();
-        if bytes > self.tail.end - self.tail.start {
-            if bytes > core.geometry.segment_bytes {
-                return self.append_large(core, (ticket, bytes), word_of, make_room);
-            }
-            self.next_segment(core, bytes, &mut make_room)?;
-            if !self.keeps && !self.owes {
-                return Ok(self.append_and_hand_over(core, ticket, bytes, word_of));
-            }
+        make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Boxed<u64> {
+        let room = self.tail.end - self.tail.start;
+        // The bound is known without a look at the lines, and nearly always suffices.
+        if self.record_bytes_at_most() > room && self.record_bytes() > room {
+            return self.append_elsewhere(core, ticket, word_of, make_room);
         }
-        Ok(self.append_here(core, ticket, bytes, &mut word_of))
+        Ok(self.append_here(core, ticket, &mut word_of))
     }
 
-    /// Appends a record of at most `bytes` bytes to the current segment; returns its offset.
-    #[inline]
+    /// As [`append`](Self::append), if the current segment has too little room.
+    #[cold]
+    fn append_elsewhere<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+        mut make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Boxed<u64> {
+        let bytes = self.record_bytes();
+        if bytes > core.geometry.segment_bytes {
+            return Ok(self.append_large(core, (ticket, bytes), word_of, make_room)?);
+        }
+        self.next_segment(core, bytes, &mut make_room)?;
+        let at = self.append_here(core, ticket, &mut word_of);
+        if !self.keeps && !self.owes {
+            self.hand_over(core);
+        }
+        Ok(at)
+    }
+
+    /// Appends a record to the current segment, which has room for it; returns its offset.
+    #[inline(always)]
     fn append_here<M: Memory>(
         &mut self,
         core: &Core<M>,
         ticket: u64,
-        bytes: u64,
         word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
     ) -> u64 {
         let at = self.tail.start;
-        let entries = 0..self.writes.entries().len();
         let part = self.part(core, ticket, 0, 1);
-        let stored = self.encode(core, at, part, entries, word_of);
-        debug_assert!(stored <= bytes, "room was made for the record");
-        self.store_record(core, at, stored, Stores::PastCaches);
+        let stored = self.store_all(core, at, part, word_of);
+        debug_assert!(stored <= self.tail.end - at, "there is room for the record");
         self.tail.start += stored;
         self.highest = ticket;
-        at
-    }
-
-    #[cold]
-    fn append_and_hand_over<M: Memory>(
-        &mut self,
-        core: &Core<M>,
-        ticket: u64,
-        bytes: u64,
-        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
-    ) -> u64 {
-        let at = self.append_here(core, ticket, bytes, &mut word_of);
-        self.hand_over(core);
         at
     }
 
@@ -134,7 +135,7 @@ impl Writer {
     }
 
     /// The place of one of these records within the transaction.
-    #[inline]
+    #[inline(always)]
     fn part<M: Memory>(&self, core: &Core<M>, ticket: u64, index: u16, parts: u16) -> Part {
         let (part, parts) = (self.parts_before + index, self.parts_before + parts);
         let behind = record::behind(ticket, core.durable_at_least());

@@ -3,6 +3,7 @@
 use super::number::SharedNumber;
 use super::snapshots::{Snapshot, Snapshots};
 use super::touched::TouchedPages;
+use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
@@ -143,7 +144,7 @@ impl<M: Memory> Core<M> {
 
     /// No reader is inside from here on, until the writing transaction is over: those that stay for long are moved to
     /// snapshots.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn be_alone<S: MayOverlay>(&self, shared: &mut SharedRight<'_, S>) {
         if !planted::has(Bug::NotAlone) {
             shared.be_alone(&*self.memory, self);
@@ -152,7 +153,7 @@ impl<M: Memory> Core<M> {
 
     /// Whether a panic has cut a commit short: its words may be partly in place, and its record may or may not be in
     /// the log. Nothing is committed any more until the pool has been recovered.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_broken(&self) -> bool {
         self.traced().read(FIELDS, 1);
         self.broken.load(Ordering::Relaxed)
@@ -240,14 +241,21 @@ impl<M: Memory> Core<M> {
     }
 
     /// Marks a line that was stored to and must be written back. For the writer.
-    #[inline]
     pub(crate) fn mark_dirty(&self, line: u64) {
-        let (bit, flag) = DirtyLines::places(line);
-        let [bits, flags] = self.dirty_traced();
-        bits.read(bit, WORD);
-        self.dirty.mark_alone(line);
-        bits.wrote(bit, WORD);
-        flags.wrote(flag, 1);
+        self.dirty_marker()(line);
+    }
+
+    /// [`mark_dirty`](Self::mark_dirty) for several lines.
+    #[inline(always)]
+    pub(crate) fn dirty_marker(&self) -> impl Fn(u64) {
+        let (marker, [bits, flags]) = (self.dirty.marker(), self.dirty_traced());
+        move |line| {
+            let (bit, flag) = DirtyLines::places(line);
+            bits.read(bit, WORD);
+            marker.mark_alone(line);
+            bits.wrote(bit, WORD);
+            flags.wrote(flag, 1);
+        }
     }
 
     /// Takes all marked lines, and calls `run` with each run of adjacent ones.
@@ -271,8 +279,8 @@ impl<M: Memory> Core<M> {
     ///
     /// # Errors
     /// `Invalid` when the numbers run out.
-    #[inline]
-    pub(crate) fn next_number(&self) -> Result<u64> {
+    #[inline(always)]
+    pub(crate) fn next_number(&self) -> Boxed<u64> {
         let next = self.last_commit.get_alone(&*self.memory) + 1;
         if next > self.last_number { Err(numbers_ran_out()) } else { Ok(next) }
     }
@@ -372,10 +380,10 @@ pub(crate) const fn last_number(bits: u32) -> u64 {
 }
 
 #[cold]
-fn numbers_ran_out() -> Error {
-    Error::Invalid(
+fn numbers_ran_out() -> Box<Error> {
+    Box::new(Error::Invalid(
         "the pool has numbered as many commits as it can since it was opened; close it and open it again",
-    )
+    ))
 }
 
 /// The error after a commit or a checkpoint was cut short.

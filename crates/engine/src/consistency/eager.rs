@@ -24,6 +24,7 @@ use super::protocol::{Consistency, Groups, LockOf, Right};
 use super::redo::{self, Redo};
 use super::shared::{OneRecord, TICKET_BITS};
 use super::writer::Writer;
+use crate::error::Boxed;
 use crate::log::area::Geometry;
 use crate::log::record::FoundRecord;
 use crate::planted::{self, Bug};
@@ -247,11 +248,11 @@ impl Consistency for Eager {
         core: &Core<M>,
         mut right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         if right.own.joined + 1 < right.own.most && may_stay(core, &mut right, writer) {
-            return stay(core, &mut right, writer);
+            return Ok(stay(core, &mut right, writer)?);
         }
-        log_window(core, &mut right, writer)
+        Ok(log_window(core, &mut right, writer)?)
     }
 
     /// Stays in the window if another writing transaction waits to enter, and if that is the faster way: as in [group
@@ -261,15 +262,15 @@ impl Consistency for Eager {
         core: &Core<M>,
         mut right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         let wanted = right.shared.is_wanted(&*core.memory);
         let pays = (wanted || right.own.joined > 0)
             && Redo::gains_from_sharing(core.memory.domain())
             && right.own.choice.shares(&*core.memory);
         if pays && wanted && right.own.joined < MOST && may_stay(core, &mut right, writer) {
-            return stay(core, &mut right, writer);
+            return Ok(stay(core, &mut right, writer)?);
         }
-        log_window(core, &mut right, writer)
+        Ok(log_window(core, &mut right, writer)?)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::writer::Writer;
+use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::FoundRecord;
 use crate::log::recovery;
@@ -45,7 +46,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket>;
+    ) -> Boxed<Ticket>;
 
     /// As [`commit`](Self::commit), for a caller that waits for the ticket at once.
     ///
@@ -56,7 +57,7 @@ pub trait Consistency: Send + Sync + Sized + 'static {
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         Self::commit(core, right, writer)
     }
 

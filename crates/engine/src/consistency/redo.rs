@@ -19,6 +19,7 @@ use super::core::Core;
 use super::protocol::{Consistency, LockOf, Right};
 use super::shared::{self, OneRecord, Sharing};
 use super::writer::Writer;
+use crate::error::Boxed;
 use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::planted::{self, Bug};
@@ -51,21 +52,21 @@ impl Consistency for Redo {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit<M: Memory>(
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         shared::commit::<M, Self>(core, right, writer)
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit_awaited<M: Memory>(
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         shared::commit_awaited::<M, Self>(core, right, writer)
     }
 
@@ -106,13 +107,13 @@ impl OneRecord for Redo {
         domain.needs_write_back() && domain.evicts()
     }
 
-    #[inline]
+    #[inline(always)]
     fn log_transaction<M: Memory>(
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
-    ) -> Result<u64> {
-        log_transaction(core, open, writer)
+    ) -> Boxed<u64> {
+        log_transaction_here(core, open, writer)
     }
 }
 
@@ -120,12 +121,22 @@ impl OneRecord for Redo {
 ///
 /// # Errors
 /// As [`Consistency::commit`].
-#[inline]
+#[inline(never)]
 pub(crate) fn log_transaction<M: Memory, S: MayOverlay>(
     core: &Core<M>,
     open: &mut SharedRight<'_, S>,
     writer: &mut Writer,
-) -> Result<u64> {
+) -> Boxed<u64> {
+    log_transaction_here(core, open, writer)
+}
+
+/// As [`log_transaction`], in its caller: for the commits that are most.
+#[inline(always)]
+fn log_transaction_here<M: Memory, S: MayOverlay>(
+    core: &Core<M>,
+    open: &mut SharedRight<'_, S>,
+    writer: &mut Writer,
+) -> Boxed<u64> {
     let number = core.next_number()?;
     log(core, writer, number, |counters| empty(core, counters))?;
     core.be_alone(open);
@@ -136,9 +147,10 @@ pub(crate) fn log_transaction<M: Memory, S: MayOverlay>(
     if planted::has(Bug::DirtyBeforeStored) {
         writer.writes.entries().iter().for_each(|entry| core.mark_dirty(entry.line));
     }
+    let mark_dirty = core.dirty_marker();
     writer.apply(core, |entry, _| {
         if track && !planted::has(Bug::DirtyBeforeStored) {
-            core.mark_dirty(entry.line);
+            mark_dirty(entry.line);
         }
     });
     core.set_last_commit(number);
@@ -224,14 +236,14 @@ fn write_back_dirty<M: Memory>(core: &Core<M>, counters: &mut Counters, gap: u64
 }
 
 /// Makes the transaction's record durable, if words stored in place could otherwise become durable before it.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub(crate) fn log<M: Memory>(
     core: &Core<M>,
     writer: &mut Writer,
     ticket: u64,
     make_room: impl FnMut(&mut Counters) -> Result<()>,
-) -> Result<()> {
+) -> Boxed<()> {
     fence_fresh(core, writer)?;
     writer.append(core, ticket, |entry, word| entry.words[word], make_room)?;
     if core.memory.domain().evicts() {
@@ -245,11 +257,13 @@ pub(crate) fn log<M: Memory>(
 }
 
 /// Memory that the record makes reachable but does not hold must be durable before the record may be.
-#[inline]
-fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
-    if writer.fresh.is_empty() {
-        return Ok(());
-    }
+#[inline(always)]
+fn fence_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Boxed<()> {
+    if writer.fresh.is_empty() { Ok(()) } else { fence_some_fresh(core, writer) }
+}
+
+#[inline(never)]
+fn fence_some_fresh<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Boxed<()> {
     writer.flush_fresh(core);
     if planted::has(Bug::FreshUnfenced) {
         return Ok(());
@@ -270,7 +284,8 @@ pub(crate) fn after_commit<M: Memory, C: Consistency, O: Order>(
     writer: &mut Writer,
 ) {
     // Checked only when a segment was filled: the common commit pays nothing for it.
-    if std::mem::take(&mut writer.filled) {
+    if writer.filled {
+        writer.filled = false;
         checkpoint_if_half_full::<M, C, O>(core, lock, writer);
     }
 }

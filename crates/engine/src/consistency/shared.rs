@@ -18,6 +18,7 @@ use super::choice::SharingChoice;
 use super::core::{Core, ticket};
 use super::protocol::{Consistency, Groups, Right};
 use super::writer::Writer;
+use crate::error::{Boxed, boxed};
 use crate::log::area::Geometry;
 use crate::log::record;
 use crate::planted::{self, Bug};
@@ -52,7 +53,7 @@ pub(crate) trait OneRecord: Consistency<Groups = Sharing<Self>> {
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
-    ) -> Result<u64>;
+    ) -> Boxed<u64>;
 }
 
 /// The groups of such a consistency.
@@ -101,45 +102,45 @@ pub(crate) fn commit<M: Memory, C: OneRecord>(
     core: &Core<M>,
     mut right: Right<'_, C>,
     writer: &mut Writer,
-) -> Result<Ticket> {
+) -> Boxed<Ticket> {
     if right.own.choice.always_shares()
         && C::gains_from_sharing(core.memory.domain())
         && may_join(core, right.shared.get(), writer)
     {
-        return try_join::<M, C>(core, &mut right, writer);
+        return try_join::<M, C>(core, right.again(), writer);
     }
     log_group::<M, C>(core, right, writer)
 }
 
 /// Makes the transaction durable with those that have joined.
-#[inline]
+#[inline(always)]
 fn log_group<M: Memory, C: OneRecord>(
     core: &Core<M>,
     mut right: Right<'_, C>,
     writer: &mut Writer,
-) -> Result<Ticket> {
+) -> Boxed<Ticket> {
     let ticket = match right.shared.get().joined(&*core.memory) {
         0 => Ticket(C::log_transaction(core, &mut right.shared, writer)? << TICKET_BITS),
-        _ => lead::<M, C>(core, &mut right, writer)?,
+        _ => lead::<M, C>(core, right.again(), writer)?,
     };
     writer.counters.commits += 1;
     Ok(ticket)
 }
 
 /// [`Consistency::commit_awaited`]: joins, if another writer waits to enter.
-#[inline]
+#[inline(always)]
 pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
     core: &Core<M>,
     mut right: Right<'_, C>,
     writer: &mut Writer,
-) -> Result<Ticket> {
+) -> Boxed<Ticket> {
     let wanted = right.shared.is_wanted(&*core.memory);
     // The leader asks too, so that every commit is counted.
     let pays = (wanted || right.shared.get().joined(&*core.memory) > 0)
         && C::gains_from_sharing(core.memory.domain())
         && right.own.choice.shares(&*core.memory);
     if pays && wanted && may_join(core, right.shared.get(), writer) {
-        return try_join::<M, C>(core, &mut right, writer);
+        return try_join::<M, C>(core, right.again(), writer);
     }
     log_group::<M, C>(core, right, writer)
 }
@@ -148,12 +149,12 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
 #[cold]
 fn try_join<M: Memory, C: OneRecord>(
     core: &Core<M>,
-    right: &mut Right<'_, C>,
+    mut right: Right<'_, C>,
     writer: &mut Writer,
-) -> Result<Ticket> {
-    core.memory.check_fence()?;
+) -> Boxed<Ticket> {
+    core.memory.check_fence().map_err(boxed)?;
     core.next_number()?;
-    Ok(join::<M, C>(core, right, writer))
+    Ok(join::<M, C>(core, &mut right, writer))
 }
 
 /// Whether there is room for the transaction in the open group.
@@ -179,22 +180,32 @@ fn join<M: Memory, C: OneRecord>(
 #[cold]
 fn lead<M: Memory, C: OneRecord>(
     core: &Core<M>,
-    right: &mut Right<'_, C>,
+    mut right: Right<'_, C>,
     writer: &mut Writer,
-) -> Result<Ticket> {
+) -> Boxed<Ticket> {
     let overlay = right.shared.get();
     if bytes_with(core, overlay, &writer.writes) > core.geometry.segment_bytes {
-        close::<M, C>(core, right, writer)?;
-        return Ok(Ticket(C::log_transaction(core, &mut right.shared, writer)? << TICKET_BITS));
+        close::<M, C>(core, &mut right, writer)?;
+        return Ok(Ticket(log_apart::<M, C>(core, &mut right, writer)? << TICKET_BITS));
     }
     let last = ticket(TICKET_BITS, core.last_commit(), overlay.joined(&*core.memory) + 1);
     if !planted::has(Bug::JoinedLeftOut) {
         absorb(&*core.memory, overlay, &mut writer.writes);
     }
     right.own.fresh.iter().for_each(|range| writer.add_fresh(&*core.memory, range.clone()));
-    C::log_transaction(core, &mut right.shared, writer)?;
-    forget::<M, C>(core, right);
+    log_apart::<M, C>(core, &mut right, writer)?;
+    forget::<M, C>(core, &mut right);
     Ok(last)
+}
+
+/// [`OneRecord::log_transaction`] out of line.
+#[inline(never)]
+fn log_apart<M: Memory, C: OneRecord>(
+    core: &Core<M>,
+    right: &mut Right<'_, C>,
+    writer: &mut Writer,
+) -> Boxed<u64> {
+    C::log_transaction(core, &mut right.shared, writer)
 }
 
 /// Logs the group, independently of the writer's own transaction.
@@ -209,7 +220,7 @@ fn close<M: Memory, C: OneRecord>(
     std::mem::swap(&mut writer.writes, &mut writer.old);
     let fresh = std::mem::replace(&mut writer.fresh, right.own.fresh.clone());
     absorb(&*core.memory, right.shared.get(), &mut writer.writes);
-    let closed = C::log_transaction(core, &mut right.shared, writer);
+    let closed = log_apart::<M, C>(core, right, writer);
     writer.forget(&*core.memory);
     std::mem::swap(&mut writer.writes, &mut writer.old);
     writer.fresh = fresh;

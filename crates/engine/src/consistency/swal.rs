@@ -17,6 +17,7 @@ use super::core::Core;
 use super::protocol::{Consistency, NoGroups, Right};
 use super::redo::Redo;
 use super::writer::{Stores, Writer};
+use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::FoundRecord;
 use crate::log::recovery;
@@ -46,7 +47,7 @@ impl Consistency for SWal {
         core: &Core<M>,
         mut right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         let ticket = core.next_number()?;
         writer.flush_fresh(core);
         let place = writer

@@ -14,6 +14,7 @@ use super::core::Core;
 use super::protocol::{Consistency, Right};
 use super::shared::{self, OneRecord, Sharing};
 use super::writer::{Stores, Writer};
+use crate::error::Boxed;
 use crate::log::record::FoundRecord;
 use crate::log::recovery::store_words;
 use crate::writes::overlay::Overlay;
@@ -40,7 +41,7 @@ impl Consistency for Undo {
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         shared::commit::<M, Self>(core, right, writer)
     }
 
@@ -49,7 +50,7 @@ impl Consistency for Undo {
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         shared::commit_awaited::<M, Self>(core, right, writer)
     }
 
@@ -82,7 +83,7 @@ impl OneRecord for Undo {
         core: &Core<M>,
         open: &mut SharedRight<'_, Overlay>,
         writer: &mut Writer,
-    ) -> Result<u64> {
+    ) -> Boxed<u64> {
         let number = core.next_number()?;
         writer.flush_fresh(core);
         let place = writer.write_alone(core, (number, Stores::PastCaches), |entry, word| {
@@ -104,7 +105,7 @@ fn store<M: Memory>(core: &Core<M>, writer: &mut Writer, first: u64) -> Result<(
     writer.apply_and_write_back(core);
     writer.fence(core)?;
     void(core, writer, first);
-    writer.fence(core)
+    Ok(writer.fence(core)?)
 }
 
 /// Makes the record at `first` void by zeroing its check: without its first part it does not

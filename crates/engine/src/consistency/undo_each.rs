@@ -21,7 +21,8 @@
 use super::alone::{self, TakenSegments};
 use super::core::Core;
 use super::protocol::{Consistency, NoGroups, Right};
-use super::writer::{Stores, Writer, store_words};
+use super::writer::{Stores, Writer, cache_log};
+use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::{self, FoundRecord, Part};
 use crate::log::recovery::store_words as store_again;
@@ -54,7 +55,7 @@ impl Consistency for UndoEach {
         core: &Core<M>,
         mut right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
+    ) -> Boxed<Ticket> {
         let ticket = core.next_number()?;
         let LogNeeds { stores, bytes, segments } = needs(core, writer.writes.read(&*core.memory));
         if stores == 0 {
@@ -65,7 +66,7 @@ impl Consistency for UndoEach {
             core.set_durable(ticket);
         } else {
             if stores > MOST_STORES {
-                return Err(too_many(writer, bytes));
+                return Err(Box::new(too_many(writer, bytes)));
             }
             let taken = writer.take_alone(core, segments, bytes)?;
             writer.flush_fresh(core);
@@ -223,20 +224,20 @@ fn store_each<M: Memory>(
             tail.log(core, writer, &store);
             let is_early = planted::has(Bug::StoredBeforeEntry) && !is_first;
             if is_early {
-                store_words(&*core.memory, &store);
+                core.memory.store_words(store.line, store.mask, &store.words);
             }
             if let Err(error) = writer.order(core) {
                 if !is_first {
                     core.break_off();
                 }
-                return Err(error);
+                return Err(*error);
             }
             if std::mem::take(&mut is_first) {
                 core.be_alone(open);
                 writer.keep_overwritten(core);
             }
             if !is_early {
-                store_words(&*core.memory, &store);
+                core.memory.store_words(store.line, store.mask, &store.words);
             }
         }
     }
@@ -248,6 +249,6 @@ fn store_each<M: Memory>(
 fn conclude<M: Memory>(core: &Core<M>, writer: &mut Writer, first: u64) -> Result<()> {
     writer.write_back_stored(core);
     writer.order(core)?;
-    writer.cache_log(core, first, &[0; 8]);
-    writer.fence(core)
+    cache_log(core, &mut writer.counters, first, &[0; 8]);
+    Ok(writer.fence(core)?)
 }

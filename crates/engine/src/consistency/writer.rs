@@ -1,12 +1,13 @@
 //! What it takes to log a transaction: its words, and a place in the log for them.
 
 use super::core::Core;
+use crate::error::{Boxed, boxed};
 use crate::log::area::Geometry;
 use crate::log::record;
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
 use crate::sync::in_place::InPlace;
-use crate::writes::{ALL, LineWrite, WriteSet};
+use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD, lines_in};
 use std::ops::Range;
@@ -147,24 +148,7 @@ impl Writer {
     #[inline]
     #[track_caller]
     pub(crate) fn stream_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
-        let bytes = words.len() as u64 * 8;
-        self.counters.streamed_bytes += bytes;
-        if core.memory.domain().needs_write_back() {
-            self.counters.write_backs_log += bytes / LINE;
-        }
-        core.memory.stream(at, words);
-    }
-
-    /// Stores whole log lines in the caches and asks for them to become durable.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn cache_log<M: Memory>(&mut self, core: &Core<M>, at: u64, words: &[u64]) {
-        let bytes = words.len() as u64 * 8;
-        if core.memory.domain().needs_write_back() {
-            self.counters.write_backs_log += bytes / LINE;
-        }
-        core.memory.copy_in(at, bytemuck::cast_slice(words));
-        core.memory.write_back(at, bytes);
+        stream_log(core, &mut self.counters, at, words);
     }
 
     /// Asks for the fresh memory of this transaction to become durable.
@@ -196,19 +180,19 @@ impl Writer {
     }
 
     /// Fences, and checks that the fence worked.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
-    pub(crate) fn fence<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
+    pub(crate) fn fence<M: Memory>(&mut self, core: &Core<M>) -> Boxed<()> {
         core.memory.fence();
         self.counters.fences += 1;
-        Ok(core.memory.check_fence()?)
+        core.memory.check_fence().map_err(boxed)
     }
 
     /// Returns when no later store can become durable before all that has been stored, or asked for, so far: a fence,
     /// unless stores are durable in their order.
     #[inline]
     #[track_caller]
-    pub(crate) fn order<M: Memory>(&mut self, core: &Core<M>) -> Result<()> {
+    pub(crate) fn order<M: Memory>(&mut self, core: &Core<M>) -> Boxed<()> {
         if core.memory.domain().needs_write_back() {
             return self.fence(core);
         }
@@ -217,37 +201,45 @@ impl Writer {
     }
 
     /// Stores the buffered words in place, calling `stored` for each line.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply<M: Memory>(
         &mut self,
         core: &Core<M>,
         mut stored: impl FnMut(&LineWrite, &mut Counters),
     ) {
         self.keep_overwritten(core);
-        for entry in self.writes.read(&*core.memory) {
-            if entry.mask == 0 {
-                continue;
-            }
-            store_words(&*core.memory, entry);
-            stored(entry, &mut self.counters);
-        }
-        core.touched.note(self.writes.entries());
+        let (entries, counters) = (self.writes.read(&*core.memory), &mut *self.counters);
+        core.touched.note(entries);
+        core.memory.store_lines(
+            entries,
+            |entry| (entry.line, entry.mask, &entry.words),
+            |entry| {
+                if entry.mask != 0 {
+                    stored(entry, counters);
+                }
+            },
+        );
     }
 
     /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has
     /// stored nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep_overwritten<M: Memory>(&mut self, core: &Core<M>) {
         self.counters.dirty_bytes += self.writes.words() as u64 * 8;
         if core.snapshots.any(&*core.memory) && !planted::has(Bug::NothingKept) {
-            core.snapshots.keep(&*core.memory, core.last_commit() + 1, self.writes.entries());
-            // A snapshot that loads a word stored below finds what is kept.
-            fence(Ordering::Release);
+            self.keep_for_snapshots(core);
         }
     }
 
+    #[cold]
+    fn keep_for_snapshots<M: Memory>(&self, core: &Core<M>) {
+        core.snapshots.keep(&*core.memory, core.last_commit() + 1, self.writes.entries());
+        // A snapshot that loads a word stored later finds what is kept.
+        fence(Ordering::Release);
+    }
+
     /// Stores the last encoded record, of `bytes` bytes, at `at`, and asks for it to become durable.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn store_record<M: Memory>(
         &mut self,
@@ -257,15 +249,19 @@ impl Writer {
         how: Stores,
     ) {
         self.traced(&*core.memory).read(RECORD, bytes);
-        let scratch = std::mem::take(&mut self.scratch);
-        let record = &scratch[..(bytes / WORD) as usize];
+        let record = &self.scratch[..(bytes / WORD) as usize];
         self.counters.log_bytes += bytes;
         if how == Stores::PastCaches {
-            self.stream_log(core, at, record);
+            stream_log(core, &mut self.counters, at, record);
         } else {
-            self.cache_log(core, at, record);
+            cache_log(core, &mut self.counters, at, record);
         }
-        self.scratch = scratch;
+    }
+
+    /// An upper bound of [`record_bytes`](Self::record_bytes).
+    #[inline(always)]
+    pub(crate) fn record_bytes_at_most(&self) -> u64 {
+        record::most_words_for(self.writes.entries().len()) as u64 * WORD
     }
 
     /// Bytes of log for the whole transaction, if one record holds it.
@@ -283,24 +279,30 @@ impl Writer {
         at: u64,
         part: record::Part,
         entries: Range<usize>,
-        mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+        word_of: impl FnMut(&LineWrite, usize) -> u64,
     ) -> u64 {
         let own = self.traced(&*core.memory);
-        let mut entries = self.writes.read_part(&*core.memory, entries);
-        let more = planted::has(Bug::WordTooMuchLogged).then(|| one_word_more(entries));
-        entries = more.as_deref().unwrap_or(entries);
-        let last = entries.last().map_or(0, |entry| entry.line);
-        let word_of = |entry: &LineWrite, word: usize| {
-            if planted::has(Bug::OldWordsLogged) && entry.line == last {
-                return core.memory.load(entry.line + word as u64 * WORD);
-            }
-            word_of(entry, word)
-        };
-        let record = record::encode(&mut self.scratch, core.salt, at, part, entries, word_of);
+        let entries = self.writes.read_part(&*core.memory, entries);
+        encode(core, own, &mut self.scratch, (at, part), entries, word_of).len() as u64 * WORD
+    }
+
+    /// Stores a record of all lines at `at`, where there is room for it, past the caches; returns its bytes.
+    #[inline(always)]
+    pub(crate) fn store_all<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        at: u64,
+        part: record::Part,
+        word_of: impl FnMut(&LineWrite, usize) -> u64,
+    ) -> u64 {
+        let own = self.traced(&*core.memory);
+        let entries = self.writes.read(&*core.memory);
+        let record = encode(core, own, &mut self.scratch, (at, part), entries, word_of);
         let bytes = record.len() as u64 * WORD;
-        // Stands for the filling of the buffer and the computation of its check.
-        own.wrote(RECORD, bytes);
         own.read(RECORD, bytes);
+        let counters = &mut *self.counters;
+        counters.log_bytes += bytes;
+        stream_log(core, counters, at, record);
         bytes
     }
 
@@ -380,19 +382,74 @@ impl Writer {
     }
 }
 
-/// Stores the words of a line in place.
+/// Encodes a record of `entries` for the offset `at` in `scratch`.
 #[inline(always)]
-pub(crate) fn store_words<M: Memory>(memory: &M, entry: &LineWrite) {
-    let mut mask = entry.mask;
-    if mask == ALL {
-        memory.copy_in(entry.line, bytemuck::cast_slice(&entry.words));
-        mask = 0;
+fn encode<'s, M: Memory>(
+    core: &Core<M>,
+    own: Traced<'_, M>,
+    scratch: &'s mut Vec<u64>,
+    (at, part): (u64, record::Part),
+    entries: &[LineWrite],
+    word_of: impl FnMut(&LineWrite, usize) -> u64,
+) -> &'s [u64] {
+    if planted::has(Bug::WordTooMuchLogged) || planted::has(Bug::OldWordsLogged) {
+        return encode_wrongly(core, scratch, (at, part), entries, word_of);
     }
-    while mask != 0 {
-        let word = mask.trailing_zeros() as usize % entry.words.len();
-        mask &= mask - 1;
-        memory.store(entry.line + word as u64 * WORD, entry.words[word]);
+    let record = record::encode(scratch, core.salt, at, part, entries, word_of);
+    // Stands for the filling of the buffer and the computation of its check.
+    own.wrote(RECORD, record.len() as u64 * WORD);
+    own.read(RECORD, record.len() as u64 * WORD);
+    record
+}
+
+/// Encodes a record that is wrong: planted bugs.
+#[cold]
+fn encode_wrongly<'s, M: Memory>(
+    core: &Core<M>,
+    scratch: &'s mut Vec<u64>,
+    (at, part): (u64, record::Part),
+    entries: &[LineWrite],
+    mut word_of: impl FnMut(&LineWrite, usize) -> u64,
+) -> &'s [u64] {
+    let more = planted::has(Bug::WordTooMuchLogged).then(|| one_word_more(entries));
+    let entries = more.as_deref().unwrap_or(entries);
+    let last = entries.last().map_or(0, |entry| entry.line);
+    let word_of = |entry: &LineWrite, word: usize| {
+        if planted::has(Bug::OldWordsLogged) && entry.line == last {
+            return core.memory.load(entry.line + word as u64 * WORD);
+        }
+        word_of(entry, word)
+    };
+    record::encode(scratch, core.salt, at, part, entries, word_of)
+}
+
+/// As [`Writer::stream_log`], counting in `counters`.
+#[inline(always)]
+#[track_caller]
+fn stream_log<M: Memory>(core: &Core<M>, counters: &mut Counters, at: u64, words: &[u64]) {
+    let bytes = words.len() as u64 * WORD;
+    counters.streamed_bytes += bytes;
+    if core.memory.domain().needs_write_back() {
+        counters.write_backs_log += bytes / LINE;
     }
+    core.memory.stream(at, words);
+}
+
+/// Stores whole log lines in the caches and asks for them to become durable.
+#[inline]
+#[track_caller]
+pub(crate) fn cache_log<M: Memory>(
+    core: &Core<M>,
+    counters: &mut Counters,
+    at: u64,
+    words: &[u64],
+) {
+    let bytes = words.len() as u64 * WORD;
+    if core.memory.domain().needs_write_back() {
+        counters.write_backs_log += bytes / LINE;
+    }
+    core.memory.copy_in(at, bytemuck::cast_slice(words));
+    core.memory.write_back(at, bytes);
 }
 
 /// The entries, each with the word after its last one, as 0: a planted bug.

@@ -7,6 +7,7 @@ use crate::consistency::core::Core;
 use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::consistency::shared::TICKET_BITS;
 use crate::consistency::writer::Writer;
+use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::FoundRecord;
 use crate::log::recovery;
@@ -35,8 +36,8 @@ impl<B: Base> Consistency for Archapt<B> {
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
-        Leader::<M, B>::new(core, right).counting_for(writer, Leader::join)
+    ) -> Boxed<Ticket> {
+        Ok(Leader::<M, B>::new(core, right).counting_for(writer, Leader::join)?)
     }
 
     #[inline]
@@ -44,8 +45,8 @@ impl<B: Base> Consistency for Archapt<B> {
         core: &Core<M>,
         right: Right<'_, Self>,
         writer: &mut Writer,
-    ) -> Result<Ticket> {
-        Leader::<M, B>::new(core, right).counting_for(writer, Leader::commit_awaited)
+    ) -> Boxed<Ticket> {
+        Ok(Leader::<M, B>::new(core, right).counting_for(writer, Leader::commit_awaited)?)
     }
 
     fn checkpoint_within<M: Memory>(

@@ -58,7 +58,7 @@ impl Base for ArchaptRedo {
 
     #[inline]
     fn log<M: Memory>(core: &Core<M>, writer: &mut Writer, ticket: u64) -> Result<()> {
-        redo::log(core, writer, ticket, |_| Ok(()))
+        Ok(redo::log(core, writer, ticket, |_| Ok(()))?)
     }
 }
 

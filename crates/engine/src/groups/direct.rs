@@ -120,6 +120,7 @@ impl<M: Memory, B: Base> Leader<'_, M, B> {
         let (core, writer) = (self.core, &mut self.group.writer);
         writer.flush_fresh(core);
         let old = |line: u64, word: usize| core.memory.load(line + word as u64 * 8);
-        writer.append(core, number, |entry, word| old(entry.line, word), |_| Ok(())).map(drop)
+        writer.append(core, number, |entry, word| old(entry.line, word), |_| Ok(()))?;
+        Ok(())
     }
 }

@@ -43,6 +43,12 @@ pub fn words_for(lines: usize, words: usize) -> usize {
     (HEADER_WORDS + lines + words).next_multiple_of(LINE_WORDS)
 }
 
+/// An upper bound of the words of a record of this many lines, and of the buffer in which it is encoded.
+#[inline(always)]
+pub(crate) const fn most_words_for(lines: usize) -> usize {
+    HEADER_WORDS + lines * ENTRY_WORDS + LINE_WORDS
+}
+
 /// Words of a record of these lines, padding to whole lines included.
 pub(crate) fn words_of<'a>(entries: impl Iterator<Item = &'a LineWrite>) -> usize {
     let stored = |entry: &LineWrite| {
@@ -81,7 +87,7 @@ pub fn behind(ticket: u64, durable: u64) -> u16 {
 
 /// Encodes a record for the offset `at` into `out`, which grows as necessary; returns the record, padding to whole
 /// lines included. `word_of` gives each masked word's value.
-#[inline]
+#[inline(always)]
 pub fn encode<'a>(
     out: &'a mut Vec<u64>,
     salt: u64,
@@ -90,30 +96,36 @@ pub fn encode<'a>(
     entries: &[LineWrite],
     mut word_of: impl FnMut(&LineWrite, usize) -> u64,
 ) -> &'a [u64] {
-    let most = HEADER_WORDS + entries.len() * ENTRY_WORDS + LINE_WORDS;
+    let most = most_words_for(entries.len());
     if out.len() < most {
-        out.resize(most, 0);
+        grow(out, most);
     }
+    // From here on a slice: its place and length stay in registers.
+    let out = &mut out[..most];
     let mut used = HEADER_WORDS;
-    let room = &mut out[..most];
     for entry in entries {
         if entry.mask == 0 {
             continue;
         }
         debug_assert!(entry.line / LINE < LINES, "a line number of 48 bits");
-        let room = room[used..].first_chunk_mut().expect("room for every entry");
+        let room = out[used..].first_chunk_mut().expect("room for every entry");
         used += encode_entry(room, entry, &mut word_of);
     }
     debug_assert!(used < 1 << USED_BITS && u64::from(part.behind) < FAR, "they have their bits");
+    // Zeros a whole line, of which the record's padding is a part: a fixed size is faster.
+    *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
     out[1] = part.ticket;
     out[2] = used as u64
         | u64::from(part.behind) << USED_BITS
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
     out[0] = check(salt, at, &out[1..used]);
-    // Zeros a whole line, of which the record's padding is a part: a fixed size is faster.
-    *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
     &out[..used.next_multiple_of(LINE_WORDS)]
+}
+
+#[cold]
+fn grow(out: &mut Vec<u64>, most: usize) {
+    out.resize(most, 0);
 }
 
 /// Encodes an entry at the start of `room`; returns how many words it takes.
@@ -123,15 +135,24 @@ fn encode_entry(
     entry: &LineWrite,
     word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
 ) -> usize {
-    let header = (entry.line / LINE) << 8 | u64::from(entry.mask);
-    if entry.mask.is_power_of_two() {
-        let word = entry.mask.trailing_zeros() as usize;
-        let value = word_of(entry, word);
-        let zero = u64::from(value == 0);
-        // Stored in any case, and kept unless it is 0: avoids a branch.
-        (room[0], room[1]) = (zero << (ZEROS + word as u32) | header, value);
-        return 2 - zero as usize;
+    if !entry.mask.is_power_of_two() {
+        return encode_words(room, entry, word_of);
     }
+    let word = entry.mask.trailing_zeros() as usize;
+    let value = word_of(entry, word);
+    let zero = u64::from(value == 0);
+    // Stored in any case, and kept unless it is 0: avoids a branch.
+    (room[0], room[1]) = (zero << (ZEROS + word as u32) | head(entry), value);
+    2 - zero as usize
+}
+
+/// The same for several words. Out of line, so that the loop over lines keeps its registers.
+#[inline(never)]
+fn encode_words(
+    room: &mut [u64; ENTRY_WORDS],
+    entry: &LineWrite,
+    word_of: &mut impl FnMut(&LineWrite, usize) -> u64,
+) -> usize {
     let (mut zeros, mut used, mut mask) = (0, 1, entry.mask);
     while mask != 0 {
         let word = mask.trailing_zeros() as usize % LINE_WORDS;
@@ -141,8 +162,14 @@ fn encode_entry(
         used += usize::from(value != 0);
         zeros |= u64::from(value == 0) << word;
     }
-    room[0] = zeros << ZEROS | header;
+    room[0] = zeros << ZEROS | head(entry);
     used
+}
+
+/// The first word of an entry, if none of its words is 0.
+#[inline(always)]
+fn head(entry: &LineWrite) -> u64 {
+    (entry.line / LINE) << 8 | u64::from(entry.mask)
 }
 
 /// The seed is mixed in at the end and not at the start: a seed of its own would make the hash of more than 240 bytes

@@ -3,10 +3,11 @@
 use super::lookup::{NOTHING, OverlayLookup, open, overlaid_line};
 use super::state::Logged;
 use crate::access::put_lines;
-use crate::consistency::core::{Core, cut_short};
-use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf, Right};
+use crate::consistency::core::cut_short;
+use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf};
 use crate::consistency::snapshots::Snapshot;
 use crate::consistency::writer::Writer;
+use crate::error::{Boxed, boxed};
 use crate::planted::{self, Bug};
 use crate::sums::Change;
 use crate::sync::Synchronisation;
@@ -39,6 +40,8 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     looked: OverlayLookup,
     /// Pages are compared with their sums before their contents are trusted.
     pub(super) compares: bool,
+    /// Whether a read does more than look at the write set and the memory: pages are compared, or words have joined.
+    pub(super) checks: bool,
     /// See [`Sums::add_to`].
     changes: Vec<Change>,
 }
@@ -56,25 +59,50 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             copied_window: None,
             looked: NOTHING,
             compares: engine.core.sums.as_ref().is_some_and(Sums::has_all),
+            checks: engine.core.sums.as_ref().is_some_and(Sums::has_all),
             changes: Vec::new(),
             engine,
         })
     }
 
-    /// Whether the word at `at` may be one of [`written`](Self::written): few false positives.
-    #[inline(always)]
-    fn may_be_written(&mut self, at: u64) -> bool {
+    /// Whether the word at `at` may be committed and not in the memory yet: few false positives.
+    #[inline]
+    fn may_be_overlaid(&mut self, at: u64) -> bool {
         let memory = &*self.engine.core.memory;
-        self.writer.writes.may_have(memory, at)
-            || C::Groups::ANY
-                && self.snapshot > 0
-                && open::<M, C, S>(&mut self.seat, memory)
-                    .is_some_and(|open| open.overlay().is_some_and(|own| own.may_have(memory, at)))
+        C::Groups::ANY
+            && self.snapshot > 0
+            && open::<M, C, S>(&mut self.seat, memory)
+                .is_some_and(|open| open.overlay().is_some_and(|own| own.may_have(memory, at)))
     }
 
-    /// The word at `at`, if the transaction has written it, or if it is committed and not in the memory yet. Out of
-    /// line, so that a read that goes to the memory saves no registers for it.
+    /// The word at `at`, which the transaction may have written, as `maybe` says, or which is not simply in the memory.
+    /// Out of line, so that a read that goes to the memory saves no registers for it.
     #[inline(never)]
+    fn read_otherwise(&mut self, at: u64, maybe: bool) -> Boxed<u64> {
+        if (maybe || self.may_be_overlaid(at))
+            && let Some(value) = self.written(at)
+        {
+            return Ok(value);
+        }
+        let value = self.engine.core.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
+        if self.compares {
+            self.compare(at, WORD)?;
+        }
+        Ok(self.unless_moved(at, value))
+    }
+
+    /// The word at `at`, where the memory had `value`, unless a writer has moved the transaction.
+    #[inline(always)]
+    fn unless_moved(&mut self, at: u64, value: u64) -> u64 {
+        // Only now: the word may have been stored to since.
+        if self.seat.is_moved(&*self.engine.core.memory) && !planted::has(Bug::MoveOverlooked) {
+            return self.word_of_snapshot(at, value);
+        }
+        value
+    }
+
+    /// The word at `at`, if the transaction has written it, or if it is committed and not in the memory yet.
+    #[inline]
     fn written(&mut self, at: u64) -> Option<u64> {
         if !at.is_multiple_of(8) {
             return None;
@@ -107,7 +135,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if !wrote && self.seat.is_moved(&*self.engine.core.memory) {
             self.end_snapshot();
         }
-        (self.snapshot, self.writable) = (0, 0);
+        self.writable = 0;
+        if self.snapshot != 0 {
+            self.snapshot = 0;
+            self.checks = self.compares;
+        }
         if C::Groups::WINDOWS {
             self.leave_window();
         }
@@ -131,53 +163,72 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         unchanged && fresh.is_empty()
     }
 
-    /// Ends the transaction with `commit`, if it has anything to store.
-    #[inline]
-    fn commit_by(
-        &mut self,
-        commit: impl FnOnce(&Core<M>, Right<'_, C>, &mut Writer) -> Result<Ticket>,
-    ) -> Result<Ticket> {
-        if self.seat.mode().is_none() || self.engine.core.is_broken() {
+    /// Commits, if the transaction has anything to store; `awaited` says whether the caller waits for the ticket.
+    #[inline(always)]
+    fn commit_as(&mut self, awaited: bool) -> Boxed<Ticket> {
+        let core = &self.engine.core;
+        if self.seat.mode().is_none() || core.is_broken() {
             return self.no_commit();
         }
         if self.is_unchanged() {
-            // What it saw may not be durable yet.
-            let seen = self.seen();
-            self.writer.counters.read_only += 1;
-            self.finish();
-            return Ok(seen);
+            return Ok(self.end_unchanged());
         }
-        if !self.engine.core.memory.is_usable() {
+        if !core.memory.is_usable() {
             return self.unusable();
         }
         let ending = Ending { session: self };
-        let result = match ending.session.add_sums() {
+        let result = ending.session.commit_changes(awaited);
+        ending.returned();
+        self.after_commit();
+        result
+    }
+
+    #[inline(always)]
+    fn commit_changes(&mut self, awaited: bool) -> Boxed<Ticket> {
+        let changes_sums = match &self.engine.core.sums {
+            // Most transactions write only to objects, and most pools have no sums of these.
+            Some(sums) => self.writer.writes.lowest() < sums.places().end,
+            None => false,
+        };
+        let added = if changes_sums { self.add_sums() } else { Ok(()) };
+        let result = match added {
             Ok(()) => {
-                let Buffered { engine, seat, writer, .. } = &mut *ending.session;
+                let Buffered { engine, seat, writer, .. } = self;
                 writer.touch_counters(&*engine.core.memory);
                 match seat.writing() {
-                    Some(right) => commit(&engine.core, right, writer),
-                    None => Err(Error::ReadOnly),
+                    Some(right) if awaited => C::commit_awaited(&engine.core, right, writer),
+                    Some(right) => C::commit(&engine.core, right, writer),
+                    None => Err(Box::new(Error::ReadOnly)),
                 }
             }
             Err(error) => Err(error),
         };
-        if ending.session.compares {
-            ending.session.engine.core.acknowledge();
+        if self.compares {
+            self.engine.core.acknowledge();
         }
-        // Only the ticket is kept until the end: copying the whole result would be wide loads of narrow stores, which
-        // probably wait until these have got through behind the log's fence (a profile showed samples there).
-        let ticket = match result {
-            Ok(ticket) => ticket,
-            Err(error) => {
-                ending.returned();
-                self.after_commit();
-                return Err(error);
-            }
-        };
-        ending.returned();
-        self.after_commit();
-        Ok(ticket)
+        result
+    }
+
+    /// As [`wait_durable`](Session::wait_durable), if the ticket is not known to be durable.
+    #[inline(never)]
+    fn wait_for(&mut self, ticket: Ticket) -> Boxed<()> {
+        // The group may be closed now.
+        self.looked = NOTHING;
+        self.wait(ticket.0 >> C::Groups::TICKET_BITS)?;
+        if self.compares {
+            self.engine.core.acknowledge();
+        }
+        Ok(())
+    }
+
+    /// Ends a transaction that has nothing to store; returns the last commit of which it may have seen something, which
+    /// may not be durable yet.
+    #[inline]
+    fn end_unchanged(&mut self) -> Ticket {
+        let seen = self.seen();
+        self.writer.counters.read_only += 1;
+        self.finish();
+        seen
     }
 
     /// The work after a commit, outside the lock.
@@ -187,19 +238,15 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// Adds the sums that the transaction changes to its words.
-    #[inline]
-    fn add_sums(&mut self) -> Result<()> {
+    #[inline(never)]
+    fn add_sums(&mut self) -> Boxed<()> {
         let Buffered { engine, seat, writer, changes, snapshot, .. } = self;
         let Some(sums) = &engine.core.sums else { return Ok(()) };
-        // Most transactions write only to objects, and most pools have no sums of these.
-        if writer.writes.lowest() >= sums.places().end {
-            return Ok(());
-        }
         let memory = &*engine.core.memory;
         let open = open::<M, C, S>(seat, memory);
-        sums.add_to(memory, &mut writer.writes, changes, |line| {
-            open.as_ref().and_then(|open| overlaid_line(&**open, memory, line, *snapshot))
-        })
+        let overlaid =
+            |line| open.as_ref().and_then(|open| overlaid_line(&**open, memory, line, *snapshot));
+        Ok(sums.add_to(memory, &mut writer.writes, changes, overlaid)?)
     }
 
     /// Compares the pages of `[at, at + len)` with their sums, once. Not outside a transaction, where they may be
@@ -216,23 +263,31 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
     }
 
+    /// A commit has panicked.
+    #[cold]
+    #[inline(never)]
+    fn break_off(&mut self) {
+        self.engine.core.break_off();
+        self.finish();
+    }
+
     /// Ends the transaction: the memory is another process's, or its file is lost.
     #[cold]
-    fn unusable(&mut self) -> Result<Ticket> {
+    fn unusable(&mut self) -> Boxed<Ticket> {
         self.finish();
-        self.engine.core.memory.check_fence()?;
-        Err(cut_short())
+        self.engine.core.memory.check_fence().map_err(boxed)?;
+        Err(Box::new(cut_short()))
     }
 
     #[cold]
-    fn no_commit(&mut self) -> Result<Ticket> {
-        Err(match self.seat.mode() {
+    fn no_commit(&mut self) -> Boxed<Ticket> {
+        Err(Box::new(match self.seat.mode() {
             None => Error::Invalid("a commit outside of a transaction"),
             Some(_) => {
                 self.finish();
                 cut_short()
             }
-        })
+        }))
     }
 
     #[cold]
@@ -256,10 +311,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// Rechecks the bounds: the memory may have grown since the transaction began.
     #[cold]
     #[inline(never)]
-    fn look_for_room(&mut self, at: u64) -> Result<()> {
+    fn look_for_room(&mut self, at: u64) -> Boxed<()> {
         self.check_write(at, WORD)?;
         if !at.is_multiple_of(WORD) {
-            return Err(self.bad_write(at));
+            return Err(Box::new(self.bad_write(at)));
         }
         self.writable = self.engine.core.memory.len() & !(WORD - 1);
         Ok(())
@@ -304,30 +359,24 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Ending<'_, M, C, S> {
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Ending<'_, M, C, S> {
-    #[cold]
+    #[inline(always)]
     fn drop(&mut self) {
-        self.session.engine.core.break_off();
-        self.session.finish();
+        self.session.break_off();
     }
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        if self.may_be_written(at)
-            && let Some(value) = self.written(at)
-        {
-            return Ok(value);
+        let memory = &*self.engine.core.memory;
+        if self.writer.writes.may_have(memory, at) {
+            return Ok(self.read_otherwise(at, true)?);
         }
-        let value = self.engine.core.memory.try_load(at).ok_or_else(|| Error::outside(at))?;
-        if self.compares {
-            self.compare(at, WORD)?;
+        if self.checks {
+            return Ok(self.read_otherwise(at, false)?);
         }
-        // Only now: the word may have been stored to since.
-        if self.seat.is_moved(&*self.engine.core.memory) && !planted::has(Bug::MoveOverlooked) {
-            return Ok(self.word_of_snapshot(at, value));
-        }
-        Ok(value)
+        let value = memory.try_load(at).ok_or_else(|| Error::outside(at))?;
+        Ok(self.unless_moved(at, value))
     }
 
     #[inline(always)]
@@ -422,7 +471,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         self.writer.writes.rollback_to(&*self.engine.core.memory, mark);
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, mode: Mode) {
         if self.seat.mode().is_some() {
             return self.abort();
@@ -437,19 +486,23 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             self.writable = self.engine.core.memory.len() & !(WORD - 1);
         }
         // Only now: what joined before is seen, and no group is closed before this transaction ends.
-        self.snapshot = self.joined();
-        self.looked = NOTHING;
-        self.overlaid = false;
+        let joined = self.joined();
+        if joined != 0 {
+            self.snapshot = joined;
+            self.checks = true;
+            self.looked = NOTHING;
+            self.overlaid = false;
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self) -> Result<Ticket> {
-        self.commit_by(C::commit)
+        Ok(self.commit_as(false)?)
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit_awaited(&mut self) -> Result<Ticket> {
-        self.commit_by(C::commit_awaited)
+        Ok(self.commit_as(true)?)
     }
 
     fn abort(&mut self) {
@@ -457,7 +510,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         self.finish();
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_durable(&self, ticket: Ticket) -> bool {
         let is_durable = self.engine.core.durable() >= ticket.0 >> C::Groups::TICKET_BITS;
         if is_durable && self.compares {
@@ -467,18 +520,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         is_durable
     }
 
-    #[inline]
+    #[inline(always)]
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
-        if self.is_durable(ticket) {
-            return Ok(());
-        }
-        // The group may be closed now.
-        self.looked = NOTHING;
-        self.wait(ticket.0 >> C::Groups::TICKET_BITS)?;
-        if self.compares {
-            self.engine.core.acknowledge();
-        }
-        Ok(())
+        if self.is_durable(ticket) { Ok(()) } else { Ok(self.wait_for(ticket)?) }
     }
 
     fn checkpoint(&mut self) -> Result<()> {

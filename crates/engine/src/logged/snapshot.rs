@@ -66,7 +66,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     fn wait_for_snapshot(&mut self) {
         let Logged { core, .. } = &*self.engine;
         let memory = &*core.memory;
-        self.snapshot = 0;
+        (self.snapshot, self.checks) = (0, self.compares);
         let mut turn = 0;
         self.late = loop {
             let taken = core.snapshots.take(memory, |turn| self.seat.is_at(turn));

@@ -3,6 +3,7 @@
 use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::consistency::core::cut_short;
+use crate::error::{Boxed, boxed};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Begun, RecordWord, Stamp};
 use crate::{Error, Result, Ticket};
@@ -36,12 +37,12 @@ impl<M: Memory, C: Durability, S> Drop for Committing<'_, M, C, S> {
 impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Commits the running transaction, which is over in any case.
     #[inline]
-    pub(super) fn commit_running(&mut self) -> Result<Ticket> {
+    pub(super) fn commit_running(&mut self) -> Boxed<Ticket> {
         let stored = !(self.writer.writes.is_empty() && self.writer.fresh.is_empty());
         let committed = match self.way {
             // What was read may include stores of a commit that was cut short.
-            _ if self.engine.core.is_broken() => Err(cut_short()),
-            Way::Failed => Err(Error::Conflict),
+            _ if self.engine.core.is_broken() => Err(Box::new(cut_short())),
+            Way::Failed => Err(Box::new(Error::Conflict)),
             _ if stored => self.commit_stores(),
             _ => {
                 self.serial = self.moment.serial;
@@ -49,22 +50,25 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
                 Ok(self.seen())
             }
         };
-        if matches!(committed, Err(Error::Conflict)) {
+        if let Err(error) = &committed
+            && matches!(**error, Error::Conflict)
+        {
             self.writer.counters.aborts_conflict += 1;
         }
         self.finish();
-        if std::mem::take(&mut self.writer.filled) {
+        if self.writer.filled {
+            self.writer.filled = false;
             self.engine.empty_if_half_full(&mut self.writer.counters);
         }
         committed
     }
 
     #[inline]
-    fn commit_stores(&mut self) -> Result<Ticket> {
+    fn commit_stores(&mut self) -> Boxed<Ticket> {
         let changes_sums = self.changes_sums();
         let OptimisticSession { engine, writer, .. } = &mut *self;
         let memory = &*engine.core.memory;
-        memory.check_fence()?;
+        memory.check_fence().map_err(boxed)?;
         writer.touch_counters(memory);
         if C::LOGS && !writer.fresh.is_empty() {
             // The record must not be durable before the memory that it makes reachable.
@@ -90,7 +94,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Begins to commit, with room in the log for the record.
     #[inline]
-    fn begin_commit(&mut self, changes_sums: bool) -> Result<Begun> {
+    fn begin_commit(&mut self, changes_sums: bool) -> Boxed<Begun> {
         let is_alone = self.way == Way::Alone;
         let mut turn = 0;
         loop {
@@ -112,26 +116,31 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// # Errors
     /// `TooLarge`; `Conflict` if others keep taking the room.
     #[inline]
-    fn reserve(&mut self, changes_sums: bool) -> Result<()> {
+    fn reserve(&mut self, changes_sums: bool) -> Boxed<()> {
         let sums = if changes_sums { self.writer.writes.stored_lines() as u64 } else { 0 };
         match self.try_to_reserve(sums) {
-            Err(Error::TooLarge { needed, available }) if needed <= available => {
-                self.wait_for_room(sums)
-            }
-            result => result,
+            Ok(()) => Ok(()),
+            Err(error) => match *error {
+                Error::TooLarge { needed, available } if needed <= available => {
+                    self.wait_for_room(sums)
+                }
+                error => Err(Box::new(error)),
+            },
         }
     }
 
     /// The same, where there may be room later if `TooLarge` says that the record fits.
     #[inline]
-    fn try_to_reserve(&mut self, sums: u64) -> Result<()> {
+    fn try_to_reserve(&mut self, sums: u64) -> Boxed<()> {
         let OptimisticSession { engine, writer, .. } = self;
         let core = &engine.core;
-        writer.reserve(core, sums * SUM_BYTES, |counters| match core.segments.may_release() {
-            true => engine.empty(counters).map(drop),
-            // Others hold what is not kept.
-            false => core.check_usable(),
-        })
+        Ok(writer.reserve(core, sums * SUM_BYTES, |counters| {
+            match core.segments.may_release() {
+                true => engine.empty(counters).map(drop),
+                // Others hold what is not kept.
+                false => core.check_usable(),
+            }
+        })?)
     }
 
     /// Other sessions commit at the same time, and hold all segments that are not kept, or have taken what a checkpoint
@@ -139,7 +148,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// it takes. Others may take single segments again and again, so that a large transaction never finds enough: it
     /// gives up as if it had met a conflict, and finds them all once it runs alone.
     #[cold]
-    fn wait_for_room(&mut self, sums: u64) -> Result<()> {
+    fn wait_for_room(&mut self, sums: u64) -> Boxed<()> {
         let mut tries = 0;
         loop {
             // That try was not the last one.
@@ -148,16 +157,17 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             core.memory.pause(tries);
             tries = tries.saturating_add(1);
             if core.is_broken() {
-                return Err(cut_short());
+                return Err(Box::new(cut_short()));
             }
             let segment_bytes = core.geometry.segment_bytes;
-            match self.try_to_reserve(sums) {
-                Err(Error::TooLarge { needed, available }) if needed <= available => {
+            let Err(error) = self.try_to_reserve(sums) else { return Ok(()) };
+            match *error {
+                Error::TooLarge { needed, available } if needed <= available => {
                     if needed > segment_bytes && tries > MOST_TRIES && self.way == Way::Concurrent {
                         return Err(self.fail());
                     }
                 }
-                result => return result,
+                error => return Err(Box::new(error)),
             }
         }
     }
@@ -165,7 +175,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Commits with locks; if that fails, the locks are still held, and nothing has been stored in place, or the engine is
     /// broken off.
     #[inline]
-    fn commit_locked(&mut self, keeps: bool, changes_sums: bool) -> Result<Ticket> {
+    fn commit_locked(&mut self, keeps: bool, changes_sums: bool) -> Boxed<Ticket> {
         let early = planted::has(Bug::StampBeforeLocks).then(|| self.take_stamp()).transpose()?;
         self.lock_lines()?;
         if changes_sums {
@@ -180,7 +190,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             if C::LOGS && planted::has(Bug::LoggedBeforeChecked) {
                 self.log_uncommitted(stamp)?;
             }
-            return Err(Error::Conflict);
+            return Err(Box::new(Error::Conflict));
         }
         if keeps && !planted::has(Bug::NothingKept) {
             self.keep_versions(stamp);
@@ -189,7 +199,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             return self.commit_in_turn(stamp);
         }
         if C::UNDOES {
-            return self.commit_undoable(stamp);
+            return Ok(self.commit_undoable(stamp)?);
         }
         let early = planted::has(Bug::UnlockedBeforeDurable);
         if early {
@@ -212,7 +222,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// The rest of a commit that becomes durable once its ticket is waited for.
     #[cold]
-    fn commit_in_turn(&mut self, stamp: Stamp) -> Result<Ticket> {
+    fn commit_in_turn(&mut self, stamp: Stamp) -> Boxed<Ticket> {
         let engine = self.engine.clone();
         let core = &engine.core;
         let early = planted::has(Bug::NumberedOutOfTurn).then(|| core.next_number()).transpose()?;
@@ -244,7 +254,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             Some(_) => core.next_number()?,
             None => stamp.0,
         };
-        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(())).map(drop)
+        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(()))?;
+        Ok(())
     }
 
     /// The last commit of which a transaction without stores may have seen something, if that may not be durable.
@@ -258,12 +269,15 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Locks the records of the lines that the transaction stores to.
     #[inline]
-    fn lock_lines(&mut self) -> Result<()> {
+    fn lock_lines(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
         let most = if planted::has(Bug::FirstLineLocked) { 1 } else { usize::MAX };
         let entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
-        entries.take(most).try_for_each(|entry| locks.lock(memory, &engine.records, entry.line))
+        for entry in entries.take(most) {
+            locks.lock(memory, &engine.records, entry.line)?;
+        }
+        Ok(())
     }
 
     /// Whether the transaction stores to pages that have a sum.
@@ -276,7 +290,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Adds the changed sums to the transaction's stores, and locks their lines. It has not read them: they change by
     /// the same amount whatever their value.
     #[cold]
-    fn lock_sums(&mut self) -> Result<()> {
+    fn lock_sums(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, changes, .. } = self;
         let (memory, Some(sums)) = (&*engine.core.memory, &engine.core.sums) else { return Ok(()) };
         for entry in writer.writes.read(memory).iter().filter(|entry| entry.mask != 0) {
@@ -286,12 +300,12 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
                 locks.lock(memory, &engine.records, line_of(place))?;
             }
         }
-        sums.add_to(memory, &mut writer.writes, changes, |_| None)
+        Ok(sums.add_to(memory, &mut writer.writes, changes, |_| None)?)
     }
 
     /// Takes the commit's stamp, which is later than those of what it overwrites.
     #[inline]
-    fn take_stamp(&mut self) -> Result<Stamp> {
+    fn take_stamp(&mut self) -> Boxed<Stamp> {
         let OptimisticSession { engine, lane, locks, .. } = &mut *self;
         let memory = &*engine.core.memory;
         let mut moment = engine.clock.to_commit(memory);
@@ -302,7 +316,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
         loop {
             if !Stamp::is_number(moment.number + 1) {
-                return Err(numbers_ran_out());
+                return Err(Box::new(numbers_ran_out()));
             }
             if let Some(stamp) = lane.next_stamp(memory, moment.number + 1) {
                 self.serial = moment.serial;
@@ -353,7 +367,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
                 writer.apply(&engine.core, |entry, _| dirty.mark(memory, entry.line));
             }
             Some(dirty) => {
-                writer.apply(&engine.core, |entry, _| dirty.mark_alone(memory, entry.line));
+                let mark = dirty.marker(memory);
+                writer.apply(&engine.core, |entry, _| mark(entry.line));
             }
             None => writer.apply(&engine.core, |_, _| {}),
         }

@@ -98,15 +98,18 @@ impl DirtySet {
         self.slot.is_none()
     }
 
-    /// Marks a line, in a set that [is not shared](Self::is_shared).
+    /// Marks lines, in a set that [is not shared](Self::is_shared).
     #[inline(always)]
-    pub(super) fn mark_alone<M: Memory>(&self, memory: &M, line: u64) {
-        let (bit, flag) = DirtyLines::places(line);
+    pub(super) fn marker<M: Memory>(&self, memory: &M) -> impl Fn(u64) {
         let [bits, flags] = self.set.own.map(|own| Traced::new(memory, own));
-        bits.read(bit, WORD);
-        self.set.lines.mark_alone(line);
-        bits.wrote(bit, WORD);
-        flags.wrote(flag, 1);
+        let marker = self.set.lines.marker();
+        move |line| {
+            let (bit, flag) = DirtyLines::places(line);
+            bits.read(bit, WORD);
+            marker.mark_alone(line);
+            bits.wrote(bit, WORD);
+            flags.wrote(flag, 1);
+        }
     }
 
     /// Marks a line.
@@ -132,7 +135,7 @@ mod tests {
             let set = sets.take(&ram);
             match set.is_shared() {
                 true => set.mark(&ram, 2 * number * LINE),
-                false => set.mark_alone(&ram, 2 * number * LINE),
+                false => set.marker(&ram)(2 * number * LINE),
             }
             set
         };

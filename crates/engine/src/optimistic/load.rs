@@ -2,6 +2,7 @@
 
 use super::session::{ANY, OptimisticSession, Way, sees_until};
 use super::state::Durability;
+use crate::error::Boxed;
 use crate::planted::{self, Bug};
 use crate::sync::stm::RecordWord;
 use crate::writes::range::lay_over;
@@ -11,7 +12,7 @@ use perdura_memory::{LINE, Memory, line_of};
 impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// The word at `at`, which the transaction has not written.
     #[inline(always)]
-    pub(super) fn load(&mut self, at: u64) -> Result<u64> {
+    pub(super) fn load(&mut self, at: u64) -> Boxed<u64> {
         if self.way != Way::Concurrent {
             return self.load_otherwise(at);
         }
@@ -19,7 +20,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         let memory = &*engine.core.memory;
         let place = engine.records.place(at);
         let word = engine.records.load(memory, place);
-        let value = memory.try_load(at).ok_or_else(|| Error::outside(at))?;
+        let value = memory.try_load(at).ok_or_else(|| Box::new(Error::outside(at)))?;
         if self.is_visible(word) && engine.records.holds(memory, place, word) {
             return self.added(place, word).map(|()| value);
         }
@@ -59,7 +60,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Adds a record to the read set.
     #[inline(always)]
-    fn added(&mut self, place: u32, word: RecordWord) -> Result<()> {
+    fn added(&mut self, place: u32, word: RecordWord) -> Boxed<()> {
         self.reads.add(&*self.engine.core.memory, place, word);
         if self.reads.len() >= self.most_reads { self.go_on_with_snapshot() } else { Ok(()) }
     }
@@ -67,7 +68,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Loads with `load` from the line of `at`, once no commit has it locked; the transaction's moment moves to one at
     /// which everything it has read, including this, holds.
     #[inline(never)]
-    fn load_slowly<R>(&mut self, at: u64, mut load: impl FnMut(&M) -> R) -> Result<R> {
+    fn load_slowly<R>(&mut self, at: u64, mut load: impl FnMut(&M) -> R) -> Boxed<R> {
         let mut turn = 0;
         loop {
             let engine = &*self.engine;
@@ -95,7 +96,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// # Errors
     /// `Conflict` if anything that it has read has been changed.
     #[cold]
-    pub(super) fn move_to(&mut self, number: u64) -> Result<()> {
+    pub(super) fn move_to(&mut self, number: u64) -> Boxed<()> {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
         if engine.clock.now(memory).number < number {
@@ -123,7 +124,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// From here on the transaction reads a snapshot, of a moment at which everything it has read holds.
     #[cold]
-    fn go_on_with_snapshot(&mut self) -> Result<()> {
+    fn go_on_with_snapshot(&mut self) -> Boxed<()> {
         let memory = &*self.engine.core.memory;
         // The snapshot will have what is allocated from now on until its moment, even if that is freed then.
         if !planted::has(Bug::SnapshotUnannounced) {
@@ -142,11 +143,11 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// As [`load`](Self::load), for transactions whose reads are not checked.
     #[inline(never)]
-    fn load_otherwise(&mut self, at: u64) -> Result<u64> {
+    fn load_otherwise(&mut self, at: u64) -> Boxed<u64> {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
         if self.way == Way::Failed {
-            return Err(Error::Conflict);
+            return Err(Box::new(Error::Conflict));
         }
         let value = memory.try_load(at).ok_or_else(|| Error::outside(at))?;
         if self.way == Way::Snapshot && engine.versions.may_have(memory, at) {

@@ -1,7 +1,8 @@
 //! The ownership records that a commit has locked.
 
+use crate::Error;
+use crate::error::Boxed;
 use crate::sync::stm::{Locked, RecordWord, Records, Stamp};
-use crate::{Error, Result};
 use perdura_memory::atomics::pause;
 use perdura_memory::{Memory, Object, Traced};
 
@@ -40,7 +41,7 @@ impl Locks {
         memory: &M,
         records: &Records,
         line: u64,
-    ) -> Result<()> {
+    ) -> Boxed<()> {
         let place = records.place(line);
         let before = records.load(memory, place);
         let noted = (self.lane, self.locked.len());
@@ -65,7 +66,7 @@ impl Locks {
     }
 
     #[inline(never)]
-    fn lock_slowly<M: Memory>(&mut self, memory: &M, records: &Records, place: u32) -> Result<()> {
+    fn lock_slowly<M: Memory>(&mut self, memory: &M, records: &Records, place: u32) -> Boxed<()> {
         let mut turn = 0;
         loop {
             let before = records.load(memory, place);
@@ -77,7 +78,7 @@ impl Locks {
             } else if before.owner() == self.lane {
                 return Ok(());
             } else if before.owner() < self.lane {
-                return Err(Error::Conflict);
+                return Err(Box::new(Error::Conflict));
             } else {
                 pause(memory, turn);
                 turn += 1;
@@ -112,9 +113,10 @@ impl Locks {
     /// Unlocks all records, with this stamp for their data.
     #[inline]
     pub(crate) fn unlock<M: Memory>(&mut self, memory: &M, records: &Records, stamp: Stamp) {
-        for locked in self.locked.drain(..) {
+        for locked in &self.locked {
             records.unlock(memory, locked.place, stamp);
         }
+        self.locked.clear();
     }
 
     /// Unlocks all records, with their previous words.

@@ -6,6 +6,7 @@ use super::reads::ReadSet;
 use super::state::{Durability, Optimistic};
 use crate::access::put_lines;
 use crate::consistency::writer::Writer;
+use crate::error::Boxed;
 use crate::planted::{self, Bug};
 use crate::sums::Change;
 use crate::sync::stm::{Lane, Moment};
@@ -146,10 +147,10 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Marks the transaction as failed by a conflict.
     #[cold]
-    pub(super) fn fail(&mut self) -> Error {
+    pub(super) fn fail(&mut self) -> Box<Error> {
         debug_assert!(self.way == Way::Concurrent, "what is alone, and snapshots, meet none");
         self.way = Way::Failed;
-        Error::Conflict
+        Box::new(Error::Conflict)
     }
 
     /// The word at `at`, if the transaction has written it. Out of line, so that a read that goes to the memory saves no
@@ -182,10 +183,10 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Rechecks the bounds: the memory may have grown since the transaction began.
     #[cold]
     #[inline(never)]
-    fn look_for_room(&mut self, at: u64) -> Result<()> {
+    fn look_for_room(&mut self, at: u64) -> Boxed<()> {
         self.check_write(at, WORD)?;
         if !at.is_multiple_of(WORD) {
-            return Err(self.bad_write(at));
+            return Err(Box::new(self.bad_write(at)));
         }
         self.writable = self.engine.core.memory.len() & !(WORD - 1);
         Ok(())
@@ -219,7 +220,7 @@ impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
         {
             return Ok(value);
         }
-        self.load(at)
+        Ok(self.load(at)?)
     }
 
     #[inline(always)]
@@ -280,7 +281,7 @@ where
 {
     const CONFLICTS: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, mode: Mode) {
         match self.mode {
             Some(_) => self.abort(),
@@ -359,7 +360,7 @@ where
         if self.mode.is_none() {
             return Err(Error::Invalid("a commit outside of a transaction"));
         }
-        self.commit_running()
+        Ok(self.commit_running()?)
     }
 
     #[inline]

@@ -46,12 +46,12 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 #[inline]
 fn store<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Result<()> {
     writer.apply_and_write_back(core);
-    writer.fence(core)
+    Ok(writer.fence(core)?)
 }
 
 /// Makes the record at `first` void, durably: without its first part it does not count.
 #[inline]
 fn void<M: Memory>(core: &Core<M>, writer: &mut Writer, first: u64) -> Result<()> {
     writer.stream_log(core, first, &[0; 8]);
-    writer.fence(core)
+    Ok(writer.fence(core)?)
 }

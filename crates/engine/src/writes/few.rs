@@ -15,6 +15,9 @@ const PLACE: u32 = u32::BITS - GENERATION;
 /// Bits of a slot that are a generation.
 const GENERATION: u32 = 24;
 
+/// The first generation, in its place in a slot.
+const FIRST: u32 = 1 << PLACE;
+
 /// Bytes of own memory: the slots, then the lines.
 pub(super) const BYTES: u64 = LINES_AT + entry_at(ROOM);
 const SLOT: u64 = size_of::<u32>() as u64;
@@ -23,7 +26,7 @@ const LINES_AT: u64 = SLOTS as u64 * SLOT;
 /// The lines. Accesses are reported from offset `BASE` of the write set's object on.
 pub(super) struct Few<const BASE: u64> {
     used: usize,
-    /// From 1.
+    /// The generation, from 1, in its place in a slot.
     generation: u32,
     slots: [u32; SLOTS],
     /// Those from `used` on are left over from earlier transactions.
@@ -32,7 +35,7 @@ pub(super) struct Few<const BASE: u64> {
 
 impl<const BASE: u64> Default for Few<BASE> {
     fn default() -> Self {
-        Few { used: 0, generation: 1, slots: [0; SLOTS], lines: [NOTHING; ROOM] }
+        Few { used: 0, generation: FIRST, slots: [0; SLOTS], lines: [NOTHING; ROOM] }
     }
 }
 
@@ -47,8 +50,8 @@ impl<const BASE: u64> Few<BASE> {
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.used = 0;
-        self.generation += 1;
-        if self.generation >> GENERATION != 0 {
+        self.generation = self.generation.wrapping_add(FIRST);
+        if self.generation == 0 {
             self.begin_anew();
         }
     }
@@ -56,7 +59,7 @@ impl<const BASE: u64> Few<BASE> {
     #[cold]
     fn begin_anew(&mut self) {
         self.slots.fill(0);
-        self.generation = 1;
+        self.generation = FIRST;
     }
 
     /// Keeps only the first `lines` lines.
@@ -75,19 +78,25 @@ impl<const BASE: u64> Few<BASE> {
         }
     }
 
+    /// Whether the contents of a slot are of this generation.
+    #[inline(always)]
+    fn is_current(&self, slot: u32) -> bool {
+        slot ^ self.generation < FIRST
+    }
+
     /// Whether the line of `at` may be there: few false positives.
     #[inline(always)]
     pub(super) fn may_have<M: Memory>(&self, at: u64, own: Traced<'_, M>) -> bool {
         self.used != 0 && {
             let slot = first(at);
             own.read(BASE + slot as u64 * SLOT, SLOT);
-            self.slots[slot] >> PLACE == self.generation
+            self.is_current(self.slots[slot])
         }
     }
 
     /// From now on every line may be there.
     pub(super) fn may_have_all<M: Memory>(&mut self, own: Traced<'_, M>) {
-        self.slots.fill(self.generation << PLACE);
+        self.slots.fill(self.generation);
         own.wrote(BASE, LINES_AT);
     }
 
@@ -98,7 +107,7 @@ impl<const BASE: u64> Few<BASE> {
         loop {
             own.read(BASE + slot as u64 * SLOT, SLOT);
             let there = self.slots[slot];
-            if there >> PLACE != self.generation {
+            if !self.is_current(there) {
                 return Err(slot);
             }
             let place = there as usize % ROOM;
@@ -123,7 +132,7 @@ impl<const BASE: u64> Few<BASE> {
             return None;
         }
         self.used = place + 1;
-        self.slots[slot % SLOTS] = self.generation << PLACE | place as u32;
+        self.slots[slot % SLOTS] = self.generation | place as u32;
         let entry = &mut self.lines[place % ROOM];
         (entry.line, entry.mask) = (line, 0);
         own.wrote(BASE + slot as u64 * SLOT, SLOT);
@@ -146,7 +155,7 @@ impl<const BASE: u64> Few<BASE> {
     /// Sets the generation so that it soon wraps around.
     #[cfg(test)]
     pub(super) fn near_the_last_generation(&mut self) {
-        self.generation = (1 << GENERATION) - 1;
+        self.generation = FIRST.wrapping_neg();
     }
 }
 

@@ -55,8 +55,8 @@ pub struct WriteSet {
     marked: bool,
     /// How many of the first lines transactions before the running one have written to.
     sealed: usize,
-    /// Words to be stored.
-    words: usize,
+    /// Words to be stored beyond the first one of each line: so a line's first word is counted by the line.
+    extra: usize,
     /// Lines without words to be stored.
     empty: usize,
     /// A lower bound of the lines that have been written to.
@@ -68,6 +68,11 @@ pub struct WriteSet {
     journal: Vec<Previous>,
 }
 
+/// The words in a mask beyond the first one.
+fn extra(mask: u8) -> usize {
+    (mask.count_ones() as usize).saturating_sub(1)
+}
+
 impl WriteSet {
     /// An empty set, whose accesses are reported to `memory`.
     pub fn new<M: Memory>(memory: &M) -> Self {
@@ -76,7 +81,7 @@ impl WriteSet {
             unusual: false,
             marked: false,
             sealed: 0,
-            words: 0,
+            extra: 0,
             empty: 0,
             lowest: u64::MAX,
             few: Few::default(),
@@ -124,13 +129,13 @@ impl WriteSet {
     /// Whether nothing is to be stored.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.words == 0
+        self.entries().len() == self.empty
     }
 
     /// Words to be stored.
     #[inline]
     pub fn words(&self) -> usize {
-        self.words
+        self.stored_lines() + self.extra
     }
 
     /// The number of lines with words to be stored.
@@ -146,20 +151,25 @@ impl WriteSet {
     }
 
     /// Forgets everything.
-    #[inline]
+    #[inline(always)]
     pub fn clear<M: Memory>(&mut self, memory: &M) {
         self.traced(memory).wrote(FIELDS, 8);
         self.few.clear();
-        self.words = 0;
+        self.extra = 0;
+        self.lowest = u64::MAX;
+        if self.unusual || self.sealed != 0 || self.many.is_used() {
+            self.clear_unusual();
+        }
+    }
+
+    #[inline(never)]
+    fn clear_unusual(&mut self) {
         self.empty = 0;
         self.sealed = 0;
-        self.lowest = u64::MAX;
         self.many.clear();
-        if self.unusual || !self.journal.is_empty() {
-            self.journal.clear();
-            self.journal.shrink_to(KEPT);
-            (self.unusual, self.marked) = (false, false);
-        }
+        self.journal.clear();
+        self.journal.shrink_to(KEPT);
+        (self.unusual, self.marked) = (false, false);
     }
 
     /// Whether the line of `at` may have words to be stored: a quick test, with few false positives if there are few
@@ -221,7 +231,7 @@ impl WriteSet {
                 entry.mask |= 1 << word;
                 entry.words[word] = value;
                 // Without a journal nothing is undone, so that no line is empty.
-                self.words += usize::from(old & 1 << word == 0);
+                self.extra += usize::from(old & 1 << word == 0);
             }
             Err(slot) => {
                 let Some(place) = self.few.add(slot, line, own) else {
@@ -231,8 +241,10 @@ impl WriteSet {
                 let entry = self.few.at(place);
                 entry.mask = 1 << word;
                 entry.words[word] = value;
-                self.words += 1;
-                self.lowest = self.lowest.min(line);
+                // Seldom stored, since fewer and fewer lines are lower.
+                if line < self.lowest {
+                    self.lowest = line;
+                }
             }
         }
     }
@@ -247,7 +259,7 @@ impl WriteSet {
         let (bit, old, previous) = (1 << word, entry.mask, entry.words[word]);
         entry.mask = old | bit;
         entry.words[word] = value;
-        self.words += usize::from(old & bit == 0);
+        self.extra += usize::from(old != 0 && old & bit == 0);
         self.empty -= usize::from(old == 0);
         if self.marked || place < self.sealed {
             let (entry, word, present) = (place as u32, word as u8, old & bit != 0);
@@ -272,7 +284,7 @@ impl WriteSet {
         let old = entry.mask;
         entry.mask = ALL;
         entry.words = *words;
-        self.words += 8 - old.count_ones() as usize;
+        self.extra += 8 - (old.count_ones() as usize).max(1);
         self.empty -= usize::from(old == 0);
     }
 
@@ -281,7 +293,7 @@ impl WriteSet {
     #[inline]
     pub fn push<M: Memory>(&mut self, memory: &M, entry: &LineWrite) {
         debug_assert!(entry.mask != 0 && self.few.lines().is_empty());
-        self.words += entry.mask.count_ones() as usize;
+        self.extra += extra(entry.mask);
         self.lowest = self.lowest.min(entry.line);
         self.many.push(entry, Traced::new(memory, self.own));
     }
@@ -336,7 +348,7 @@ impl WriteSet {
             } else {
                 entry.mask &= !(1 << previous.word);
                 let empty = entry.mask == 0;
-                self.words -= 1;
+                self.extra -= usize::from(!empty);
                 self.empty += usize::from(empty);
             }
         }

@@ -1,9 +1,9 @@
 //! Several transactions on one write set: each sealed when it commits, and undone by itself if it does not.
 
 use super::WriteSet;
-use super::few;
 use super::line::entry_at;
 use super::many::KEPT;
+use super::{extra, few};
 use crate::Mark;
 use perdura_memory::{Memory, WORD};
 
@@ -46,7 +46,7 @@ impl WriteSet {
         self.rollback_to(memory, Mark(0));
         for place in self.sealed..self.entries().len() {
             let mask = self.entry(place).mask;
-            self.words -= mask.count_ones() as usize;
+            self.extra -= extra(mask);
             self.empty -= usize::from(mask == 0);
         }
         match self.many.is_used() {
@@ -95,7 +95,7 @@ impl WriteSet {
             let entry = self.entry(place);
             let (old, new) = (entry.mask, entry.mask & kept);
             entry.mask = new;
-            self.words -= (old & !new).count_ones() as usize;
+            self.extra -= extra(old) - extra(new);
             self.empty += usize::from(old != 0 && new == 0);
         }
     }

@@ -290,7 +290,7 @@ impl Local {
 
     /// To be called when the transaction has committed. If the session hands its freed space over now, returns the
     /// bytes still in limbo, of all sessions that have handed theirs over; otherwise 0.
-    #[inline]
+    #[inline(always)]
     pub fn committed(
         &mut self,
         space: &Space,
@@ -299,11 +299,24 @@ impl Local {
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
         self.savepoints.end();
-        self.lacking = 0;
+        if self.lacking != 0 {
+            self.lacking = 0;
+        }
         let nothing = self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty();
         if nothing && !self.has_log_page {
             return 0;
         }
+        self.keep_committed(space, ticket, born, reclaimable)
+    }
+
+    /// The rest of [`committed`](Self::committed), if the transaction has allocated or freed anything.
+    fn keep_committed(
+        &mut self,
+        space: &Space,
+        ticket: Ticket,
+        born: impl FnOnce() -> Ticket,
+        reclaimable: impl FnOnce() -> Ticket,
+    ) -> u64 {
         if space.births().are_noted() {
             self.note_births(space, born());
         }

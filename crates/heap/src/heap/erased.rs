@@ -148,10 +148,10 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
 }
 
 /// The body of a transaction, which keeps its own result.
-type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
+pub(crate) type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 
 /// A session's operations, without type parameters of their own.
-trait Erased: Send {
+pub(crate) trait Erased: Send {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn begin(&mut self, mode: Mode) -> Result<()>;
@@ -222,7 +222,7 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
 }
 
 /// One thread's transactions on a heap, on some memory with some engine.
-pub struct AnySession(Box<dyn Erased>);
+pub struct AnySession(pub(crate) Box<dyn Erased>);
 
 impl AnySession {
     /// As [`HeapSession::transaction`].
@@ -265,35 +265,6 @@ impl AnySession {
         with_result(body, |body| self.0.run_awaited(mode, body))
     }
 
-    pub(crate) fn begin(&mut self, mode: Mode) -> Result<()> {
-        self.0.begin(mode)
-    }
-
-    pub(crate) fn check_alone(&self) -> Result<()> {
-        self.0.check_alone()
-    }
-
-    pub(crate) fn within<R>(&mut self, body: impl FnOnce(&mut dyn Tx) -> Result<R>) -> Result<R> {
-        let (mut body, mut value) = (Some(body), None);
-        let result = self.0.within(&mut |tx| {
-            value = body.take().map(|body| body(tx)).transpose()?;
-            Ok(())
-        });
-        result.map(|()| value.expect("a body that has not failed has returned"))
-    }
-
-    pub(crate) fn commit(&mut self) -> Result<Ticket> {
-        self.0.commit()
-    }
-
-    pub(crate) fn commit_awaited(&mut self) -> Result<Ticket> {
-        self.0.commit_awaited()
-    }
-
-    pub(crate) fn abort(&mut self) {
-        self.0.abort();
-    }
-
     /// As [`HeapSession::is_durable`].
     pub fn is_durable(&self, ticket: Ticket) -> bool {
         self.0.is_durable(ticket)
@@ -320,6 +291,21 @@ impl AnySession {
     /// As [`HeapSession::serial`].
     pub fn serial(&self) -> Option<u64> {
         self.0.serial()
+    }
+}
+
+impl dyn Erased + '_ {
+    /// Runs `body` inside the running transaction, which is over if `body` panics.
+    pub(crate) fn within_with_result<R>(
+        &mut self,
+        body: impl FnOnce(&mut dyn Tx) -> Result<R>,
+    ) -> Result<R> {
+        let (mut body, mut value) = (Some(body), None);
+        let result = self.within(&mut |tx| {
+            value = body.take().map(|body| body(tx)).transpose()?;
+            Ok(())
+        });
+        result.map(|()| value.expect("a body that has not failed has returned"))
     }
 }
 

@@ -11,13 +11,13 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         if self.memory.is_forked() {
             return Err(Error::Forked);
         }
-        if self.local.is_lacking() {
+        if self.state.local.is_lacking() {
             // For the one before, which could not be run again.
             self.make_room(0);
         }
         self.place.begin(self.watched)?;
         // The caller cannot be re-run.
-        self.session.begin_unfailing(mode);
+        self.state.session.begin_unfailing(mode);
         Ok(())
     }
 
@@ -27,25 +27,20 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         body: impl FnOnce(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<R> {
         self.place.take(self.watched)?;
-        let mut running = Running { session: self, finished: false };
-        let result = {
-            let HeapSession { session, local, shared, engine, .. } = &mut *running.session;
-            let reuse = || (engine.pins(), engine.oldest());
-            body(&mut HeapTx::new(session, local, shared, &reuse))
-        };
-        running.finished = true;
-        drop(running);
-        result.map_err(|error| self.forked_or(error))
+        let mut running = Running { session: Some(self) };
+        let result = body(&mut HeapTx::new(&mut running.session().state));
+        let session = running.finished();
+        result.map_err(|error| session.forked_or(error))
     }
 
     /// Commits the running transaction logically.
     pub(crate) fn commit(&mut self) -> Result<Ticket> {
-        self.commit_alone(E::Session::commit)
+        self.commit_alone(false)
     }
 
     /// Commits the running transaction, and returns when that is durable.
     pub(crate) fn commit_awaited(&mut self) -> Result<Ticket> {
-        let ticket = self.commit_alone(E::Session::commit_awaited)?;
+        let ticket = self.commit_alone(true)?;
         self.wait(ticket)?;
         Ok(ticket)
     }
@@ -58,17 +53,14 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         self.place.check_others(self.watched)
     }
 
-    fn commit_alone(
-        &mut self,
-        commit: impl FnOnce(&mut E::Session) -> Result<Ticket>,
-    ) -> Result<Ticket> {
+    fn commit_alone(&mut self, awaited: bool) -> Result<Ticket> {
         // Whether or not the commit succeeds, the transaction is over.
         self.place.end();
-        self.commit_by(commit).map_err(|error| self.forked_or(error))
+        self.commit_state(awaited).map_err(|error| self.forked_or(*error))
     }
 
     /// Rolls the running transaction back.
     pub(crate) fn abort(&mut self) {
-        drop(Running { session: self, finished: false });
+        self.roll_back();
     }
 }

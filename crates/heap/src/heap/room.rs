@@ -56,15 +56,15 @@ impl<M: Memory + 'static, E: Engine<M>> Mover for HeapSession<M, E> {
     }
 
     fn give_up_pages(&mut self) {
-        self.local.give_up_pages(&self.shared.space);
-        self.shared.space.collect_pages();
+        self.state.local.give_up_pages(&self.state.shared.space);
+        self.state.shared.space.collect_pages();
     }
 
     fn settle(&mut self) {
         self.give_up_pages();
         // A failed medium shows at the next commit.
-        if self.session.checkpoint().is_ok() {
-            self.shared.space.reclaim(self.engine.pins());
+        if self.state.session.checkpoint().is_ok() {
+            self.state.shared.space.reclaim(self.engine.pins());
         }
     }
 }
@@ -83,14 +83,14 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// whether it lacked room, and there is more now.
     #[cold]
     pub(super) fn make_room(&mut self, tries: u32) -> bool {
-        let lacking = self.local.take_lacking();
+        let lacking = self.state.local.take_lacking();
         if lacking == 0 || self.makes_room || tries >= MOST_TRIES || self.memory.is_forked() {
             return false;
         }
         if inside::check_outside(self.watched).is_err() {
             return false;
         }
-        let shared = self.shared.clone();
+        let shared = self.state.shared.clone();
         let mut waits = 0;
         while shared.making_room.swap(true, Ordering::Acquire) {
             shared.memory.pause(waits);

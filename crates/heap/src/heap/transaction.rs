@@ -3,68 +3,100 @@
 //! Invariant: a body reads and writes only the pages, where objects are. The header, the log and the page table before
 //! them belong to the heap; the allocator writes the page table, and the named roots the head of their list.
 
-use super::SharedState;
+use super::{Boxed, SharedState};
 use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
 use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Error, Mode, Oldest, Pins, Result, Session};
+use std::sync::Arc;
 
-/// A transaction on a heap, as its body sees it.
-pub struct HeapTx<'a, S: Session> {
-    session: &'a mut S,
-    local: &'a mut Local,
-    shared: &'a SharedState,
-    /// The memory that can be reused, and the oldest transaction in the way of the rest.
-    reuse: &'a dyn Fn() -> (Pins, Option<Oldest>),
+/// The memory that can be reused, and the oldest transaction in the way of the rest.
+type Reuse = dyn Fn() -> (Pins, Option<Oldest>) + Send + Sync;
+
+/// The part of a session that its transactions work on.
+pub(super) struct SessionState<S> {
+    pub(super) session: S,
+    pub(super) local: Local,
+    pub(super) shared: Arc<SharedState>,
+    reuse: Box<Reuse>,
     /// Where the pages begin.
     pages: u64,
     /// Whether a named root is being set.
     naming: bool,
 }
 
+impl<S> SessionState<S> {
+    pub(super) fn new(session: S, shared: Arc<SharedState>, reuse: Box<Reuse>) -> Self {
+        let (local, pages) = (Local::new(&shared.space), shared.space.layout().pages);
+        SessionState { session, local, shared, reuse, pages, naming: false }
+    }
+}
+
+/// A transaction on a heap, as its body sees it.
+pub struct HeapTx<'a, S: Session>(&'a mut SessionState<S>);
+
 impl<'a, S: Session> HeapTx<'a, S> {
-    pub(super) fn new(
-        session: &'a mut S,
-        local: &'a mut Local,
-        shared: &'a SharedState,
-        reuse: &'a dyn Fn() -> (Pins, Option<Oldest>),
-    ) -> Self {
-        let pages = shared.space.layout().pages;
-        HeapTx { session, local, shared, reuse, pages, naming: false }
+    #[inline(always)]
+    pub(super) fn new(state: &'a mut SessionState<S>) -> Self {
+        HeapTx(state)
+    }
+
+    /// The transaction, for a part of its body.
+    #[inline(always)]
+    pub(crate) fn again(&mut self) -> HeapTx<'_, S> {
+        HeapTx(self.0)
     }
 
     /// Passes on the result of a change. One that found no room, in the pool or in the log, may be one of several that
     /// belong together: the transaction is incomplete then.
     #[inline(always)]
     fn noted<R>(&mut self, changed: Result<R>) -> Result<R> {
-        if let Err(error) = &changed {
-            self.change_failed(error);
+        match changed {
+            Ok(result) => Ok(result),
+            Err(error) => Err(*self.change_failed(error)),
         }
-        changed
     }
 
     #[cold]
-    fn change_failed(&mut self, error: &Error) {
+    #[inline(never)]
+    fn change_failed(&mut self, error: Error) -> Box<Error> {
         if error.is_full() || matches!(error, Error::TooLarge { .. }) {
-            self.local.savepoints.failed();
+            self.0.local.savepoints.failed();
         }
+        Box::new(error)
     }
 
     /// A read of an offset before the pages: of a null pointer, or of the named roots' list.
     #[cold]
-    fn read_before(&mut self, at: u64) -> Result<u64> {
-        if at == CATALOGUE { self.session.read_word(at) } else { Err(no_object(at)) }
+    fn read_before(&mut self, at: u64) -> Boxed<u64> {
+        let read = if at == CATALOGUE { self.0.session.read_word(at) } else { Err(no_object(at)) };
+        Ok(read?)
     }
 
     /// A write to an offset before the pages.
     #[cold]
-    fn write_before(&mut self, at: u64, value: u64) -> Result<()> {
-        if self.naming && at == CATALOGUE {
-            self.session.write_word(at, value)
-        } else {
-            Err(BEFORE)
+    fn write_before(&mut self, at: u64, value: u64) -> Boxed<()> {
+        if !self.0.naming || at != CATALOGUE {
+            return Err(Box::new(BEFORE));
         }
+        Ok(self.0.session.write_word(at, value)?)
+    }
+}
+
+/// A named root is being set, until this is dropped.
+struct Naming<'t, 'a, S: Session>(&'t mut HeapTx<'a, S>);
+
+impl<'t, 'a, S: Session> Naming<'t, 'a, S> {
+    fn begin(tx: &'t mut HeapTx<'a, S>) -> Self {
+        tx.0.naming = true;
+        Naming(tx)
+    }
+}
+
+impl<S: Session> Drop for Naming<'_, '_, S> {
+    fn drop(&mut self) {
+        self.0.0.naming = false;
     }
 }
 
@@ -89,82 +121,83 @@ const OVER_THE_END: Error = Error::Invalid(
 impl<S: Session> Access for HeapTx<'_, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        if at < self.pages {
-            return self.read_before(at);
+        if at < self.0.pages {
+            return Ok(self.read_before(at)?);
         }
-        self.session.read_word(at)
+        self.0.session.read_word(at)
     }
 
     #[inline(always)]
     fn prefetch(&mut self, at: u64) {
-        self.session.prefetch(at);
+        self.0.session.prefetch(at);
     }
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        if at < self.pages {
-            return self.write_before(at, value);
+        if at < self.0.pages {
+            return Ok(self.write_before(at, value)?);
         }
-        self.local.savepoints.changed();
-        let written = self.session.write_word(at, value);
+        self.0.local.savepoints.changed();
+        let written = self.0.session.write_word(at, value);
         self.noted(written)
     }
 
     #[inline]
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
-        if at < self.pages && !to.is_empty() {
+        if at < self.0.pages && !to.is_empty() {
             return Err(no_object(at));
         }
-        self.session.read_bytes(at, to)
+        self.0.session.read_bytes(at, to)
     }
 
     fn peek_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
-        if at < self.pages && !to.is_empty() {
+        if at < self.0.pages && !to.is_empty() {
             return Err(no_object(at));
         }
-        self.session.peek_bytes(at, to)
+        self.0.session.peek_bytes(at, to)
     }
 
     #[inline]
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
-        if at < self.pages {
+        if at < self.0.pages {
             return Err(BEFORE);
         }
-        self.local.savepoints.changed();
-        let written = self.session.write_bytes(at, from);
+        self.0.local.savepoints.changed();
+        let written = self.0.session.write_bytes(at, from);
         self.noted(written)
     }
 
     fn mode(&self) -> Mode {
-        self.session.mode()
+        self.0.session.mode()
     }
 
     #[inline]
     fn lane(&self) -> u32 {
-        self.session.lane()
+        self.0.session.lane()
     }
 }
 
 impl<S: Session> HeapTx<'_, S> {
     /// Takes free space.
     fn take(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Option<Fresh>> {
-        if self.session.mode() == Mode::Read {
+        if self.0.session.mode() == Mode::Read {
             return Err(Error::ReadOnly);
         }
         if len == 0 {
             return Err(Error::Invalid("an allocation of 0 bytes"));
         }
-        let SharedState { space, memory, .. } = self.shared;
+        let SessionState { session, local, shared, .. } = &mut *self.0;
+        let SharedState { space, memory, .. } = &**shared;
         if len > memory.limit() {
             return Err(Error::full(len));
         }
-        self.local.savepoints.changed();
-        self.local.allocate(&mut *self.session, space, &**memory, purpose, len, whole)
+        local.savepoints.changed();
+        local.allocate(session, space, &**memory, purpose, len, whole)
     }
 
     /// Allocates, which before any other change of the transaction leaves nothing half done.
     fn take_noted(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
-        let is_first = self.local.savepoints.changes() == 0;
+        let is_first = self.0.local.savepoints.changes() == 0;
         let taken = self.take_or_reclaim(purpose, len, whole);
         if is_first { taken } else { self.noted(taken) }
     }
@@ -175,22 +208,22 @@ impl<S: Session> HeapTx<'_, S> {
             if let Some(fresh) = self.take(purpose, len, whole)? {
                 return Ok(fresh);
             }
-            let space = &self.shared.space;
+            let space = &self.0.shared.space;
             // First reclaims memory that the log has released meanwhile, then makes it release more.
-            space.reclaim((self.reuse)().0);
+            space.reclaim((self.0.reuse)().0);
             space.collect_pages();
             if attempt == 1 && space.has_limbo() {
-                self.session.checkpoint()?;
-                space.reclaim((self.reuse)().0);
+                self.0.session.checkpoint()?;
+                space.reclaim((self.0.reuse)().0);
             }
         }
         // A part of the object does as well.
-        self.local.lacks(if whole { len } else { 1 });
-        let Some(source) = self.shared.space.refusal() else {
+        self.0.local.lacks(if whole { len } else { 1 });
+        let Some(source) = self.0.shared.space.refusal() else {
             return Err(self.full(len));
         };
         // More space does not help if the medium failed.
-        self.shared.memory.check_fence()?;
+        self.0.shared.memory.check_fence()?;
         Err(Error::NoSpace { requested: len, source })
     }
 }
@@ -199,8 +232,8 @@ impl<S: Session> HeapTx<'_, S> {
     /// There is no room: also since running transactions hold back freed memory, if they do.
     #[cold]
     fn full(&self, requested: u64) -> Error {
-        let (pins, oldest) = (self.reuse)();
-        let pinned = self.shared.space.reclaim(pins).pinned_bytes;
+        let (pins, oldest) = (self.0.reuse)();
+        let pinned = self.0.shared.space.reclaim(pins).pinned_bytes;
         Error::Full { requested, pinned, oldest: oldest.filter(|_| pinned > 0) }
     }
 }
@@ -222,59 +255,59 @@ impl<S: Session> Tx for HeapTx<'_, S> {
     }
 
     fn is_sparse(&mut self, at: u64) -> bool {
-        self.shared.space.is_sparse(at)
+        self.0.shared.space.is_sparse(at)
     }
 
     #[inline]
     fn write_fresh(&mut self, fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()> {
-        if !self.local.is_fresh(&self.shared.space, &fresh) {
+        if !self.0.local.is_fresh(&self.0.shared.space, &fresh) {
             return Err(NOT_FRESH);
         }
         if !fresh.has(from, bytes.len() as u64) {
             return Err(OVER_THE_END);
         }
-        self.local.savepoints.changed();
-        let written = if self.local.savepoints.may_undo(fresh.place) {
+        self.0.local.savepoints.changed();
+        let written = if self.0.local.savepoints.may_undo(fresh.place) {
             // Stores without a log cannot be undone.
-            self.session.write_bytes(fresh.at + from, bytes)
+            self.0.session.write_bytes(fresh.at + from, bytes)
         } else {
-            self.session.write_fresh(fresh.at + from, bytes)
+            self.0.session.write_fresh(fresh.at + from, bytes)
         };
         self.noted(written)
     }
 
     fn free(&mut self, at: u64) -> Result<()> {
-        if self.session.mode() == Mode::Read {
+        if self.0.session.mode() == Mode::Read {
             return Err(Error::ReadOnly);
         }
-        self.local.savepoints.changed();
-        let freed = self.local.free(&mut *self.session, &self.shared.space, at);
+        self.0.local.savepoints.changed();
+        let freed = self.0.local.free(&mut self.0.session, &self.0.shared.space, at);
         self.noted(freed)
     }
 
     fn usable(&mut self, at: u64) -> Result<u64> {
-        Ok(crate::alloc::local::allocation(&mut *self.session, &self.shared.space, at)?.bytes())
+        Ok(crate::alloc::local::allocation(&mut self.0.session, &self.0.shared.space, at)?.bytes())
     }
 
     fn extent(&mut self, at: u64) -> Result<Option<Extent>> {
-        crate::alloc::extent::extent(&mut *self.session, self.shared.space.layout(), at)
+        crate::alloc::extent::extent(&mut self.0.session, self.0.shared.space.layout(), at)
     }
 
     fn point(&mut self) -> Savepoint {
-        let access = self.session.mark();
-        self.local.point(access)
+        let access = self.0.session.mark();
+        self.0.local.point(access)
     }
 
     fn undo_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let done = self.local.savepoints.back_to(savepoint)?;
-        self.session.rollback_to(done.access);
-        self.local.undo_to(&self.shared.space, done.taken, done.freed);
+        let done = self.0.local.savepoints.back_to(savepoint)?;
+        self.0.session.rollback_to(done.access);
+        self.0.local.undo_to(&self.0.shared.space, done.taken, done.freed);
         Ok(())
     }
 
     fn moment(&self) -> Moment {
-        let moment = self.local.savepoints.moment(self.shared.id);
-        Moment { moves: self.shared.space.moves(), ..moment }
+        let moment = self.0.local.savepoints.moment(self.0.shared.id);
+        Moment { moves: self.0.shared.space.moves(), ..moment }
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {
@@ -282,9 +315,7 @@ impl<S: Session> Tx for HeapTx<'_, S> {
     }
 
     fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
-        self.naming = true;
-        let set = roots::set(self, name, root);
-        self.naming = false;
-        set
+        let naming = Naming::begin(self);
+        roots::set(&mut *naming.0, name, root)
     }
 }

@@ -38,7 +38,7 @@ impl Handle {
     /// `Invalid` when one is open already; `Nested` if the calling thread is inside one on another handle of the pool.
     pub fn begin(&mut self, mode: Mode) -> Result<()> {
         self.check_closed()?;
-        self.session.begin(mode)?;
+        self.session.erased().begin(mode)?;
         self.open = Some(OpenTransaction { mode, failed: false });
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Handle {
             return Err(failed());
         }
         // After a panic no transaction is open: the session has rolled it back.
-        let result = self.session.within(body);
+        let result = self.session.erased().within_with_result(body);
         self.open = Some(OpenTransaction { failed: result.is_err(), ..open });
         result
     }
@@ -72,7 +72,7 @@ impl Handle {
     ) -> Result<R> {
         let open = self.open.take().ok_or(NONE_OPEN)?;
         // After a panic no transaction is open: the session has rolled it back.
-        let result = self.session.within(body);
+        let result = self.session.erased().within_with_result(body);
         self.open = Some(open);
         result
     }
@@ -84,7 +84,7 @@ impl Handle {
     /// back then. `Nested`, and it stays open, if the calling thread is inside another transaction on the pool.
     pub fn commit(&mut self) -> Result<Ticket> {
         self.end_open()?;
-        self.session.commit()
+        self.session.erased().commit()
     }
 
     /// As [`commit`](Self::commit), but returns when it is durable.
@@ -93,17 +93,17 @@ impl Handle {
     /// As [`commit`](Self::commit); after `Io` the transaction may or may not be there when the pool is opened again.
     pub fn commit_awaited(&mut self) -> Result<Ticket> {
         self.end_open()?;
-        self.session.commit_awaited()
+        self.session.erased().commit_awaited()
     }
 
     /// Called before a commit. A transaction that has failed is rolled back here.
     fn end_open(&mut self) -> Result<()> {
         if self.open.is_some() {
-            self.session.check_alone()?;
+            self.session.erased().check_alone()?;
         }
         let open = self.open.take().ok_or(NONE_OPEN)?;
         if open.failed {
-            self.session.abort();
+            self.session.erased().abort();
             return Err(failed());
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Handle {
     /// Rolls the open transaction back, if there is one.
     pub fn abort(&mut self) {
         if self.open.take().is_some() {
-            self.session.abort();
+            self.session.erased().abort();
         }
     }
 

@@ -286,10 +286,10 @@ fn under_a_limit() {
 /// Mistakes of the program: none of them is reported as damage, or as a full pool.
 #[test]
 fn mistakes_of_the_program() {
-    fn mistake(body: impl FnMut(&mut dyn Tx) -> perdura::Result<()>, words: &[&str]) {
+    fn mistake(mut body: impl FnMut(&mut dyn Tx) -> perdura::Result<()>, words: &[&str]) {
         let folder = tempfile::tempdir().unwrap();
         let pool = options().create(folder.path().join("pool")).unwrap();
-        let error = pool.session().unwrap().transaction(body).unwrap_err();
+        let error = pool.session().unwrap().transaction(|tx| body(tx)).unwrap_err();
         assert!(error.is_misuse() && !error.is_damage() && !error.is_full(), "{error:?}");
         says(&error, words);
     }

@@ -8,6 +8,7 @@ mod collections;
 mod collections_damage;
 mod collections_engines;
 mod collections_lines;
+mod counts;
 mod crash;
 mod creation;
 mod errors;

@@ -74,7 +74,7 @@ impl Stage {
         self.all_there.wait();
         self.idle_are_in.wait();
         for _ in 0..ROUNDS {
-            assert_eq!(session.read(sum).unwrap(), ACCOUNTS * EACH, "{}", self.engine);
+            assert_eq!(session.read(|tx| sum(tx)).unwrap(), ACCOUNTS * EACH, "{}", self.engine);
             self.reads.fetch_add(1, Ordering::Relaxed);
         }
         self.stay();
@@ -116,7 +116,7 @@ fn run(folder: &std::path::Path, engine: EngineKind) {
         let accounts = accounts(tx)?;
         (0..ACCOUNTS).try_for_each(|number| accounts.insert(tx, number, EACH).map(drop))
     };
-    pool.session().unwrap().transaction(fill).unwrap();
+    pool.session().unwrap().transaction(|tx| fill(tx)).unwrap();
     let all_there = Barrier::new((READERS + WRITERS) as usize);
     let idle_are_in = Barrier::new((READERS + WRITERS) as usize);
     let [reading, reads, writes] = [READERS, 0, 0].map(AtomicU64::new);
@@ -137,7 +137,7 @@ fn run(folder: &std::path::Path, engine: EngineKind) {
     let [reads, writes] = [stage.reads, stage.writes].map(AtomicU64::into_inner);
     println!("{engine}: {reads} reads by {READERS} sessions beside {writes} commits");
     assert!(writes > 0);
-    assert_eq!(stage.pool.session().unwrap().read(sum).unwrap(), ACCOUNTS * EACH);
+    assert_eq!(stage.pool.session().unwrap().read(|tx| sum(tx)).unwrap(), ACCOUNTS * EACH);
     stage.pool.close().unwrap();
 }
 

@@ -61,7 +61,7 @@ fn overwrite(
             map.remove(tx, key)?;
             map.insert(tx, key, &value).map(drop)
         };
-        let (_, ticket) = session.submit(replace)?;
+        let (_, ticket) = session.submit(|tx| replace(tx))?;
         if round % 64 == 0 {
             session.wait(ticket)?;
         }

@@ -126,12 +126,17 @@ pub struct Lock<O, S, W> {
     order: O,
     writer: Apart<AtomicBool>,
     bias: Bias,
-    wanting: Wanting,
-    readers: Readers,
-    shared: UnsafeCell<S>,
+    part: SharedPart<S>,
     own: UnsafeCell<W>,
     /// The memory's handle for the order's words.
     order_object: Object,
+}
+
+/// What a writer shares with readers: together, so that its right to it is one pointer.
+struct SharedPart<S> {
+    wanting: Wanting,
+    readers: Readers,
+    shared: UnsafeCell<S>,
 }
 
 /// How a writer has entered.
@@ -160,9 +165,11 @@ impl<O: Order, S, W> Lock<O, S, W> {
             order: O::default(),
             writer: Apart::default(),
             bias: Bias::new(),
-            wanting: Wanting::default(),
-            readers,
-            shared: UnsafeCell::new(shared),
+            part: SharedPart {
+                wanting: Wanting::default(),
+                readers,
+                shared: UnsafeCell::new(shared),
+            },
             own: UnsafeCell::new(own),
             order_object: memory.object(O::BYTES),
         }
@@ -171,7 +178,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// The lock as on a system without a heavy fence: for models.
     #[cfg(loom)]
     pub fn symmetric(mut self) -> Self {
-        self.readers.fences = Fences::symmetric();
+        self.part.readers.fences = Fences::symmetric();
         self
     }
 
@@ -183,25 +190,25 @@ impl<O: Order, S, W> Lock<O, S, W> {
 
     /// How many sessions there can be.
     pub fn slots(&self) -> usize {
-        self.readers.slots.limit()
+        self.part.readers.slots.limit()
     }
 
     /// Takes a slot for a session, if one is free.
     fn register(&self) -> Option<(usize, Arc<Slot>)> {
-        self.readers.slots.take(Slot::new)
+        self.part.readers.slots.take(Slot::new)
     }
 
     /// Gives a slot back.
     fn unregister(&self, slot: usize) {
-        self.readers.slots.give_back(slot);
+        self.part.readers.slots.give_back(slot);
     }
 
     /// Enters as the only writer, alongside readers, for a session that writes a transaction of its own.
     #[inline(always)]
     fn write<M: Memory>(&self, memory: &M, slot: usize, content: &Slot) -> Way {
-        memory.touch(self.readers.object, BIAS, 8, Touch::Read);
+        memory.touch(self.part.readers.object, BIAS, 8, Touch::Read);
         if self.bias.enter(slot, content) {
-            memory.touch(self.readers.object, inside_of(slot), 1, Touch::Write);
+            memory.touch(self.part.readers.object, inside_of(slot), 1, Touch::Write);
             return Way::Bias;
         }
         self.write_by_flag(memory, Some(slot));
@@ -217,16 +224,16 @@ impl<O: Order, S, W> Lock<O, S, W> {
             self.wait_to_write(memory, &place, slot.is_some());
         }
         // The session with the bias may be inside, and counts as waited for.
-        let own = self.readers.object;
+        let own = self.part.readers.object;
         let others = slot.filter(|_| self.bias.is_anothers(slot));
-        let _counted = others.map(|_| self.wanting.count(memory, own));
-        let wanted = self.wanting.any(memory, own);
-        self.bias.came_in(slot, wanted, &self.readers.slots, (memory, own));
+        let _counted = others.map(|_| self.part.wanting.count(memory, own));
+        let wanted = self.part.wanting.any(memory, own);
+        self.bias.came_in(slot, wanted, &self.part.readers.slots, (memory, own));
     }
 
     #[cold]
     fn wait_to_write<M: Memory>(&self, memory: &M, place: &O::Place, wants: bool) {
-        let _counted = wants.then(|| self.wanting.count(memory, self.readers.object));
+        let _counted = wants.then(|| self.part.wanting.count(memory, self.part.readers.object));
         let mut turn = 0;
         while !self.is_next(memory, place) || !self.try_write(memory) {
             while !self.is_next(memory, place) || self.has_writer(memory) {
@@ -244,17 +251,17 @@ impl<O: Order, S, W> Lock<O, S, W> {
 
     #[inline(always)]
     fn has_writer<M: Memory>(&self, memory: &M) -> bool {
-        memory.touch(self.readers.object, WRITER, 1, Touch::Read);
+        memory.touch(self.part.readers.object, WRITER, 1, Touch::Read);
         self.writer.0.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
     fn try_write<M: Memory>(&self, memory: &M) -> bool {
-        memory.touch(self.readers.object, WRITER, 1, Touch::Exchange);
+        memory.touch(self.part.readers.object, WRITER, 1, Touch::Exchange);
         let writer = &self.writer.0;
         if planted::has(Bug::TwoWriters) {
             let was = writer.load(Ordering::Relaxed);
-            memory.touch(self.readers.object, WRITER, 1, Touch::Write);
+            memory.touch(self.part.readers.object, WRITER, 1, Touch::Write);
             writer.store(true, Ordering::Relaxed);
             return !was;
         }
@@ -264,7 +271,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// Leaves as the writer that holds the flag. A plain store: a locked instruction would wait for write-backs.
     #[inline(always)]
     fn done_writing(&self) {
-        self.readers.let_in();
+        self.part.readers.let_in();
         self.order.leave();
         self.writer.0.store(false, Ordering::Release);
     }
@@ -272,9 +279,9 @@ impl<O: Order, S, W> Lock<O, S, W> {
     /// Reports the accesses of [`done_writing`](Self::done_writing).
     #[inline(always)]
     fn touch_done_writing<M: Memory>(&self, memory: &M) {
-        memory.touch(self.readers.object, ALONE, 1, Touch::Write);
+        memory.touch(self.part.readers.object, ALONE, 1, Touch::Write);
         O::touch(memory, self.order_object, Step::Leave);
-        memory.touch(self.readers.object, WRITER, 1, Touch::Write);
+        memory.touch(self.part.readers.object, WRITER, 1, Touch::Write);
     }
 
     /// Runs `body` as the only writer, alongside readers, and leaves even if it panics.
@@ -290,7 +297,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
                 self.0.touch_done_writing(self.1);
             }
         }
-        memory.touch(self.readers.object, BIAS, 8, Touch::Read);
+        memory.touch(self.part.readers.object, BIAS, 8, Touch::Read);
         self.write_by_flag(memory, None);
         let leave = Leave(self, memory);
         // SAFETY: this thread is the writer until `leave` is dropped, and the right cannot outlive `body`.
@@ -309,7 +316,10 @@ impl<O: Order, S, W> Lock<O, S, W> {
         loop {
             match self.has_writer(memory) {
                 true => free = 0,
-                false if free == PATIENCE || !self.wanting.any(memory, self.readers.object) => {
+                false
+                    if free == PATIENCE
+                        || !self.part.wanting.any(memory, self.part.readers.object) =>
+                {
                     break;
                 }
                 false => free += 1,

@@ -282,7 +282,7 @@ impl Readers {
 
     /// Waits until no reader is inside, and keeps new ones out until the writer leaves. For the writer only; `reads`
     /// says whether its own session has ever read. Calling it again does no harm.
-    #[inline]
+    #[inline(always)]
     pub(super) fn be_alone<M: Memory, S>(
         &self,
         memory: &M,
@@ -307,6 +307,13 @@ impl Readers {
                 return;
             }
         }
+        self.be_alone_among_readers(memory, moves, shared);
+    }
+
+    /// The rest of [`be_alone`](Self::be_alone), if other sessions have ever read.
+    #[inline(never)]
+    fn be_alone_among_readers<M: Memory, S>(&self, memory: &M, moves: &impl Moves<S>, shared: &S) {
+        let own = self.object;
         // Sequentially consistent with the reader's fence: a transaction that was visible before this point is waited
         // for, and a reader that enters after it sees that it must wait.
         raise(&self.alone.0);

@@ -1,9 +1,9 @@
 //! Access to what a lock guards: [`Seat`], [`Shared`] and [`Writing`].
 
 use super::barrier::Fences;
-use super::readers::{Line, Moves, Readers, Slot, Turn};
-use super::{ALONE, Lock, Mode, Order, Wanting, Way, inside_of, place_of};
-use crate::atomics::{Ordering, UnsafeCell};
+use super::readers::{Line, Moves, Slot, Turn};
+use super::{ALONE, Lock, Mode, Order, SharedPart, Way, inside_of, place_of};
+use crate::atomics::Ordering;
 use crate::{Memory, Touch, Traced};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
     /// A place for one more session, if a slot is free.
     pub fn new(lock: &Arc<Lock<O, S, W>>) -> Option<Self> {
         let ((slot, content), lock) = (lock.register()?, lock.clone());
-        let (turn, fences) = (content.line.0.turn_outside(), lock.readers.fences);
+        let (turn, fences) = (content.line.0.turn_outside(), lock.part.readers.fences);
         Some(Seat { lock, slot, content, turn, fences, mode: None, way: Way::Flag, reads: false })
     }
 
@@ -71,10 +71,10 @@ impl<O: Order, S, W> Seat<O, S, W> {
     fn enter_to_read<M: Memory>(&mut self, memory: &M) {
         if !self.reads {
             self.reads = true;
-            self.lock.readers.begin(memory);
+            self.lock.part.readers.begin(memory);
         }
         let mine = (self.slot, &self.content.line.0);
-        self.turn = self.lock.readers.read(mine, self.turn, memory);
+        self.turn = self.lock.part.readers.read(mine, self.turn, memory);
     }
 
     /// The running transaction, which writes and has stored nothing, only reads from here on: the state in which it
@@ -82,7 +82,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
     pub fn read_on<M: Memory>(&mut self, memory: &M) {
         if self.mode == Some(Mode::Write) {
             // Else it would wait for itself.
-            self.lock.readers.let_in();
+            self.lock.part.readers.let_in();
             self.enter_to_read(memory);
             self.done_writing();
             self.touch_done_writing(memory);
@@ -96,7 +96,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         match self.way {
             Way::Flag => self.lock.done_writing(),
             Way::Bias => {
-                self.lock.readers.let_in();
+                self.lock.part.readers.let_in();
                 self.content.inside.0.store(false, Ordering::Release);
             }
         }
@@ -108,7 +108,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         match self.way {
             Way::Flag => self.lock.touch_done_writing(memory),
             Way::Bias => {
-                let own = self.lock.readers.object;
+                let own = self.lock.part.readers.object;
                 memory.touch(own, ALONE, 1, Touch::Write);
                 memory.touch(own, inside_of(self.slot), 1, Touch::Write);
             }
@@ -130,7 +130,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
             }
             Some(Mode::Read) => {
                 self.turn = self.content.line.0.done_reading(self.turn);
-                memory.touch(self.lock.readers.object, place_of(self.slot), 8, Touch::Write);
+                memory.touch(self.lock.part.readers.object, place_of(self.slot), 8, Touch::Write);
             }
             None => {}
         }
@@ -144,7 +144,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         if self.turn & 1 == 0 {
             return false;
         }
-        Traced::new(memory, self.lock.readers.object).read(place_of(self.slot), 8);
+        Traced::new(memory, self.lock.part.readers.object).read(place_of(self.slot), 8);
         self.content.line.0.is_moved(self.turn)
     }
 
@@ -159,7 +159,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         let reader = match self.mode? {
             Mode::Write => None,
             Mode::Read => {
-                let own = Traced::new(memory, self.lock.readers.object);
+                let own = Traced::new(memory, self.lock.part.readers.object);
                 // One report for all stores to the line, and the load.
                 own.wrote(place_of(self.slot), 8);
                 if !self.content.line.0.look(self.turn, self.fences) {
@@ -172,7 +172,7 @@ impl<O: Order, S, W> Seat<O, S, W> {
         // until it no longer looks, which the returned value says when it is dropped; the seat is borrowed mutably
         // until then, so that there is no second one. If it writes, it is that writer, whose right borrows the seat
         // mutably too.
-        Some(Shared { shared: self.lock.shared.with(|shared| unsafe { &*shared }), reader })
+        Some(Shared { shared: self.lock.part.shared.with(|shared| unsafe { &*shared }), reader })
     }
 
     /// The writer's right, while a writing transaction runs.
@@ -195,7 +195,7 @@ impl<O: Order, S, W> Drop for Seat<O, S, W> {
             None => {}
         }
         if self.reads {
-            self.lock.readers.end();
+            self.lock.part.readers.end();
         }
         self.lock.unregister(self.slot);
     }
@@ -246,9 +246,7 @@ pub struct Writing<'a, S, W> {
 
 /// The writer's access to the data that it shares with readers.
 pub struct SharedRight<'a, S> {
-    readers: &'a Readers,
-    wanting: &'a Wanting,
-    shared: &'a UnsafeCell<S>,
+    part: &'a SharedPart<S>,
     /// Whether the writer's own session has ever read.
     reads: bool,
 }
@@ -263,12 +261,7 @@ impl<O: Order, S, W> Lock<O, S, W> {
         Writing {
             // SAFETY: the one writer has the one right, by the caller's contract.
             own: self.own.with_mut(|own| unsafe { &mut *own }),
-            shared: SharedRight {
-                readers: &self.readers,
-                wanting: &self.wanting,
-                shared: &self.shared,
-                reads,
-            },
+            shared: SharedRight { part: &self.part, reads },
         }
     }
 }
@@ -277,8 +270,8 @@ impl<S, W> Writing<'_, S, W> {
     /// Reborrows the right.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let SharedRight { readers, wanting, shared, reads } = self.shared;
-        Writing { own: self.own, shared: SharedRight { readers, wanting, shared, reads } }
+        let SharedRight { part, reads } = self.shared;
+        Writing { own: self.own, shared: SharedRight { part, reads } }
     }
 }
 
@@ -287,7 +280,7 @@ impl<S> SharedRight<'_, S> {
     #[inline(always)]
     pub fn get(&self) -> &S {
         // SAFETY: only the writer changes it, by `change`, which borrows the right mutably.
-        self.shared.with(|shared| unsafe { &*shared })
+        self.part.shared.with(|shared| unsafe { &*shared })
     }
 
     /// Changes the shared data; [alone](Self::be_alone) from here on.
@@ -300,32 +293,32 @@ impl<S> SharedRight<'_, S> {
     ) -> R {
         self.be_alone(memory, moves);
         // SAFETY: the writer is alone, so that no seat has a reference, and its own from `get` have ended.
-        self.shared.with_mut(|shared| change(unsafe { &mut *shared }))
+        self.part.shared.with_mut(|shared| change(unsafe { &mut *shared }))
     }
 
     /// Waits until no reader is inside, or moves those that stay as `moves` says, and keeps readers out until the writer
     /// leaves or lets them in.
-    #[inline]
+    #[inline(always)]
     pub fn be_alone<M: Memory>(&mut self, memory: &M, moves: &impl Moves<S>) {
-        self.readers.be_alone(memory, self.reads, moves, self.get());
+        self.part.readers.be_alone(memory, self.reads, moves, self.get());
     }
 
     /// Readers may enter again, though the writer stays.
     #[inline]
     pub fn let_readers_in<M: Memory>(&mut self, memory: &M) {
-        self.readers.let_in();
-        memory.touch(self.readers.object, ALONE, 1, Touch::Write);
+        self.part.readers.let_in();
+        memory.touch(self.part.readers.object, ALONE, 1, Touch::Write);
     }
 
     /// Whether another writing transaction waits to enter.
     #[inline]
     pub fn is_wanted<M: Memory>(&self, memory: &M) -> bool {
-        self.wanting.any(memory, self.readers.object)
+        self.part.wanting.any(memory, self.part.readers.object)
     }
 
     /// Whether a reader is inside.
     #[inline]
     pub fn has_readers<M: Memory>(&self, memory: &M) -> bool {
-        self.readers.are_in(memory)
+        self.part.readers.are_in(memory)
     }
 }

@@ -1,8 +1,9 @@
 //! The `Memory` trait on a mapped file: every load is a plain load, whatever the domain.
 
-use super::{Backing, Mapped, Unusable, WriteBackMode, file, flush};
-use crate::memory::{back_off, out_of_bounds};
-use crate::{Domain, LINE, Memory, PAGE, Survives, copy, line_of, lines_in};
+use super::media::Media;
+use super::{Backing, Mapped, PoolFile, Unusable, WriteBackMode, file, flush};
+use crate::memory::{back_off, bytes_of, out_of_bounds};
+use crate::{Domain, LINE, Memory, PAGE, Survives, WORD, copy, line_of, lines_in};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -60,6 +61,29 @@ impl Mapped {
         }
     }
 
+    #[inline(never)]
+    fn check_media(&self, media: &Media<PoolFile>) -> io::Result<()> {
+        media.check().or_else(|failure| self.unusable(Some(failure)))
+    }
+
+    /// As `stream_unchecked`, where no store goes past the caches.
+    ///
+    /// # Safety
+    /// As for `stream_unchecked`.
+    #[inline(never)]
+    unsafe fn stream_in_caches(&self, at: u64, from: &[u64]) {
+        let WriteBackMode::Media(media) = &self.mode else {
+            // SAFETY: in bounds by the caller's contract.
+            return unsafe { self.copy_in_unchecked(at, bytes_of(from)) };
+        };
+        for (index, word) in from.iter().enumerate() {
+            // SAFETY: in bounds and aligned by the caller's contract.
+            unsafe { self.store_unchecked(at + index as u64 * 8, *word) };
+        }
+        // SAFETY: in bounds by the caller's contract.
+        unsafe { media.write_back(self.base, at, from.len() as u64 * 8) };
+    }
+
     fn set_lost(&self, what: String) {
         self.lost.get_or_init(|| what);
         self.owner.set_lost();
@@ -95,6 +119,7 @@ impl Mapped {
 // promises nothing beyond the process), `Media` writes and syncs, and `ReadOnly` and `Unflushed` survive nothing and
 // say so.
 unsafe impl Memory for Mapped {
+    #[inline(always)]
     fn domain(&self) -> Domain {
         self.domain
     }
@@ -191,25 +216,50 @@ unsafe impl Memory for Mapped {
         unsafe { copy::copy_in(self.at(at), from) }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn stream_unchecked(&self, at: u64, from: &[u64]) {
-        if let WriteBackMode::Media(media) = &self.mode {
-            for (index, word) in from.iter().enumerate() {
-                // SAFETY: in bounds and aligned by the caller's contract.
-                unsafe { self.store_unchecked(at + index as u64 * 8, *word) };
-            }
-            // SAFETY: in bounds by the caller's contract.
-            unsafe { media.write_back(self.base, at, from.len() as u64 * 8) };
-        } else if let WriteBackMode::Unflushed(_) = self.mode {
-            // SAFETY: words are bytes, eight each.
-            let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), from.len() * 8) };
-            // SAFETY: in bounds by the caller's contract.
-            unsafe { self.copy_in_unchecked(at, bytes) }
-        } else {
-            // SAFETY: in bounds and whole lines by the caller's contract; the features are this
-            // machine's.
-            unsafe { flush::stream(self.features.flush, self.at(at), from) };
+        if matches!(self.mode, WriteBackMode::Media(_) | WriteBackMode::Unflushed(_)) {
+            // SAFETY: the caller's contract is the same.
+            return unsafe { self.stream_in_caches(at, from) };
         }
+        // SAFETY: in bounds and whole lines by the caller's contract; the features are this machine's.
+        unsafe { flush::stream(self.features.flush, self.at(at), from) };
+    }
+
+    #[inline(always)]
+    fn store_words(&self, line: u64, mask: u8, words: &[u64; 8]) {
+        self.store_lines(&[()], |()| (line, mask, words), |()| {});
+    }
+
+    #[inline(always)]
+    fn store_lines<'a, T>(
+        &self,
+        lines: &'a [T],
+        view: impl Fn(&'a T) -> (u64, u8, &'a [u64; 8]),
+        mut stored: impl FnMut(&'a T),
+    ) {
+        // Both in registers: the length never shrinks in the process that stores. It is one of whole lines.
+        let (base, len) = (self.base, self.len());
+        for element in lines {
+            let (line, mut mask, words) = view(element);
+            if line >= len || !line.is_multiple_of(LINE) {
+                out_of_bounds(line, LINE, len);
+            }
+            let to = base.wrapping_add(line as usize).cast::<AtomicU64>();
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize % words.len();
+                mask &= mask - 1;
+                // SAFETY: a word of a line whose bounds and alignment were checked.
+                unsafe { (*to.add(word)).store(words[word], Ordering::Release) };
+            }
+            stored(element);
+        }
+    }
+
+    #[inline(always)]
+    fn try_load(&self, at: u64) -> Option<u64> {
+        // SAFETY: the length is one of whole lines, so that an aligned word is inside if its first byte is.
+        (at.is_multiple_of(WORD) && at < self.len()).then(|| unsafe { self.load_unchecked(at) })
     }
 
     #[inline]
@@ -241,7 +291,7 @@ unsafe impl Memory for Mapped {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn fence(&self) {
         match &self.mode {
             // Also where caches persist: non-temporal stores are not in them yet.
@@ -251,15 +301,13 @@ unsafe impl Memory for Mapped {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn check_fence(&self) -> io::Result<()> {
         if !self.owner.is_intact() {
             return self.unusable(None);
         }
         match &self.mode {
-            WriteBackMode::Media(media) => {
-                media.check().or_else(|failure| self.unusable(Some(failure)))
-            }
+            WriteBackMode::Media(media) => self.check_media(media),
             _ => Ok(()),
         }
     }

@@ -128,7 +128,7 @@ impl Bench {
             let body = |tx: &mut dyn Tx| {
                 (first..first + 50).try_for_each(|record| insert(keyspace, tx, record))
             };
-            session.transaction(body).unwrap();
+            session.transaction(|tx| body(tx)).unwrap();
         }
         Bench { pool, session, keyspace, _folder: folder }
     }
@@ -145,11 +145,11 @@ impl Bench {
         let mut all = Vec::new();
         for number in numbers {
             let mut writes = Writes::default();
-            let body = |tx: &mut dyn Tx| {
+            let mut body = |tx: &mut dyn Tx| {
                 writes = Writes::default();
                 operation(keyspace, &mut TracedTx::new(tx, &mut writes), number)
             };
-            self.session.transaction(body).unwrap();
+            self.session.transaction(|tx| body(tx)).unwrap();
             all.push(writes);
         }
         let after = self.session.counters();

@@ -58,6 +58,8 @@ pub(crate) struct Locked {
 pub(crate) struct Records {
     words: Box<[AtomicU64]>,
     bits: u32,
+    /// The number of the last one.
+    last: u64,
     own: Object,
 }
 
@@ -66,14 +68,15 @@ impl Records {
     pub(crate) fn new<M: Memory>(memory: &M) -> Self {
         let count = (memory.limit() / LINE).next_power_of_two().clamp(LEAST, MOST);
         let words = (0..count).map(|_| AtomicU64::new(0)).collect();
-        Records { words, bits: count.ilog2(), own: memory.object(count * WORD) }
+        let own = memory.object(count * WORD);
+        Records { words, bits: count.ilog2(), last: count - 1, own }
     }
 
     /// The number of the record of the line of `at`. Neighbouring lines have neighbouring records.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> u32 {
         let line = at / LINE;
-        ((line ^ line >> self.bits) & ((1 << self.bits) - 1)) as u32
+        ((line ^ line >> self.bits) & self.last) as u32
     }
 
     #[inline(always)]

@@ -45,7 +45,7 @@ pub(super) fn on_every_engine(test: impl Fn(&Pool)) {
             let at = tx.new_bytes(Purpose::General, b"own")?;
             tx.set_root("own", Root { at, kind: 1000 })
         };
-        handle.transaction(root).expect("a root");
+        handle.transaction(|tx| root(tx)).expect("a root");
         drop(handle);
         test(&pool);
         pool.close().expect("a pool that can be closed");

@@ -24,7 +24,7 @@ fn allocations_and_frees_are_undone_with_the_writes() {
             let many = |tx: &mut dyn Tx| {
                 (0..70).try_for_each(|_| tx.new_bytes(Purpose::General, &[3; 40]).map(drop))
             };
-            handle.transaction(many).unwrap();
+            handle.transaction(|tx| many(tx)).unwrap();
         }
         let mut bytes = [0; 40];
         handle.read(|tx| tx.read_bytes(a, &mut bytes)).unwrap();

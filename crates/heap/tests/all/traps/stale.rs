@@ -104,7 +104,7 @@ fn a_cursor_that_is_not_refused_is_right() {
             }
             map.destroy(tx)
         };
-        pool.session().unwrap().transaction(run).unwrap();
+        pool.session().unwrap().transaction(|tx| run(tx)).unwrap();
     }
 }
 
@@ -126,7 +126,7 @@ fn a_cursor_outlives_its_transaction_as_long_as_it_fits() {
         let many = |tx: &mut dyn Tx| {
             (0..200).try_for_each(|_| tx.new_bytes(Purpose::General, &[0x7B; 250]).map(drop))
         };
-        other.transaction(many).unwrap();
+        other.transaction(|tx| many(tx)).unwrap();
         is_misuse(&handle.read(|tx| cursor.next(tx)));
         is_misuse(&handle.read(|tx| map.get(tx, 7)));
     });
@@ -144,9 +144,9 @@ fn objects_of_another_pool_are_no_damage() {
         let blob = Blob::create(tx, Purpose::Value, &[1; 100])?;
         Ok((hash, filled(tx, 0..50)?, vector, blob))
     };
-    let (hash, ordered, vector, blob) = a.session().unwrap().transaction(make).unwrap();
+    let (hash, ordered, vector, blob) = a.session().unwrap().transaction(|tx| make(tx)).unwrap();
     let cursor = |tx: &mut dyn Tx| ordered.cursor(tx, ..);
-    let mut cursor = a.session().unwrap().read(cursor).unwrap();
+    let mut cursor = a.session().unwrap().read(|tx| cursor(tx)).unwrap();
     let tries = &mut |tx: &mut dyn Tx| {
         is_misuse(&hash.get(tx, b"key"));
         is_misuse(&ordered.get(tx, 1));
@@ -169,7 +169,7 @@ fn objects_of_another_pool_are_no_damage() {
     })
     .unwrap();
     // in one that has the same collections in the same places;
-    assert_eq!(on_b.transaction(make).unwrap().0.at(), hash.at());
+    assert_eq!(on_b.transaction(|tx| make(tx)).unwrap().0.at(), hash.at());
     on_b.transaction(|tx| tries(tx)).unwrap();
     // and where there are other objects.
     let folder = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ fn objects_of_another_pool_are_no_damage() {
     let many = |tx: &mut dyn Tx| {
         (0..300).try_for_each(|_| tx.new_bytes(Purpose::General, &[0x6B; 64]).map(drop))
     };
-    on_c.transaction(many).unwrap();
+    on_c.transaction(|tx| many(tx)).unwrap();
     on_c.transaction(|tx| {
         tries(tx)?;
         is_misuse(&HashMap::<Bytes, u64>::new(hash.at()).get(tx, b"key"));

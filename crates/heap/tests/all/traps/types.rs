@@ -62,7 +62,7 @@ fn types_of_one_size_are_told_apart() {
             wrong_type(&Vector::<u64>::new(at).len(tx), "Vector<u64>");
             Ok(())
         };
-        pool.session().unwrap().transaction(body).unwrap();
+        pool.session().unwrap().transaction(|tx| body(tx)).unwrap();
     });
 }
 

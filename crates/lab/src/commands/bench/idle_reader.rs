@@ -233,7 +233,7 @@ fn write(session: &mut Handle, seed: u64, over: &AtomicBool) -> Outcome<Series> 
                 pairs.insert(tx, key, value)?;
                 pairs.insert(tx, key + PAIRS, value).map(drop)
             };
-            session.transaction(body).map_err(failed)
+            session.transaction(|tx| body(tx)).map_err(failed)
         })?;
     }
     Ok(commits)
@@ -250,7 +250,7 @@ fn read(session: &mut Handle, seed: u64, over: &AtomicBool) -> Outcome<Series> {
                 Ok([pairs.get(tx, key)?, pairs.get(tx, key + PAIRS)?])
             };
             // Does not wait until the commits that it has seen are durable.
-            session.submit_read(body).map(|(values, _)| values).map_err(failed)
+            session.submit_read(|tx| body(tx)).map(|(values, _)| values).map_err(failed)
         })?;
         if one != other {
             return Err(Failure::new(format!("a reader sees {one:?} and {other:?} for key {key}")));
