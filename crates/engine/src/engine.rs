@@ -56,6 +56,10 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     /// Whether write-backs are skipped, so that a power cut can lose data that cannot be restored.
     const SKIPS: bool = false;
 
+    /// Whether each store of a transaction waits for the medium: those with few large stores take less time than those
+    /// with many small ones.
+    const SYNCS_STORES: bool = false;
+
     /// Whether a power cut leaves all commits up to some ticket. If not, it leaves the acknowledged ones and any of the
     /// others, each together with all commits that it has seen.
     const IN_ORDER: bool = true;

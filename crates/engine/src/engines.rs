@@ -220,6 +220,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Whether each store of a transaction waits for the medium.
+            pub const fn syncs_stores(self) -> bool {
+                match self {
+                    $(EngineKind::$kind => <crate::$engine<Ram> as Engine<Ram>>::SYNCS_STORES,)*
+                }
+            }
+
             /// Whether commits wait for a flusher: see [`Engine::NEEDS_FLUSHER`].
             pub const fn needs_flusher(self) -> bool {
                 match self {
@@ -297,6 +304,7 @@ mod tests {
                 .starts_with("plain, seq, volatile, stm, htm-volatile, undo, redo, ccstm, ")
         );
         assert!(EngineKind::NAMES.ends_with(EngineKind::ALL[EngineKind::ALL.len() - 1].name()));
+        assert_eq!(EngineKind::names_of(EngineKind::syncs_stores), "undo-each, htm-undo");
         assert_eq!("ondo".parse::<EngineKind>().map_err(|e| e.len() > 20), Err(true));
     }
 }

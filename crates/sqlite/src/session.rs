@@ -9,7 +9,7 @@
 use crate::database::Database;
 use crate::ffi::lent::{Place, lending};
 use crate::open::{self, OpenPool};
-use perdura::{Domain, EngineKind, Error, Memory as _, Mode, Pool, Result, Ticket, Tx};
+use perdura::{Domain, Error, Memory as _, Mode, Pool, Result, Ticket, Tx};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -152,8 +152,7 @@ impl Source {
     /// Whether each store in place is a sync of its own.
     pub(crate) fn syncs_stores(&self) -> bool {
         let Source::Pool(pool) = self else { return false };
-        let fences_stores = [EngineKind::UndoEach, EngineKind::HtmUndo].contains(&pool.engine());
-        fences_stores && pool.memory().domain() == Domain::Media
+        pool.engine().syncs_stores() && pool.memory().domain() == Domain::Media
     }
 
     /// Whether it is known that nothing becomes durable any more.

@@ -31,6 +31,9 @@ pub trait Consistency: Send + Sync + Sized + 'static {
     /// Whether its log is written back and fenced before its words are stored in place.
     const FENCES: bool = true;
 
+    /// Whether each store in place waits for its entry of the log: see [`Engine::SYNCS_STORES`](crate::Engine::SYNCS_STORES).
+    const SYNCS_STORES: bool = false;
+
     /// How its transactions form groups; [`NoGroups`] if they do not.
     type Groups: Groups;
 

@@ -42,6 +42,7 @@ const MOST_STORES: u64 = u16::MAX as u64;
 impl Consistency for UndoEach {
     // Transactions become void one by one, as under `undo`.
     const NO_GAPS: bool = false;
+    const SYNCS_STORES: bool = true;
 
     type Groups = NoGroups;
 

@@ -22,6 +22,7 @@ where
 {
     const NAME: &'static str = <(C, S)>::NAME;
     const CRASH_CONSISTENT: bool = C::IS_LOGGED;
+    const SYNCS_STORES: bool = <C::Engine<M> as Engine<M>>::SYNCS_STORES;
     const IN_ORDER: bool = false;
     const KEEPS_CHECKSUMS: bool = false;
     type Session = ElidedSession<M, C, S>;

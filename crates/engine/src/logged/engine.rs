@@ -30,6 +30,7 @@ where
     const NAME: &'static str = <(C, S)>::NAME;
     const NEEDS_FLUSHER: bool = C::Groups::NEEDS_FLUSHER;
     const SKIPS: bool = C::Groups::SKIPS;
+    const SYNCS_STORES: bool = C::SYNCS_STORES;
     type Session = Buffered<M, C, S>;
 
     fn refusal(memory: &M) -> Option<&'static str> {
