@@ -659,11 +659,12 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             _ => self.state.session.begin_again(mode, conflicts),
         }
         let mut running = Running { session: Some(self) };
-        body(&mut HeapTx::new(&mut running.session().state))?;
-        // The body is run again even if it swallows the conflict's error.
+        let result = body(&mut HeapTx::new(&mut running.session().state));
+        // The body is run again even if it swallows the conflict's error, or fails because of what it has read.
         if E::Session::CONFLICTS && running.session().state.session.has_conflict() {
             return Err(Box::new(Error::Conflict));
         }
+        result?;
         running.finished().commit_state(awaited)
     }
 
