@@ -607,6 +607,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     /// As [`run_boxed`](Self::run_boxed), after a first attempt that has failed with `error`.
     #[cold]
     #[inline(never)]
+    #[expect(clippy::boxed_local, reason = "it comes in a register")]
     fn run_again(
         &mut self,
         mode: Mode,
@@ -614,7 +615,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         error: Box<Error>,
         mut body: &mut dyn FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
     ) -> Boxed<Ticket> {
-        let mut before = self.before_next(Attempts::default(), error)?;
+        let mut before = self.before_next(Attempts::default(), *error)?;
         loop {
             match self.run_once(mode, before.conflicts, &mut body, awaited) {
                 Ok(ticket) => {
@@ -623,7 +624,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                     }
                     return Ok(ticket);
                 }
-                Err(error) => before = self.before_next(before, error)?,
+                Err(error) => before = self.before_next(before, *error)?,
             }
         }
     }
@@ -632,16 +633,16 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     ///
     /// # Errors
     /// `error`, if not.
-    fn before_next(&mut self, before: Attempts, error: Box<Error>) -> Boxed<Attempts> {
+    fn before_next(&mut self, before: Attempts, error: Error) -> Boxed<Attempts> {
         let Attempts { conflicts, tries } = before;
-        let conflicts_again = matches!(*error, Error::Conflict) && E::Session::CONFLICTS;
+        let conflicts_again = matches!(error, Error::Conflict) && E::Session::CONFLICTS;
         if conflicts_again && !self.memory.is_forked() {
             return Ok(Attempts { conflicts: conflicts + 1, tries });
         }
         if self.state.local.is_lacking() && self.make_room(tries) {
             return Ok(Attempts { conflicts: 0, tries: tries + 1 });
         }
-        Err(Box::new(self.forked_or(*error)))
+        Err(Box::new(self.forked_or(error)))
     }
 
     /// Runs `body`, after `conflicts` conflicts.
