@@ -64,8 +64,9 @@ fn named(text: &str) -> Vec<(&str, u32, bool)> {
 
 /// Whether the request at this call site is for this store, which is as durable as it is without that request.
 fn is_root_cause(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> bool {
+    let calls = ["store(", "store_lines(", "copy_in("];
     let stores =
-        source(file, line).is_some_and(|text| text.contains("store(") || text.contains("copy_in("));
+        source(file, line).is_some_and(|text| calls.iter().any(|call| text.contains(call)));
     match site.kind {
         Kind::Fence => asked,
         // Streams are themselves stores.

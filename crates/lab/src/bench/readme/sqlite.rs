@@ -23,10 +23,10 @@ pub(super) fn steps(scale: &Scale) -> Vec<Step> {
         rows,
     };
     let in_memory = (scale.of(20_000, 100), scale.of(100, 1));
-    let on_disk = (scale.of(4_000, 50), 1);
+    let on_disk = (scale.of(3_000, 50), 1);
     vec![
-        step("in memory", "puts,batches", in_memory, scale.of(5, 1), "", scale.of(75, 5)),
-        step("on a disk", "puts", on_disk, scale.of(3, 1), " --dir DISK", scale.of(45, 5)),
+        step("in memory", "puts,batches", in_memory, scale.of(3, 1), "", scale.of(25, 5)),
+        step("on a disk", "puts", on_disk, scale.of(3, 1), " --dir DISK", scale.of(30, 5)),
     ]
 }
 
