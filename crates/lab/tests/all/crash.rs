@@ -204,6 +204,22 @@ fn unknown_keys_of_a_machine_are_refused() {
     assert!(fail(&["crash", "--machine", arg(&file)]).contains("nobody_knows"));
 }
 
+/// Returns when the process handles SIGINT, where the system tells: on a busy machine that takes a while.
+#[cfg(unix)]
+fn await_handler(id: &str) {
+    const SIGINT: u64 = 1 << 1;
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while std::time::Instant::now() < end {
+        let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/status")) else { return };
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        if caught.is_none_or(|mask| mask & SIGINT != 0) {
+            return;
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
 /// The end of a run, and its output.
 #[cfg(unix)]
 fn ended_by(signal: &str, more: &[&str]) -> std::process::Output {
@@ -212,8 +228,9 @@ fn ended_by(signal: &str, more: &[&str]) -> std::process::Output {
         .stderr(Stdio::null())
         .spawn()
         .expect("the program starts");
-    sleep(Duration::from_millis(1_500));
     let id = child.id().to_string();
+    await_handler(&id);
+    sleep(Duration::from_millis(1_500));
     assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
     // The output is read meanwhile: it may exceed a pipe's capacity.
     let (tell, told) = std::sync::mpsc::channel();
