@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn near_differences_are_one_run() {
         let differences = |old: &[u8], new: &[u8]| {
-            let mut runs = vec![7..8];
+            let mut runs = vec![7..8, 9..10];
             differences(old, new, &mut runs);
             runs
         };
