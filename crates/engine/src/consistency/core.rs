@@ -248,14 +248,7 @@ impl<M: Memory> Core<M> {
     /// [`mark_dirty`](Self::mark_dirty) for several lines.
     #[inline(always)]
     pub(crate) fn dirty_marker(&self) -> impl Fn(u64) {
-        let (marker, [bits, flags]) = (self.dirty.marker(), self.dirty_traced());
-        move |line| {
-            let (bit, flag) = DirtyLines::places(line);
-            bits.read(bit, WORD);
-            marker.mark_alone(line);
-            bits.wrote(bit, WORD);
-            flags.wrote(flag, 1);
-        }
+        marker(&self.dirty, self.dirty_traced())
     }
 
     /// Takes all marked lines, and calls `run` with each run of adjacent ones.
@@ -377,6 +370,22 @@ impl<M: Memory, S: MayOverlay> Moves<S> for Core<M> {
 /// a new salt, no old record can be mistaken for a new one.
 pub(crate) const fn last_number(bits: u32) -> u64 {
     (u64::MAX >> (bits + 1)) - 8
+}
+
+/// Marks lines in a set that this thread alone marks lines in, and reports it to the memory.
+#[inline(always)]
+pub(crate) fn marker<M: Memory>(
+    lines: &DirtyLines,
+    [bits, flags]: [Traced<'_, M>; 2],
+) -> impl Fn(u64) {
+    let marker = lines.marker();
+    move |line| {
+        let (bit, flag) = DirtyLines::places(line);
+        bits.read(bit, WORD);
+        marker.mark_alone(line);
+        bits.wrote(bit, WORD);
+        flags.wrote(flag, 1);
+    }
 }
 
 #[cold]

@@ -4,6 +4,7 @@
 //! the session ends, for a later one. A set takes memory and a checkpoint's time; so when there are very many sessions,
 //! the later ones share one set.
 
+use crate::consistency::core;
 use perdura_memory::lock::Slots;
 use perdura_memory::{DirtyLines, Memory, Object, Traced, WORD, lines_in};
 use std::ops::Range;
@@ -101,15 +102,7 @@ impl DirtySet {
     /// Marks lines, in a set that [is not shared](Self::is_shared).
     #[inline(always)]
     pub(super) fn marker<M: Memory>(&self, memory: &M) -> impl Fn(u64) {
-        let [bits, flags] = self.set.own.map(|own| Traced::new(memory, own));
-        let marker = self.set.lines.marker();
-        move |line| {
-            let (bit, flag) = DirtyLines::places(line);
-            bits.read(bit, WORD);
-            marker.mark_alone(line);
-            bits.wrote(bit, WORD);
-            flags.wrote(flag, 1);
-        }
+        core::marker(&self.set.lines, self.set.own.map(|own| Traced::new(memory, own)))
     }
 
     /// Marks a line.
