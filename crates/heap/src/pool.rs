@@ -52,6 +52,7 @@ pub struct Options {
     recorder: Option<Arc<Recorder>>,
     mode: Option<u32>,
     unflushed: bool,
+    accept_unsafe: bool,
 }
 
 /// Default limit of a pool's size, in bytes.
@@ -115,6 +116,15 @@ impl Options {
     #[must_use]
     pub fn accept_weaker(mut self, accept: bool) -> Self {
         self.opening.accept_weaker = accept;
+        self
+    }
+
+    /// Create or open although the engine is not crash-sync-safe on this memory: where the processor has hardware
+    /// transactions and its caches are not persistent, `htm-undo` and `htm-redo`, whose transactions in hardware are in
+    /// no log. A power cut may then leave a part of a transaction.
+    #[must_use]
+    pub fn accept_unsafe(mut self, accept: bool) -> Self {
+        self.accept_unsafe = accept;
         self
     }
 
@@ -264,6 +274,7 @@ impl Options {
         let (len, mode) = (plan.smallest_len(), self.mode.unwrap_or(Mapped::MODE));
         let mapped = Mapped::prepare(path, len, map, mode, self.recorder.clone())?;
         let mapped = if self.unflushed { mapped.unflushed() } else { mapped };
+        let mapped = if self.accept_unsafe { mapped.accepting_unsafe() } else { mapped };
         // The page table gets its space with the pages. A table that keeps all of it does no harm.
         if let Some(spare) = plan.spare_table(0) {
             let _ = mapped.release(spare);
@@ -307,6 +318,7 @@ impl Options {
         let limit = size.max(least);
         let map = MapOptions { domain: self.domain, limit };
         let mapped = file.map_some(map, self.recorder.clone(), needed)?;
+        let mapped = if self.accept_unsafe { mapped.accepting_unsafe() } else { mapped };
         Heap::open(Arc::new(mapped), self.opening)
     }
 }

@@ -1,8 +1,10 @@
 //! What every memory must do, as checks that each implementation runs: those of this crate, the simulated machine, and
 //! any new one. Each check panics with what it found.
 //!
-//! A new memory calls [`run`] on a fresh, zeroed memory of at least [`NEEDS`] bytes, [`grows`] if it can, and
-//! [`keeps_what_was_fenced`] with a way to reopen it.
+//! A new memory calls [`run`] on a fresh, zeroed memory of at least [`NEEDS`] bytes, [`grows`] if it can,
+//! [`keeps_what_was_fenced`] with a way to reopen it, and [`speculation::speculates`] if it has hardware for that.
+
+pub mod speculation;
 
 use crate::{LINE, Memory, PAGE, WORD};
 use std::panic::{AssertUnwindSafe, catch_unwind};

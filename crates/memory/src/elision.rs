@@ -13,7 +13,7 @@
 //! other lose without end. So a thread lets a random time pass after a conflict, once the lock is free, twice as long
 //! after each further one ([`Delay`]).
 //!
-//! Without hardware (natively, so far) each transaction takes the lock.
+//! Without hardware each transaction takes the lock.
 
 use crate::Memory;
 use crate::own::OwnWords;
@@ -260,9 +260,22 @@ impl ElidedLock {
                 pass(memory, cycles);
                 self.wait(memory);
             }
-            if let Err(why) = memory.speculate() {
-                thread.note(why);
-                continue;
+            // On a processor a speculation that is lost later comes back here, too.
+            match memory.speculate() {
+                Ok(()) => {}
+                Err(HardwareAbort::Explicit(TAKEN)) => {
+                    thread.counts.taken += 1;
+                    continue;
+                }
+                // Its body has it rolled back. It runs again where there is something to roll back.
+                Err(HardwareAbort::Explicit(CANCELLED)) => {
+                    thread.counts.cancelled += 1;
+                    break;
+                }
+                Err(why) => {
+                    thread.note(why);
+                    continue;
+                }
             }
             let overlooks = planted::has(Bug::LockUnread) || planted::has(Bug::LockReadLate);
             let is_free = overlooks || self.word.load(memory, 0) == FREE;

@@ -8,7 +8,7 @@
 //! model as data), [`mod@reference`] (the model made executable, with power cuts), [`mapped`] (files). [`conformance`]
 //! is what every implementation runs; [`any`] stands for each of them in code that is compiled once. Independent of
 //! these: [`lock`] (one writer or many readers, with access to the guarded data as a value; [`atomics`]), [`own`]
-//! (memory outside the pool, declared to simulators), [`elision`] (a lock that hardware elides), [`gather`] (when a sync
+//! (memory outside the pool, declared to simulators), [`elision`] (a lock that hardware elides), [`speculation`] (the processor's transactions, and an imitation), [`gather`] (when a sync
 //! should begin) and [`keyed`] (the sums of checksums).
 
 pub mod any;
@@ -34,6 +34,7 @@ pub mod ram;
 pub mod random;
 pub mod reference;
 pub mod site;
+pub mod speculation;
 pub mod transactions;
 pub mod unflushed;
 

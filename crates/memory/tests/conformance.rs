@@ -3,9 +3,11 @@
 mod common;
 
 use common::{block, in_memory};
-use perdura_memory::conformance::{self, NEEDS};
+use perdura_memory::conformance::{self, NEEDS, speculation};
+use perdura_memory::elision::ElisionCounts;
 use perdura_memory::reference::Cut;
-use perdura_memory::{Domain, MapOptions, Mapped, Memory, Ram, Reference};
+use perdura_memory::speculation::{Emulated, Emulation};
+use perdura_memory::{Domain, HardwareAbort, MapOptions, Mapped, Memory, Ram, Reference, Speculation};
 use std::path::Path;
 
 const DOMAINS: [Domain; 4] =
@@ -78,4 +80,43 @@ fn mapped_read_only() {
     let before = std::fs::read(&path).expect("the file");
     conformance::run(&Mapped::open_read_only(&path).expect("open"));
     assert!(std::fs::read(&path).expect("the file") == before, "looking at a pool changed it");
+}
+
+/// Runs each program on a thread of its own.
+fn on_threads(programs: &[&(dyn Fn() + Sync)]) {
+    std::thread::scope(|scope| {
+        programs.iter().for_each(|program| drop(scope.spawn(|| program())));
+    });
+}
+
+/// With losses drawn never, seldom and often.
+#[test]
+fn emulated_speculations() {
+    for (seed, lost_percent) in [(1, 0), (2, 5), (3, 50)] {
+        let emulation = Emulation { seed, lost_percent, ..Emulation::default() };
+        conformance::run(&Emulated::new(Ram::new(NEEDS), emulation));
+        let memory = Emulated::new(Ram::new(NEEDS), emulation);
+        let counts = speculation::speculates(&memory, &on_threads, 2_000);
+        let sum = |of: fn(&ElisionCounts) -> u64| counts.iter().map(of).sum::<u64>();
+        let (hardware, locked) = (sum(|counts| counts.hardware), sum(|counts| counts.locked));
+        assert!(hardware > 600 && locked > 300, "{lost_percent} %: {hardware} in hardware, {locked} under the lock");
+        let drawn = sum(|counts| counts.capacity);
+        assert_eq!(drawn > 0, lost_percent > 0, "{lost_percent} %: {drawn} losses that nobody has caused");
+    }
+}
+
+/// The processor's own, where it has them.
+#[test]
+fn speculations_of_the_processor() {
+    let Some(directory) = in_memory() else { return };
+    let path = directory.path().join("conformance");
+    let options = MapOptions { domain: Some(Domain::Process), limit: NEEDS };
+    let memory = Mapped::create(&path, NEEDS, options).expect("create");
+    if memory.speculation() == Speculation::Absent {
+        assert_eq!(memory.speculate(), Err(HardwareAbort::Absent));
+        eprintln!("not measured: this processor has no restricted transactional memory");
+        return;
+    }
+    let counts = speculation::speculates(&memory, &on_threads, 20_000);
+    assert!(counts.iter().map(|counts| counts.hardware).sum::<u64>() > 30_000, "{counts:?}");
 }

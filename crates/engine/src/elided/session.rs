@@ -22,6 +22,8 @@ pub(super) const OLD_BYTES: u64 = size_of::<(u64, u64)>() as u64;
 /// Bytes of a session's object.
 const OWN_BYTES: u64 = OLD + OLD_WORDS * OLD_BYTES;
 
+const OUTSIDE: Error = Error::Invalid("a commit outside of a transaction");
+
 /// How a transaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -149,10 +151,13 @@ impl<M: Memory + 'static, C: Fallback<S>, S: 'static> ElidedSession<M, C, S> {
         Error::Conflict
     }
 
-    fn commit_in_hardware(&mut self, hardware: &HardwareState) -> Result<Ticket> {
-        let memory = &*self.engine.memory;
+    /// Until the hardware has committed, nothing here stores to what other sessions read: on a processor they would lose.
+    fn commit_in_hardware(&mut self) -> Result<Ticket> {
+        let engine = &*self.engine;
+        let Some(hardware) = &engine.hardware else { return Err(OUTSIDE) };
+        let memory = &*engine.memory;
         // Nothing comes between this and the hardware's commit, or only commits of others that have no line in common.
-        let serial = hardware.serial(self.wrote);
+        let serial = if memory.traces_own() { hardware.serial(self.wrote) } else { 0 };
         let left = hardware.lock.leave(memory, &mut self.elision, elision::Way::Hardware);
         let Ok(ticket) = left else { return Err(self.failed()) };
         self.serial = serial;
@@ -166,8 +171,9 @@ impl<M: Memory + 'static, C: Fallback<S>, S: 'static> ElidedSession<M, C, S> {
     }
 
     /// Commits on the fallback path, durably, and releases the lock.
-    fn commit_alone(&mut self, hardware: &HardwareState) -> Result<Ticket> {
+    fn commit_alone(&mut self) -> Result<Ticket> {
         let engine = self.engine.clone();
+        let Some(hardware) = &engine.hardware else { return Err(OUTSIDE) };
         let memory = &*engine.memory;
         let commits = self.inner.counters().commits;
         // Others must not wait for the lock for ever, even if a panic ends the commit.
@@ -194,14 +200,11 @@ impl<M: Memory + 'static, C: Fallback<S>, S: 'static> ElidedSession<M, C, S> {
             self.way = Way::Outside;
             return inner(&mut self.inner);
         }
-        let engine = self.engine.clone();
-        match (self.way, &engine.hardware) {
-            (Way::Hardware, Some(hardware)) => self.commit_in_hardware(hardware),
-            (Way::Fallback, Some(hardware)) => self.commit_alone(hardware),
-            (Way::Failed, _) => Err(self.failed()),
-            (Way::Outside, _) | (_, None) => {
-                Err(Error::Invalid("a commit outside of a transaction"))
-            }
+        match self.way {
+            Way::Hardware => self.commit_in_hardware(),
+            Way::Fallback => self.commit_alone(),
+            Way::Failed => Err(self.failed()),
+            Way::Outside => Err(OUTSIDE),
         }
     }
 }

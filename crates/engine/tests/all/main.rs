@@ -23,6 +23,7 @@ mod recovery_cost;
 mod rot;
 mod shared;
 mod skipping;
+mod speculating;
 mod threads;
 mod undo_each;
 mod void;
@@ -39,4 +40,11 @@ fn ram(len: u64) -> AnyMemory {
 /// Whether writing transactions run concurrently on a memory without hardware transactions.
 fn is_concurrent<M: Memory, E: Engine<M>>() -> bool {
     E::Session::CONFLICTS && !E::NAME.starts_with("htm-")
+}
+
+/// Starts an engine on a memory whose log, of `log` bytes at its beginning, is new.
+fn start_on<M: Memory + 'static, E: Engine<M>>(memory: M, log: u64) -> Arc<E> {
+    let memory = Arc::new(memory);
+    E::format(&memory, 0..log);
+    E::start(memory, 0..log).expect("an empty log")
 }

@@ -1,6 +1,6 @@
 //! Threads on one engine, with a log so small that it is emptied all the time; and the limits.
 
-use crate::ram;
+use crate::{ram, start_on};
 use perdura_engine::area::SMALLEST;
 use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, Counters, Engine, Error, Mode, RedoEngine,
@@ -18,9 +18,7 @@ const THREADS: u64 = 4;
 const ROUNDS: u64 = 20_000;
 
 fn start<M: Memory + 'static, E: Engine<M>>(memory: M) -> Arc<E> {
-    let memory = Arc::new(memory);
-    E::format(&memory, 0..LOG);
-    E::start(memory, 0..LOG).expect("an empty log")
+    start_on(memory, LOG)
 }
 
 /// A thread's counter number `index`, on a line of its own.

@@ -1,6 +1,7 @@
 //! What the processor offers to a pool, detected when it is opened.
 
 use super::flush::{self, Flush};
+use crate::speculation::rtm;
 use std::fmt;
 
 /// The processor's features that matter to a pool.
@@ -9,7 +10,8 @@ use std::fmt;
 pub struct Features {
     /// How lines are written back.
     pub flush: Flush,
-    /// Whether hardware transactions can be started (Intel RTM, and not disabled by microcode).
+    /// Whether transactions of the processor commit (Intel's RTM): it has them, they are not switched off, and one that
+    /// was tried has committed.
     pub rtm: bool,
     /// The widest vector instructions.
     pub simd: &'static str,
@@ -21,13 +23,13 @@ impl Features {
     /// Asks the processor.
     pub fn detect() -> Self {
         let last_level_cache = last_level_cache();
-        Features { flush: flush::detect(), rtm: rtm(), simd: simd(), last_level_cache }
+        Features { flush: flush::detect(), rtm: rtm::works(), simd: simd(), last_level_cache }
     }
 }
 
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rtm = if self.rtm { "yes" } else { "no" };
+        let rtm = if self.rtm { "yes (RTM)" } else { "no" };
         write!(f, "flush: {}; hardware transactions: {rtm}; SIMD: {}", self.flush, self.simd)?;
         match self.last_level_cache {
             Some(bytes) => write!(f, "; last-level cache: {} KiB", bytes >> 10),
@@ -50,18 +52,6 @@ fn last_level_cache() -> Option<u64> {
         number.parse::<u64>().ok()?.checked_mul(unit)
     };
     caches.flatten().filter_map(size).max()
-}
-
-#[cfg(target_arch = "x86_64")]
-fn rtm() -> bool {
-    let leaf = flush::cpuid_7();
-    let always_aborts = leaf.edx & 1 << 11 != 0;
-    leaf.ebx & 1 << 11 != 0 && !always_aborts
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn rtm() -> bool {
-    false
 }
 
 #[cfg(target_arch = "x86_64")]

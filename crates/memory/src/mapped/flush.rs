@@ -36,7 +36,7 @@ impl fmt::Display for Flush {
 
 /// Structured extended features (leaf 7), zeros where there is no such leaf.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn cpuid_7() -> std::arch::x86_64::CpuidResult {
+pub(crate) fn cpuid_7() -> std::arch::x86_64::CpuidResult {
     use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
     if __cpuid(0).eax < 7 {
         return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };

@@ -3,6 +3,8 @@
 use super::media::Media;
 use super::{Backing, Mapped, PoolFile, Unusable, WriteBackMode, file, flush};
 use crate::memory::{back_off, bytes_of, out_of_bounds};
+use crate::speculation::rtm;
+use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
 use crate::{Domain, LINE, Memory, PAGE, Survives, WORD, copy, line_of, lines_in};
 use std::fs::File;
 use std::io;
@@ -393,6 +395,36 @@ unsafe impl Memory for Mapped {
         let all = 0..self.len().next_multiple_of(PAGE);
         // If that cannot be determined, all pages may be holes.
         file::holes(self.file(), self.len()).unwrap_or_else(|_| std::iter::once(all).collect())
+    }
+
+    #[inline(always)]
+    fn speculation(&self) -> Speculation {
+        if self.features.rtm { Speculation::Isolated } else { Speculation::Absent }
+    }
+
+    #[inline(always)]
+    fn accepts_unsafe(&self) -> bool {
+        self.accepts_unsafe
+    }
+
+    #[inline]
+    fn speculate(&self) -> Result<(), HardwareAbort> {
+        if self.features.rtm { rtm::begin() } else { Err(HardwareAbort::Absent) }
+    }
+
+    #[inline]
+    fn end_speculation(&self) -> Result<HardwareTicket, HardwareAbort> {
+        match self.features.rtm {
+            true => rtm::end().map(|()| HardwareTicket::DURABLE),
+            false => Err(HardwareAbort::Absent),
+        }
+    }
+
+    #[inline]
+    fn stop_speculating(&self, code: u8) {
+        if self.features.rtm {
+            rtm::stop(code);
+        }
     }
 
     fn pause(&self, turn: u32) {

@@ -40,6 +40,8 @@ mod sigbus;
 pub use backing::Backing;
 pub use error::{MapError, Unusable};
 pub use features::Features;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use flush::cpuid_7;
 pub use flush::Flush;
 pub use locked::LockedFile;
 pub use sigbus::report_sigbus;
@@ -101,6 +103,8 @@ pub struct Mapped {
     backing: Backing,
     features: Features,
     in_use: bool,
+    /// See [`Memory::accepts_unsafe`](crate::Memory::accepts_unsafe).
+    accepts_unsafe: bool,
     growing: Mutex<()>,
     /// Whether the file system cannot take space back.
     keeps_space: AtomicBool,
@@ -235,6 +239,7 @@ impl Mapped {
             backing,
             features,
             in_use,
+            accepts_unsafe: false,
             growing: Mutex::new(()),
             keeps_space: AtomicBool::new(false),
             start: Instant::now(),
@@ -301,6 +306,7 @@ impl Mapped {
             backing,
             features,
             in_use: false,
+            accepts_unsafe: false,
             growing: Mutex::new(()),
             keeps_space: AtomicBool::new(false),
             start: Instant::now(),
@@ -318,6 +324,14 @@ impl Mapped {
             WriteBackMode::Media(media) => media.into_device().file,
         });
         self.survives = Survives::Nothing;
+        self
+    }
+
+    /// The same memory, which accepts engines that are not crash-sync-safe on it
+    /// ([`Memory::accepts_unsafe`](crate::Memory::accepts_unsafe)).
+    #[must_use]
+    pub fn accepting_unsafe(mut self) -> Self {
+        self.accepts_unsafe = true;
         self
     }
 
