@@ -12,14 +12,22 @@ use perdura_memory::conformance::speculation::{NEEDS, speculates};
 
 fn machine(domain: Domain, seed: u64, transactions: Box<dyn Design>) -> Machine {
     let schedule = Schedule::Seeded { every: 1 + seed as u32 % 7 };
-    let options =
-        Options { cores: Some(3), keep: Keep::Model, schedule, seed, transactions, ..Options::default() };
+    let options = Options {
+        cores: Some(3),
+        keep: Keep::Model,
+        schedule,
+        seed,
+        transactions,
+        ..Options::default()
+    };
     Machine::new(tiny(domain), &vec![0; NEEDS as usize], options)
 }
 
 fn conforms(machine: &Machine, seed: u64) {
     let run = |programs: &[&(dyn Fn() + Sync)]| {
-        machine.run(programs.iter().map(|&program| Box::new(program) as Box<dyn FnOnce() + '_>).collect());
+        machine.run(
+            programs.iter().map(|&program| Box::new(program) as Box<dyn FnOnce() + '_>).collect(),
+        );
     };
     let counts = speculates(machine, &run, 100);
     let hardware: u64 = counts.iter().map(|counts| counts.hardware).sum();

@@ -7,7 +7,9 @@ use perdura_memory::conformance::{self, NEEDS, speculation};
 use perdura_memory::elision::ElisionCounts;
 use perdura_memory::reference::Cut;
 use perdura_memory::speculation::{Emulated, Emulation};
-use perdura_memory::{Domain, HardwareAbort, MapOptions, Mapped, Memory, Ram, Reference, Speculation};
+use perdura_memory::{
+    Domain, HardwareAbort, MapOptions, Mapped, Memory, Ram, Reference, Speculation,
+};
 use std::path::Path;
 
 const DOMAINS: [Domain; 4] =
@@ -85,7 +87,7 @@ fn mapped_read_only() {
 /// Runs each program on a thread of its own.
 fn on_threads(programs: &[&(dyn Fn() + Sync)]) {
     std::thread::scope(|scope| {
-        programs.iter().for_each(|program| drop(scope.spawn(|| program())));
+        programs.iter().for_each(|program| drop(scope.spawn(program)));
     });
 }
 
@@ -99,9 +101,16 @@ fn emulated_speculations() {
         let counts = speculation::speculates(&memory, &on_threads, 2_000);
         let sum = |of: fn(&ElisionCounts) -> u64| counts.iter().map(of).sum::<u64>();
         let (hardware, locked) = (sum(|counts| counts.hardware), sum(|counts| counts.locked));
-        assert!(hardware > 600 && locked > 300, "{lost_percent} %: {hardware} in hardware, {locked} under the lock");
+        assert!(
+            hardware > 600 && locked > 300,
+            "{lost_percent} %: {hardware} in hardware, {locked} under the lock"
+        );
         let drawn = sum(|counts| counts.capacity);
-        assert_eq!(drawn > 0, lost_percent > 0, "{lost_percent} %: {drawn} losses that nobody has caused");
+        assert_eq!(
+            drawn > 0,
+            lost_percent > 0,
+            "{lost_percent} %: {drawn} losses that nobody has caused"
+        );
     }
 }
 

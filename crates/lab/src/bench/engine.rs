@@ -5,6 +5,7 @@ use super::site::Site;
 use super::watch;
 use crate::failure::{Failure, Outcome};
 use perdura::{Domain, Engine, EngineKind, Heap, Mapped, Options, Pool, Visitor};
+use perdura_memory::speculation;
 use perdura_workloads::{Measured, Plan, Progress, Workload};
 use std::time::Instant;
 
@@ -47,12 +48,17 @@ pub(crate) fn run<W: Workload>(
     let path = site.fresh_pool()?;
     let PoolPlan { limit, domain, knobs, emptied, unflushed } = pool;
     let options = Options::new().engine(engine).domain(domain).size(limit).unflushed(unflushed);
+    // For its speed: the run says so.
+    let options = options.accept_unsafe(true);
     let mut options = options.tuning(knobs.tuning()).checksums(knobs.checksums);
     if let Some(log) = knobs.log {
         options = options.log(log);
     }
     let pool = options.create(&path).map_err(|error| Failure::at(&path, error))?;
     let mut memory = pool.memory().describe();
+    if engine.name().starts_with("htm") && speculation::works() {
+        memory += "; transactions in the processor's hardware (RTM)";
+    }
     if unflushed {
         memory += "; nothing written back or fenced";
     }

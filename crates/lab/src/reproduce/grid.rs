@@ -57,7 +57,7 @@ fn jobs<'a>(plan: &'a Plan, calibrations: &'a [Calibration]) -> Outcome<Vec<Job<
                     calibrations.iter().find(fits).map(|own| (own.figure.as_str(), own.value))
                 };
                 let mut variants = variants(plan, workload);
-                // Natively there is no such hardware.
+                // Natively there is no such hardware, or on few processors.
                 variants.retain(|(engine, _)| {
                     simulated || engine.is_none_or(|protocol| !protocol.is_simulated())
                 });

@@ -5,6 +5,7 @@ use super::experiment::{Experiment, Run};
 use crate::failure::{Failure, Outcome};
 use crate::simulate::{MechanismChoice, TransactionsChoice};
 use perdura::EngineKind;
+use perdura_memory::speculation;
 
 /// An engine as an experiment runs it.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +44,20 @@ impl Protocol {
         Ok(Protocol { name, engine, mechanism, transactions, epoch_us })
     }
 
-    /// Whether its hardware is simulated only.
+    /// Whether its hardware is simulated only. The transactions that only isolate are those of processors, where these
+    /// have them.
     pub(super) fn is_simulated(&self) -> bool {
-        !self.mechanism.is_plain() || self.transactions.is_some()
+        !self.mechanism.is_plain()
+            || self.transactions.is_some() && !(self.is_of_processors() && speculation::works())
+    }
+
+    /// Whether it would run natively on a processor with hardware transactions, which this one is without.
+    pub(super) fn misses_processor(&self) -> bool {
+        self.mechanism.is_plain() && self.is_of_processors() && !speculation::works()
+    }
+
+    fn is_of_processors(&self) -> bool {
+        self.transactions.is_some_and(|own| own.name() == "htm")
     }
 
     /// As [`named`](Self::named), for a run of the experiment.

@@ -226,7 +226,21 @@ fn places(report: &Report) -> String {
             if memory.is_empty() { "" } else { "; " },
         )
     });
-    lines.chain(report.plan.settings.iter().filter_map(settings)).collect::<Vec<_>>().join("\n")
+    lines
+        .chain(unmeasured(&report.plan))
+        .chain(report.plan.settings.iter().filter_map(settings))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// What does not run natively on this processor, and would on others.
+fn unmeasured(plan: &Plan) -> Option<String> {
+    let is_native = plan.parts.iter().any(|part| part.place == Place::Native);
+    let missing = plan.engines.iter().filter(|own| is_native && own.misses_processor());
+    let missing = missing.map(|own| own.name.as_str()).collect::<Vec<_>>().join(", ");
+    (!missing.is_empty()).then(|| {
+        format!("native: {missing} not measured: this processor has no hardware transactions (RTM)")
+    })
 }
 
 /// The machine that the workloads run on.

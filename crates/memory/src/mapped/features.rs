@@ -1,7 +1,7 @@
 //! What the processor offers to a pool, detected when it is opened.
 
 use super::flush::{self, Flush};
-use crate::speculation::rtm;
+use crate::speculation;
 use std::fmt;
 
 /// The processor's features that matter to a pool.
@@ -23,7 +23,12 @@ impl Features {
     /// Asks the processor.
     pub fn detect() -> Self {
         let last_level_cache = last_level_cache();
-        Features { flush: flush::detect(), rtm: rtm::works(), simd: simd(), last_level_cache }
+        Features {
+            flush: flush::detect(),
+            rtm: speculation::works(),
+            simd: simd(),
+            last_level_cache,
+        }
     }
 }
 

@@ -40,9 +40,9 @@ mod sigbus;
 pub use backing::Backing;
 pub use error::{MapError, Unusable};
 pub use features::Features;
+pub use flush::Flush;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use flush::cpuid_7;
-pub use flush::Flush;
 pub use locked::LockedFile;
 pub use sigbus::report_sigbus;
 

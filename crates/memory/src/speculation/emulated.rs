@@ -114,7 +114,8 @@ impl State {
             match place {
                 Place::Pool(at) => memory.store(at, value),
                 Place::Own(object, at) => {
-                    let words = object.number().checked_sub(1).map(|index| &self.words[index as usize]);
+                    let words =
+                        object.number().checked_sub(1).map(|index| &self.words[index as usize]);
                     if let Some(Some(words)) = words {
                         words[(at / WORD) as usize].store(value, crate::atomics::Ordering::SeqCst);
                     }
@@ -155,9 +156,8 @@ impl State {
         }
         for index in 0..self.running.len() {
             let other = &self.running[index];
-            let conflicts = |line: Line| {
-                other.stored.contains(&line) || stores && other.loaded.contains(&line)
-            };
+            let conflicts =
+                |line: Line| other.stored.contains(&line) || stores && other.loaded.contains(&line);
             if other.thread != thread && lines.clone().any(conflicts) {
                 self.lose(memory, index, HardwareAbort::Conflict);
             }
@@ -213,7 +213,13 @@ impl<M: Memory> Emulated<M> {
     }
 
     /// Does `act` under the mutex if the access takes place.
-    fn accessing<R>(&self, at: u64, len: u64, stores: bool, act: impl FnOnce(&M) -> R) -> Option<R> {
+    fn accessing<R>(
+        &self,
+        at: u64,
+        len: u64,
+        stores: bool,
+        act: impl FnOnce(&M) -> R,
+    ) -> Option<R> {
         let mut state = self.state();
         if !state.access(&self.inner, &self.emulation, lines_of(at, len).map(Line::Pool), stores) {
             return None;
@@ -446,7 +452,8 @@ unsafe impl<M: Memory> Memory for Emulated<M> {
         if !state.access(&self.inner, &self.emulation, lines, stores) {
             return false;
         }
-        let words = object.number().checked_sub(1).and_then(|index| state.words[index as usize].clone());
+        let words =
+            object.number().checked_sub(1).and_then(|index| state.words[index as usize].clone());
         if let (true, Some(words), Some(running)) = (stores, words, state.of(thread_number())) {
             let before = words[(at / WORD) as usize].load(crate::atomics::Ordering::SeqCst);
             running.old.push((Place::Own(object, at), before));

@@ -12,3 +12,9 @@ mod emulated;
 pub(crate) mod rtm;
 
 pub use emulated::{Emulated, Emulation};
+
+/// Whether this processor's own transactions work: pools in files have them then.
+pub fn works() -> bool {
+    static WORKS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *WORKS.get_or_init(rtm::works)
+}
