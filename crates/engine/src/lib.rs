@@ -42,6 +42,7 @@ pub mod sync;
 #[cfg(test)]
 mod tests;
 mod tuning;
+mod writable;
 pub mod writes;
 
 pub use access::{Access, Mark, Mode};

@@ -4,6 +4,7 @@
 //! refused, and never undoes anything else.
 
 use perdura_engine::{Error, Mark, Result};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A point inside a transaction: see [`Tx::point`](crate::Tx::point).
@@ -46,7 +47,7 @@ pub struct Moment {
     pub pool: u64,
     /// The transaction's number, which is unique.
     pub transaction: u64,
-    /// Number of calls in it so far that may have changed something.
+    /// Number of times so far that calls in it may have changed something and a moment was asked for afterwards.
     pub changes: u64,
     /// A number that is odd while objects may be moved out of pages that are to be emptied, and another one after
     /// that.
@@ -69,7 +70,9 @@ pub(crate) struct Savepoints {
     /// The number of the last savepoint.
     last: u64,
     transaction: u64,
-    changes: u64,
+    changes: Cell<u64>,
+    /// Whether something may have changed since the last moment.
+    has_changed: Cell<bool>,
     /// An operation has ended half done, when `last` was this.
     incomplete: Option<u64>,
 }
@@ -92,7 +95,8 @@ impl Savepoints {
             good: Vec::new(),
             last: transaction,
             transaction,
-            changes: 0,
+            changes: Cell::new(0),
+            has_changed: Cell::new(false),
             incomplete: None,
         }
     }
@@ -105,21 +109,30 @@ impl Savepoints {
 
     /// The transaction's moment, on the pool with this identifier.
     pub(crate) fn moment(&self, pool: u64) -> Moment {
-        Moment { pool, transaction: self.transaction, changes: self.changes, moves: 0 }
+        if self.has_changed.take() {
+            self.changes.set(self.changes.get() + 1);
+        }
+        Moment { pool, transaction: self.transaction, changes: self.changes.get(), moves: 0 }
     }
 
     /// To be called when something may have changed.
     #[inline(always)]
     pub(crate) fn changed(&mut self) {
-        self.changes += 1;
+        // Tested first: a store costs more, behind the fence of a commit.
+        if !self.has_changed.get() {
+            self.has_changed.set(true);
+        }
     }
 
     /// To be called when the transaction has ended.
     #[inline]
     pub(crate) fn end(&mut self) {
         self.transaction = self.transaction.wrapping_add(1);
-        self.changes = 0;
-        // Tested first: a store costs more, behind the fence of a commit.
+        self.has_changed.set(false);
+        // Tested first, as above.
+        if self.changes.get() != 0 {
+            self.changes.set(0);
+        }
         if !self.good.is_empty() {
             self.good.clear();
         }
@@ -128,9 +141,9 @@ impl Savepoints {
         }
     }
 
-    /// Calls that may have changed something so far.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes
+    /// Whether nothing may have changed so far.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        !self.has_changed.get() && self.changes.get() == 0
     }
 
     /// To be called when an operation has failed that may have changed something before.

@@ -44,7 +44,7 @@ pub use gather::Gather;
 pub use image::Image;
 pub use lines::{DirtyLines, LINE, LineMarker, PAGE, WORD, line_of, lines_in};
 pub use mapped::{Backing, LockedFile, MapError, MapOptions, Mapped};
-pub use memory::Memory;
+pub use memory::{Memory, WordStore};
 pub use noting::Noting;
 pub use own::{Object, OwnWords, Touch, Traced};
 pub use pages::{PageSet, SPARE_PAGES};

@@ -458,6 +458,15 @@ pub unsafe trait Memory: Send + Sync {
         }
     }
 
+    /// For stores of several words: what these have in common is looked up once.
+    #[inline(always)]
+    fn word_store(&self) -> impl WordStore
+    where
+        Self: Sized,
+    {
+        EachStore(self)
+    }
+
     /// Stores whole lines past the caches.
     ///
     /// # Panics
@@ -471,6 +480,26 @@ pub unsafe trait Memory: Send + Sync {
         }
         // SAFETY: bounds and alignment were checked.
         unsafe { self.stream_unchecked(at, from) }
+    }
+}
+
+/// Stores words in a memory: see [`Memory::word_store`].
+pub trait WordStore {
+    /// Stores the word with the number `word`, of those in the memory.
+    ///
+    /// # Panics
+    /// Where there is none.
+    #[track_caller]
+    fn store(&self, word: u64, value: u64);
+}
+
+/// Stores each word as [`Memory::store`] does.
+struct EachStore<'m, M>(&'m M);
+
+impl<M: Memory> WordStore for EachStore<'_, M> {
+    #[inline(always)]
+    fn store(&self, word: u64, value: u64) {
+        self.0.store(word * WORD, value);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::log::segments::OpenSegment;
 use crate::planted::{self, Bug};
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Result};
-use perdura_memory::{LINE, Memory};
+use perdura_memory::{LINE, Memory, WORD};
 
 impl Writer {
     /// Appends a record of the transaction, with the words that `word_of` gives, and asks for it to become durable.
@@ -34,6 +34,65 @@ impl Writer {
             return self.append_elsewhere(core, ticket, word_of, make_room);
         }
         Ok(self.append_here(core, ticket, &mut word_of))
+    }
+
+    /// Appends a record of the transaction's new words, and asks for it to become durable; for sets that may be
+    /// [short](WriteSet::short). Returns the offset of its first part.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    #[inline(always)]
+    pub(crate) fn append_words<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Boxed<u64> {
+        let wrongly = planted::has(Bug::WordTooMuchLogged) || planted::has(Bug::OldWordsLogged);
+        match self.writes.record_words() {
+            Some(words) if words as u64 * WORD <= self.tail.end - self.tail.start && !wrongly => {
+                Ok(self.append_short(core, ticket))
+            }
+            _ => self.append_words_elsewhere(core, ticket, make_room),
+        }
+    }
+
+    /// The same, for words that are kept by line, or if the current segment has too little room.
+    #[inline(never)]
+    fn append_words_elsewhere<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        ticket: u64,
+        mut make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Boxed<u64> {
+        let wrongly = planted::has(Bug::WordTooMuchLogged) || planted::has(Bug::OldWordsLogged);
+        let bytes = self.writes.record_words().map(|words| words as u64 * WORD);
+        match bytes.filter(|bytes| *bytes <= core.geometry.segment_bytes && !wrongly) {
+            Some(bytes) => {
+                self.next_segment(core, bytes, &mut make_room)?;
+                let at = self.append_short(core, ticket);
+                if !self.keeps && !self.owes {
+                    self.hand_over(core);
+                }
+                Ok(at)
+            }
+            None => {
+                self.writes.to_lines(&*core.memory);
+                self.append(core, ticket, |entry, word| entry.words[word], make_room)
+            }
+        }
+    }
+
+    /// Appends the record that the words are kept in the form of to the current segment, which has room for it; returns
+    /// its offset.
+    #[inline(always)]
+    fn append_short<M: Memory>(&mut self, core: &Core<M>, ticket: u64) -> u64 {
+        let at = self.tail.start;
+        debug_assert!(self.parts_before == 0, "of engines that log elsewhere too");
+        let behind = record::behind(ticket, core.durable_at_least());
+        self.tail.start += self.store_short(core, at, Part { ticket, part: 0, parts: 1, behind });
+        self.highest = ticket;
+        at
     }
 
     /// As [`append`](Self::append), if the current segment has too little room.
@@ -95,6 +154,7 @@ impl Writer {
             self.owes = !self.keeps;
             return Ok(());
         }
+        self.writes.to_lines(&*core.memory);
         let runs = split(core, self.writes.entries()).len();
         let count = runs + more.div_ceil(core.geometry.segment_bytes / 2) as usize;
         // In whole segments: it fits for sure if the error says so.

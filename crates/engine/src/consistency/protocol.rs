@@ -28,6 +28,9 @@ pub trait Consistency: Send + Sync + Sized + 'static {
     /// record is.
     const NO_GAPS: bool;
 
+    /// Whether the words of a short transaction are kept in the form of its record.
+    const LOGS_NEW_WORDS: bool = false;
+
     /// Whether its log is written back and fenced before its words are stored in place.
     const FENCES: bool = true;
 

@@ -26,7 +26,7 @@ use crate::planted::{self, Bug};
 use crate::writes::overlay::{MayOverlay, Overlay};
 use crate::{Counters, Recovery, Result, Ticket};
 use perdura_memory::lock::{Order, SharedRight};
-use perdura_memory::{Domain, LINE, Memory, lines_in};
+use perdura_memory::{Domain, LINE, Memory, line_of, lines_in};
 
 /// Redo logging.
 pub struct Redo;
@@ -39,6 +39,8 @@ const FRESH_LOGGED: u64 = 1024;
 const FRESH_LOGGED_MEDIA: u64 = 64 << 10;
 
 impl Consistency for Redo {
+    const LOGS_NEW_WORDS: bool = true;
+
     const NO_GAPS: bool = true;
 
     type Groups = Sharing<Self>;
@@ -145,12 +147,12 @@ fn log_transaction_here<M: Memory, S: MayOverlay>(
         core.set_last_commit(number);
     }
     if planted::has(Bug::DirtyBeforeStored) {
-        writer.writes.entries().iter().for_each(|entry| core.mark_dirty(entry.line));
+        writer.writes.for_each(&*core.memory, |at, _| core.mark_dirty(line_of(at)));
     }
     let mark_dirty = core.dirty_marker();
-    writer.apply(core, |entry, _| {
+    writer.apply_words(core, move |line| {
         if track && !planted::has(Bug::DirtyBeforeStored) {
-            mark_dirty(entry.line);
+            mark_dirty(line);
         }
     });
     core.set_last_commit(number);
@@ -245,7 +247,7 @@ pub(crate) fn log<M: Memory>(
     make_room: impl FnMut(&mut Counters) -> Result<()>,
 ) -> Boxed<()> {
     fence_fresh(core, writer)?;
-    writer.append(core, ticket, |entry, word| entry.words[word], make_room)?;
+    writer.append_words(core, ticket, make_room)?;
     if core.memory.domain().evicts() {
         if planted::has(Bug::DurableBeforeFence) {
             core.set_durable(ticket);

@@ -154,6 +154,7 @@ fn try_join<M: Memory, C: OneRecord>(
 ) -> Boxed<Ticket> {
     core.memory.check_fence().map_err(boxed)?;
     core.next_number()?;
+    writer.writes.to_lines(&*core.memory);
     Ok(join::<M, C>(core, &mut right, writer))
 }
 
@@ -183,6 +184,7 @@ fn lead<M: Memory, C: OneRecord>(
     mut right: Right<'_, C>,
     writer: &mut Writer,
 ) -> Boxed<Ticket> {
+    writer.writes.to_lines(&*core.memory);
     let overlay = right.shared.get();
     if bytes_with(core, overlay, &writer.writes) > core.geometry.segment_bytes {
         close::<M, C>(core, &mut right, writer)?;

@@ -27,9 +27,27 @@ impl TouchedPages {
         }
     }
 
+    /// The same for words, which `each` gives the offsets of.
+    #[inline(always)]
+    pub(crate) fn note_words(&self, each: impl FnOnce(&mut dyn FnMut(u64))) {
+        if let Some(pages) = &self.pages {
+            self.note_words_of(pages, each);
+        }
+    }
+
+    fn note_words_of(&self, pages: &Mutex<PageSet>, each: impl FnOnce(&mut dyn FnMut(u64))) {
+        let mut pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
+        each(&mut |at| pages.insert(at / PAGE));
+        self.look(&mut pages);
+    }
+
     fn note_pages(&self, pages: &Mutex<PageSet>, entries: &[LineWrite]) {
         let mut pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
         entries.iter().for_each(|entry| pages.insert(entry.line / PAGE));
+        self.look(&mut pages);
+    }
+
+    fn look(&self, pages: &mut PageSet) {
         if pages.count() >= SPARE_PAGES {
             pages.clear();
             self.many.store(true, Ordering::Release);

@@ -9,7 +9,7 @@ use crate::planted::{self, Bug};
 use crate::sync::in_place::InPlace;
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
-use perdura_memory::{LINE, Memory, Object, Traced, WORD, lines_in};
+use perdura_memory::{LINE, Memory, Object, Traced, WORD, WordStore as _, line_of, lines_in};
 use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
@@ -67,9 +67,18 @@ pub struct Writer {
 impl Writer {
     /// A writer without a transaction, for a log with segments of `segment_bytes` bytes.
     pub(crate) fn new<M: Memory>(memory: &M, segment_bytes: u64) -> Self {
+        Self::with(memory, segment_bytes, WriteSet::new(memory))
+    }
+
+    /// The same, whose short transactions keep their words in the form of a record.
+    pub(crate) fn new_short<M: Memory>(memory: &M, segment_bytes: u64) -> Self {
+        Self::with(memory, segment_bytes, WriteSet::short(memory))
+    }
+
+    fn with<M: Memory>(memory: &M, segment_bytes: u64, writes: WriteSet) -> Self {
         Writer {
             own: memory.object(RECORD + segment_bytes),
-            writes: Box::new(WriteSet::new(memory)),
+            writes: Box::new(writes),
             fresh: Vec::new(),
             counters: Box::default(),
             segment: None,
@@ -221,6 +230,23 @@ impl Writer {
         );
     }
 
+    /// Stores the buffered words in place, calling `stored` with the offset of each line, perhaps more than once; for
+    /// sets that may be [short](WriteSet::short).
+    #[inline(always)]
+    pub(crate) fn apply_words<M: Memory>(&mut self, core: &Core<M>, stored: impl Fn(u64)) {
+        if self.writes.record_words().is_none() {
+            return self.apply(core, |entry, _| stored(entry.line));
+        }
+        self.keep_overwritten(core);
+        let memory = &*core.memory;
+        core.touched.note_words(|note| self.writes.for_each(memory, |at, _| note(at)));
+        let store = memory.word_store();
+        self.writes.for_each(memory, move |at, value| {
+            store.store(at / WORD, value);
+            stored(line_of(at));
+        });
+    }
+
     /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has
     /// stored nothing.
     #[inline(always)]
@@ -232,7 +258,8 @@ impl Writer {
     }
 
     #[cold]
-    fn keep_for_snapshots<M: Memory>(&self, core: &Core<M>) {
+    fn keep_for_snapshots<M: Memory>(&mut self, core: &Core<M>) {
+        self.writes.to_lines(&*core.memory);
         core.snapshots.keep(&*core.memory, core.last_commit() + 1, self.writes.entries());
         // A snapshot that loads a word stored later finds what is kept.
         fence(Ordering::Release);
@@ -267,7 +294,11 @@ impl Writer {
     /// Bytes of log for the whole transaction, if one record holds it.
     #[inline]
     pub(crate) fn record_bytes(&self) -> u64 {
-        record::words_for(self.writes.stored_lines(), self.writes.words()) as u64 * 8
+        let words = match self.writes.record_words() {
+            Some(words) => words,
+            None => record::words_for(self.writes.stored_lines(), self.writes.words()),
+        };
+        words as u64 * WORD
     }
 
     /// Encodes a record of the write-set entries in `entries`; returns its bytes, padding to whole
@@ -300,6 +331,24 @@ impl Writer {
         let record = encode(core, own, &mut self.scratch, (at, part), entries, word_of);
         let bytes = record.len() as u64 * WORD;
         own.read(RECORD, bytes);
+        let counters = &mut *self.counters;
+        counters.log_bytes += bytes;
+        stream_log(core, counters, at, record);
+        bytes
+    }
+
+    /// Completes the record that the words are kept in the form of, and stores it at `at`, where there is room for it,
+    /// past the caches; returns its bytes.
+    #[inline(always)]
+    pub(crate) fn store_short<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        at: u64,
+        part: record::Part,
+    ) -> u64 {
+        let fill = |record: &mut [u64]| record::fill_header(record, core.salt, at, part);
+        let record = self.writes.complete(&*core.memory, fill);
+        let bytes = record.len() as u64 * WORD;
         let counters = &mut *self.counters;
         counters.log_bytes += bytes;
         stream_log(core, counters, at, record);

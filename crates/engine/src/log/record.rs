@@ -7,7 +7,7 @@
 //! | 0 | check: a 64-bit hash of the words that follow, mixed with the area's salt and the record's place |
 //! | 1 | ticket of the transaction, from 1 |
 //! | 2 | words in use (20 bits), how far behind it was durable (12), part number (16), number of parts (16) |
-//! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros |
+//! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros; or for a word: `word number << 8`, then the word |
 //!
 //! A durable record that is damaged later looks like one that was never complete. So each record says how far behind
 //! its ticket everything was durable when it was written: later records prove that earlier ones existed.
@@ -19,15 +19,13 @@
 //! them are whole.
 
 use crate::planted::{self, Bug};
-use crate::writes::LineWrite;
+use crate::writes::{HEADER_WORDS, LineWrite, number_and_mask};
 use crate::{Error, Result};
 use perdura_memory::keyed::mix::mix;
-use perdura_memory::{LINE, Memory};
+use perdura_memory::{LINE, Memory, WORD};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Words before the first entry.
-pub(crate) const HEADER_WORDS: usize = 3;
 const LINE_WORDS: usize = (LINE / 8) as usize;
 /// Words of the largest entry.
 const ENTRY_WORDS: usize = 1 + LINE_WORDS;
@@ -111,16 +109,23 @@ pub fn encode<'a>(
         let room = out[used..].first_chunk_mut().expect("room for every entry");
         used += encode_entry(room, entry, &mut word_of);
     }
-    debug_assert!(used < 1 << USED_BITS && u64::from(part.behind) < FAR, "they have their bits");
     // Zeros a whole line, of which the record's padding is a part: a fixed size is faster.
     *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
-    out[1] = part.ticket;
-    out[2] = used as u64
+    fill_header(&mut out[..used], salt, at, part);
+    &out[..used.next_multiple_of(LINE_WORDS)]
+}
+
+/// Fills in the header of a record for the offset `at`, whose words in use these are.
+#[inline(always)]
+pub(crate) fn fill_header(record: &mut [u64], salt: u64, at: u64, part: Part) {
+    let used = record.len();
+    debug_assert!(used < 1 << USED_BITS && u64::from(part.behind) < FAR, "they have their bits");
+    record[1] = part.ticket;
+    record[2] = used as u64
         | u64::from(part.behind) << USED_BITS
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
-    out[0] = check(salt, at, &out[1..used]);
-    &out[..used.next_multiple_of(LINE_WORDS)]
+    record[0] = check(salt, at, &record[1..]);
 }
 
 #[cold]
@@ -246,8 +251,13 @@ impl FoundRecord {
     pub fn for_each_word(&self, mut word: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
         let mut rest = self.words.as_slice();
         while let Some((header, after)) = rest.split_first() {
-            let (mut mask, zeros) = (*header as u8, (header >> ZEROS) as u8);
-            let line = (header >> 8) % LINES * LINE;
+            let ((number, mut mask), zeros) = (number_and_mask(*header), (header >> ZEROS) as u8);
+            if mask == 0 && zeros == 0 && let Some((value, after)) = after.split_first() {
+                word(number * WORD, *value)?;
+                rest = after;
+                continue;
+            }
+            let line = number * LINE;
             let stored = (mask & !zeros).count_ones() as usize;
             if mask == 0 || zeros & !mask != 0 || after.len() < stored {
                 return Err(Error::corrupt("log record with an unfinished entry", self.at));

@@ -11,6 +11,7 @@ use crate::error::{Boxed, boxed};
 use crate::planted::{self, Bug};
 use crate::sums::Change;
 use crate::sync::Synchronisation;
+use crate::writable::Writable;
 use crate::writes::overlay::MayOverlay;
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Sums, Ticket};
@@ -21,10 +22,11 @@ use std::sync::Arc;
 /// One thread's transactions on a [`Logged`] engine.
 pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     pub(super) engine: Arc<Logged<M, C, S>>,
+    /// The engine's.
+    memory: Arc<M>,
     pub(super) seat: Seat<S, OpenOf<C>, OwnOf<C>>,
     pub(super) writer: Writer,
-    /// Words before this offset may be written: 0 unless the transaction may write.
-    writable: u64,
+    writable: Writable,
     /// How many transactions had joined the overlay when this one began, which sees their words. 0 outside
     /// transactions: only inside does the lock keep the overlay as it is.
     pub(super) snapshot: u64,
@@ -40,18 +42,32 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     looked: OverlayLookup,
     /// Pages are compared with their sums before their contents are trusted.
     pub(super) compares: bool,
-    /// Whether a read does more than look at the write set and the memory: pages are compared, or words have joined.
-    pub(super) checks: bool,
+    pub(super) reading: Reading,
     /// See [`Sums::add_to`].
     changes: Vec<Change>,
+}
+
+/// What a read looks at in addition to the memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The transaction's own words.
+    Own,
+    /// Whether a writer has moved the transaction, which only reads.
+    Moved,
+    /// All, and words that have joined, or the sums of pages.
+    All,
 }
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     pub(crate) fn new(engine: Arc<Logged<M, C, S>>) -> Option<Self> {
         Some(Buffered {
             seat: Seat::new(&engine.lock)?,
-            writer: Writer::new(&*engine.core.memory, engine.core.geometry.segment_bytes),
-            writable: 0,
+            writer: match C::LOGS_NEW_WORDS {
+                true => Writer::new_short(&*engine.core.memory, engine.core.geometry.segment_bytes),
+                false => Writer::new(&*engine.core.memory, engine.core.geometry.segment_bytes),
+            },
+            writable: Writable::new(engine.core.sums.as_ref()),
+            memory: engine.core.memory.clone(),
             snapshot: 0,
             overlaid: false,
             late: None,
@@ -59,7 +75,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             copied_window: None,
             looked: NOTHING,
             compares: engine.core.sums.as_ref().is_some_and(Sums::has_all),
-            checks: engine.core.sums.as_ref().is_some_and(Sums::has_all),
+            reading: match engine.core.sums.as_ref().is_some_and(Sums::has_all) {
+                true => Reading::All,
+                false => Reading::Own,
+            },
             changes: Vec::new(),
             engine,
         })
@@ -75,11 +94,11 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
                 .is_some_and(|open| open.overlay().is_some_and(|own| own.may_have(memory, at)))
     }
 
-    /// The word at `at`, which the transaction may have written, as `maybe` says, or which is not simply in the memory.
-    /// Out of line, so that a read that goes to the memory saves no registers for it.
+    /// The word at `at`, if it is not simply in the memory. Out of line, so that a read that goes to the memory saves no
+    /// registers for it.
     #[inline(never)]
-    fn read_otherwise(&mut self, at: u64, maybe: bool) -> Boxed<u64> {
-        if (maybe || self.may_be_overlaid(at))
+    fn read_otherwise(&mut self, at: u64) -> Boxed<u64> {
+        if (self.writer.writes.may_have(&*self.memory, at) || self.may_be_overlaid(at))
             && let Some(value) = self.written(at)
         {
             return Ok(value);
@@ -92,7 +111,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// The word at `at`, where the memory had `value`, unless a writer has moved the transaction.
-    #[inline(always)]
     fn unless_moved(&mut self, at: u64, value: u64) -> u64 {
         // Only now: the word may have been stored to since.
         if self.seat.is_moved(&*self.engine.core.memory) && !planted::has(Bug::MoveOverlooked) {
@@ -135,10 +153,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if !wrote && self.seat.is_moved(&*self.engine.core.memory) {
             self.end_snapshot();
         }
-        self.writable = 0;
+        self.writable.end();
         if self.snapshot != 0 {
             self.snapshot = 0;
-            self.checks = self.compares;
+        }
+        if self.reading != Reading::Own && !self.compares {
+            self.reading = Reading::Own;
         }
         if C::Groups::WINDOWS {
             self.leave_window();
@@ -187,7 +207,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     fn commit_changes(&mut self, awaited: bool) -> Boxed<Ticket> {
         let changes_sums = match &self.engine.core.sums {
             // Most transactions write only to objects, and most pools have no sums of these.
-            Some(sums) => self.writer.writes.lowest() < sums.places().end,
+            // A window's earlier transactions count too.
+            Some(sums) if C::Groups::WINDOWS => self.writer.writes.lowest() < sums.places().end,
+            Some(_) => self.writable.changes_sums(),
             None => false,
         };
         let added = if changes_sums { self.add_sums() } else { Ok(()) };
@@ -243,6 +265,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let Buffered { engine, seat, writer, changes, snapshot, .. } = self;
         let Some(sums) = &engine.core.sums else { return Ok(()) };
         let memory = &*engine.core.memory;
+        writer.writes.to_lines(memory);
         let open = open::<M, C, S>(seat, memory);
         let overlaid =
             |line| open.as_ref().and_then(|open| overlaid_line(&**open, memory, line, *snapshot));
@@ -308,20 +331,30 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
     }
 
-    /// Rechecks the bounds: the memory may have grown since the transaction began.
+    /// Writes the word at `at`, if that is not simply allowed: see [`Writable`].
     #[cold]
     #[inline(never)]
-    fn look_for_room(&mut self, at: u64) -> Boxed<()> {
+    fn write_otherwise(&mut self, at: u64, value: u64) -> Boxed<()> {
         self.check_write(at, WORD)?;
         if !at.is_multiple_of(WORD) {
             return Err(Box::new(self.bad_write(at)));
         }
-        self.writable = self.engine.core.memory.len() & !(WORD - 1);
+        self.writable.include(&*self.memory, at);
+        self.put(at, value);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn put(&mut self, at: u64, value: u64) {
+        match C::LOGS_NEW_WORDS {
+            true => self.writer.writes.put_word(&*self.memory, at, value),
+            false => self.writer.writes.put(&*self.memory, at, value),
+        }
     }
 
     /// Writes bytes that are known to lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.writable.include(&*self.memory, at);
         put_lines(self, at, from, |session, line, words| {
             session.writer.writes.put_line(&*session.engine.core.memory, line, words);
         })
@@ -368,29 +401,37 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Ending<'_, M, C, S>
 impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        let memory = &*self.engine.core.memory;
-        if self.writer.writes.may_have(memory, at) {
-            return Ok(self.read_otherwise(at, true)?);
+        let memory = &*self.memory;
+        match self.reading {
+            Reading::Own if !self.writer.writes.may_have(memory, at) => {
+                if let Some(value) = memory.try_load(at) {
+                    return Ok(value);
+                }
+            }
+            Reading::Moved => {
+                if let Some(value) = memory.try_load(at)
+                    && !self.seat.is_moved(memory)
+                {
+                    return Ok(value);
+                }
+            }
+            Reading::Own | Reading::All => {}
         }
-        if self.checks {
-            return Ok(self.read_otherwise(at, false)?);
-        }
-        let value = memory.try_load(at).ok_or_else(|| Error::outside(at))?;
-        Ok(self.unless_moved(at, value))
+        Ok(self.read_otherwise(at)?)
     }
 
     #[inline(always)]
     fn prefetch(&mut self, at: u64) {
-        self.engine.core.memory.prefetch(at);
+        self.memory.prefetch(at);
     }
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        if at >= self.writable || !at.is_multiple_of(WORD) {
-            self.look_for_room(at)?;
+        if self.writable.has(at) {
+            self.put(at, value);
+            return Ok(());
         }
-        self.writer.writes.put(&*self.engine.core.memory, at, value);
-        Ok(())
+        Ok(self.write_otherwise(at, value)?)
     }
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
@@ -464,7 +505,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     }
 
     fn mark(&mut self) -> Mark {
-        self.writer.writes.mark()
+        self.writer.writes.mark(&*self.engine.core.memory)
     }
 
     fn rollback_to(&mut self, mark: Mark) {
@@ -482,14 +523,17 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         } else {
             self.seat.enter(mode, &*self.engine.core.memory);
         }
-        if mode == Mode::Write {
-            self.writable = self.engine.core.memory.len() & !(WORD - 1);
+        match mode {
+            Mode::Write => self.writable.begin(&*self.memory),
+            Mode::Read if C::Groups::WINDOWS => self.reading = Reading::All,
+            Mode::Read if self.compares => {}
+            Mode::Read => self.reading = Reading::Moved,
         }
         // Only now: what joined before is seen, and no group is closed before this transaction ends.
         let joined = self.joined();
         if joined != 0 {
             self.snapshot = joined;
-            self.checks = true;
+            self.reading = Reading::All;
             self.looked = NOTHING;
             self.overlaid = false;
         }

@@ -1,9 +1,9 @@
 //! A transaction that a writer has moved: it continues on a [snapshot](crate::consistency::snapshots), and does not hold
 //! the writer up.
 
-use super::session::Buffered;
+use super::session::{Buffered, Reading};
 use super::state::Logged;
-use crate::consistency::protocol::Consistency;
+use crate::consistency::protocol::{Consistency, Groups as _};
 use crate::sync::Synchronisation;
 use crate::writes::range::lay_over;
 use crate::writes::{LineWrite, word_in_line};
@@ -66,7 +66,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     fn wait_for_snapshot(&mut self) {
         let Logged { core, .. } = &*self.engine;
         let memory = &*core.memory;
-        (self.snapshot, self.checks) = (0, self.compares);
+        self.snapshot = 0;
+        if !C::Groups::WINDOWS && !self.compares {
+            self.reading = Reading::Moved;
+        }
         let mut turn = 0;
         self.late = loop {
             let taken = core.snapshots.take(memory, |turn| self.seat.is_at(turn));

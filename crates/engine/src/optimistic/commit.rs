@@ -207,7 +207,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
         if C::LOGS {
             let OptimisticSession { engine, writer, .. } = &mut *self;
-            writer.append(&engine.core, stamp.0, |entry, word| entry.words[word], |_| Ok(()))?;
+            writer.append_words(&engine.core, stamp.0, |_| Ok(()))?;
             if planted::has(Bug::HandedOverUnfenced) {
                 writer.give_back_room(&engine.core);
             }
@@ -229,7 +229,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         let _turn = engine.group.as_ref().map(|group| group.take(&*core.memory));
         let number = core.next_number()?;
         let ticket = early.unwrap_or(number);
-        self.writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(()))?;
+        self.writer.append_words(core, ticket, |_| Ok(()))?;
         // A transaction that finds the words unlocked has this ticket or a later one: its record has been written, so
         // that the next fence covers it.
         let late = planted::has(Bug::UnlockedBeforeCommitted);
@@ -254,7 +254,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             Some(_) => core.next_number()?,
             None => stamp.0,
         };
-        writer.append(core, ticket, |entry, word| entry.words[word], |_| Ok(()))?;
+        writer.append_words(core, ticket, |_| Ok(()))?;
         Ok(())
     }
 
@@ -272,19 +272,22 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn lock_lines(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
-        let most = if planted::has(Bug::FirstLineLocked) { 1 } else { usize::MAX };
-        let entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
-        for entry in entries.take(most) {
-            locks.lock(memory, &engine.records, entry.line)?;
-        }
-        Ok(())
+        let (mut result, mut last) = (Ok(()), u64::MAX);
+        writer.writes.for_each(memory, |at, _| {
+            let line = line_of(at);
+            let is_wanted = line != last && (last == u64::MAX || !planted::has(Bug::FirstLineLocked));
+            if is_wanted && result.is_ok() {
+                result = locks.lock(memory, &engine.records, line);
+                last = line;
+            }
+        });
+        result
     }
 
     /// Whether the transaction stores to pages that have a sum.
     #[inline(always)]
     fn changes_sums(&self) -> bool {
-        let sums = self.engine.core.sums.as_ref();
-        sums.is_some_and(|sums| self.writer.writes.lowest() < sums.places().end)
+        self.writable.changes_sums()
     }
 
     /// Adds the changed sums to the transaction's stores, and locks their lines. It has not read them: they change by
@@ -293,6 +296,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn lock_sums(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, changes, .. } = self;
         let (memory, Some(sums)) = (&*engine.core.memory, &engine.core.sums) else { return Ok(()) };
+        writer.writes.to_lines(memory);
         for entry in writer.writes.read(memory).iter().filter(|entry| entry.mask != 0) {
             if let Some(place) = sums.places().of(entry.line)
                 && !planted::has(Bug::SumsUnlocked)
@@ -342,8 +346,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Keeps the words that are about to be overwritten, for snapshots.
     #[cold]
-    fn keep_versions(&self, stamp: Stamp) {
+    fn keep_versions(&mut self, stamp: Stamp) {
         let memory = &*self.engine.core.memory;
+        self.writer.writes.to_lines(memory);
         let entries = self.writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
         let (engine, number) = (&*self.engine, stamp.number());
         let newest = engine.snapshots.newest(memory);
@@ -364,13 +369,13 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         engine.records.before_stores();
         match dirty {
             Some(dirty) if dirty.is_shared() => {
-                writer.apply(&engine.core, |entry, _| dirty.mark(memory, entry.line));
+                writer.apply_words(&engine.core, |line| dirty.mark(memory, line));
             }
             Some(dirty) => {
                 let mark = dirty.marker(memory);
-                writer.apply(&engine.core, |entry, _| mark(entry.line));
+                writer.apply_words(&engine.core, mark);
             }
-            None => writer.apply(&engine.core, |_, _| {}),
+            None => writer.apply_words(&engine.core, |_| {}),
         }
         locks.unlock(memory, &engine.records, stamp);
     }

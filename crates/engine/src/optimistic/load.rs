@@ -16,15 +16,32 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if self.way != Way::Concurrent {
             return self.load_otherwise(at);
         }
+        if let Some(value) = self.load_concurrently(at) {
+            return Ok(value);
+        }
+        if self.engine.core.memory.try_load(at).is_none() {
+            return Err(Box::new(Error::outside(at)));
+        }
+        self.load_slowly(at, |memory| memory.load(at))
+    }
+
+    /// The same, for a concurrent transaction, if there is such a word, it is as of the transaction's moment, and the
+    /// read set has room for it.
+    #[inline(always)]
+    pub(super) fn load_concurrently(&mut self, at: u64) -> Option<u64> {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
         let place = engine.records.place(at);
         let word = engine.records.load(memory, place);
-        let value = memory.try_load(at).ok_or_else(|| Box::new(Error::outside(at)))?;
-        if self.is_visible(word) && engine.records.holds(memory, place, word) {
-            return self.added(place, word).map(|()| value);
+        let value = memory.try_load(at)?;
+        let is_consistent = self.is_visible(word)
+            && engine.records.holds(memory, place, word)
+            && self.reads.len() + 1 < self.most_reads;
+        if !is_consistent {
+            return None;
         }
-        self.load_slowly(at, |memory| memory.load(at))
+        self.reads.add(memory, place, word);
+        Some(value)
     }
 
     /// Fills `to` from `at`, without what the transaction has written.

@@ -10,6 +10,7 @@ use crate::error::Boxed;
 use crate::planted::{self, Bug};
 use crate::sums::Change;
 use crate::sync::stm::{Lane, Moment};
+use crate::writable::Writable;
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::{Memory, WORD};
@@ -66,8 +67,7 @@ pub struct OptimisticSession<M: Memory, C: Durability, S> {
     pub(super) moment: Moment,
     /// The most records in the read set before it switches to a snapshot.
     pub(super) most_reads: usize,
-    /// Words before this offset may be written: 0 unless the transaction may write.
-    writable: u64,
+    pub(super) writable: Writable,
     /// See [`Session::serial`].
     pub(super) serial: u64,
     /// See [`Sums::add_to`](crate::Sums::add_to).
@@ -79,7 +79,10 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         let memory = &*engine.core.memory;
         let lane = Lane::new(&engine.lanes)?;
         Some(OptimisticSession {
-            writer: Writer::new(memory, engine.core.geometry.segment_bytes),
+            writer: match C::UNDOES {
+                true => Writer::new(memory, engine.core.geometry.segment_bytes),
+                false => Writer::new_short(memory, engine.core.geometry.segment_bytes),
+            },
             reads: ReadSet::new(memory),
             locks: Locks::new(memory, lane.number()),
             dirty: None,
@@ -87,7 +90,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             way: Way::Outside,
             moment: Moment::default(),
             most_reads: usize::MAX,
-            writable: 0,
+            writable: Writable::new(engine.core.sums.as_ref()),
             serial: 0,
             changes: Vec::new(),
             lane,
@@ -117,7 +120,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         (self.mode, self.way) = (Some(mode), way);
         match mode {
             Mode::Write => {
-                self.writable = memory.len() & !(WORD - 1);
+                self.writable.begin(memory);
                 self.most_reads = usize::MAX;
             }
             Mode::Read => self.most_reads = engine.core.snapshots.most_reads() as usize,
@@ -142,7 +145,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if self.mode == Some(Mode::Write) {
             self.writer.forget(memory);
         }
-        (self.mode, self.way, self.writable) = (None, Way::Outside, 0);
+        self.writable.end();
+        (self.mode, self.way) = (None, Way::Outside);
     }
 
     /// Marks the transaction as failed by a conflict.
@@ -153,11 +157,17 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Box::new(Error::Conflict)
     }
 
-    /// The word at `at`, if the transaction has written it. Out of line, so that a read that goes to the memory saves no
-    /// registers for it.
+    /// The word at `at`, which the transaction may have written. Out of line, so that a read that goes to the memory saves
+    /// no registers for it.
     #[inline(never)]
-    fn written(&self, at: u64) -> Option<u64> {
-        at.is_multiple_of(WORD).then(|| self.writer.writes.get(&*self.engine.core.memory, at))?
+    fn read_otherwise(&mut self, at: u64) -> Boxed<u64> {
+        let memory = &*self.engine.core.memory;
+        if at.is_multiple_of(WORD)
+            && let Some(value) = self.writer.writes.get(memory, at)
+        {
+            return Ok(value);
+        }
+        self.load(at)
     }
 
     #[cold]
@@ -180,20 +190,31 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
-    /// Rechecks the bounds: the memory may have grown since the transaction began.
+    /// Writes the word at `at`, if that is not simply allowed: see [`Writable`].
     #[cold]
     #[inline(never)]
-    fn look_for_room(&mut self, at: u64) -> Boxed<()> {
+    fn write_otherwise(&mut self, at: u64, value: u64) -> Boxed<()> {
         self.check_write(at, WORD)?;
         if !at.is_multiple_of(WORD) {
             return Err(Box::new(self.bad_write(at)));
         }
-        self.writable = self.engine.core.memory.len() & !(WORD - 1);
+        self.writable.include(&*self.engine.core.memory, at);
+        self.put(at, value);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn put(&mut self, at: u64, value: u64) {
+        let memory = &*self.engine.core.memory;
+        match C::UNDOES {
+            true => self.writer.writes.put(memory, at, value),
+            false => self.writer.writes.put_word(memory, at, value),
+        }
     }
 
     /// Writes bytes that are known to lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
+        self.writable.include(&*self.engine.core.memory, at);
         put_lines(self, at, from, |session, line, words| {
             session.writer.writes.put_line(&*session.engine.core.memory, line, words);
         })
@@ -215,12 +236,13 @@ fn back_off<M: Memory>(memory: &M, conflicts: u32) {
 impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        if self.writer.writes.may_have(&*self.engine.core.memory, at)
-            && let Some(value) = self.written(at)
+        if self.way == Way::Concurrent
+            && !self.writer.writes.may_have(&*self.engine.core.memory, at)
+            && let Some(value) = self.load_concurrently(at)
         {
             return Ok(value);
         }
-        Ok(self.load(at)?)
+        Ok(self.read_otherwise(at)?)
     }
 
     #[inline(always)]
@@ -231,11 +253,11 @@ impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        if at >= self.writable || !at.is_multiple_of(WORD) {
-            self.look_for_room(at)?;
+        if self.writable.has(at) {
+            self.put(at, value);
+            return Ok(());
         }
-        self.writer.writes.put(&*self.engine.core.memory, at, value);
-        Ok(())
+        Ok(self.write_otherwise(at, value)?)
     }
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
@@ -348,7 +370,7 @@ where
     }
 
     fn mark(&mut self) -> Mark {
-        self.writer.writes.mark()
+        self.writer.writes.mark(&*self.engine.core.memory)
     }
 
     fn rollback_to(&mut self, mark: Mark) {

@@ -4,6 +4,10 @@
 //! few lines are in arrays of a fixed size, in which nothing is checked twice; more are in a table that grows. A
 //! transaction that has written nothing does no lookups.
 //!
+//! A [short](WriteSet::short) set keeps its words in the form of their log record, for engines that log new words: until
+//! there are too many, or whole lines, or a mark. Then, and when [told to](WriteSet::to_lines), it keeps them by line as
+//! others do.
+//!
 //! Several transactions may follow one another on one set, each [sealed](WriteSet::seal) when it commits: a later one
 //! sees the words of the earlier ones, can be undone without them, and the words stored in the end are the last ones.
 //! Only words of earlier transactions that it overwrites are journalled.
@@ -11,23 +15,28 @@
 //! It is ordinary memory: accesses are reported to the memory of the pool, for simulators ([`Traced`]).
 
 mod few;
+mod index;
 mod kept;
 mod line;
 mod many;
 pub(crate) mod overlay;
 pub(crate) mod range;
 mod sealed;
+mod short;
 #[cfg(test)]
 mod tests;
 mod versions;
 
 use crate::Mark;
 use few::Few;
+use index::{Index, first};
 pub use line::{ALL, LineWrite};
 use line::{entry_at, read_word, wrote_word};
 pub(crate) use line::{hash, word_in_line};
 use many::{KEPT, Many};
-use perdura_memory::{LINE, Memory, Object, Traced, line_of};
+use perdura_memory::{LINE, Memory, Object, Traced, WORD, line_of};
+use short::Short;
+pub(crate) use short::{HEADER_WORDS, number_and_mask};
 use std::ops::Range;
 pub(crate) use versions::{Ended, Versions};
 
@@ -41,7 +50,9 @@ struct Previous {
 
 /// Offsets of the parts in a set's object. Offsets beyond the journal's end wrap around.
 const FIELDS: u64 = 0;
-const FEW: u64 = 2 * LINE;
+const SHORT: u64 = 2 * LINE;
+const INDEX: u64 = SHORT + short::BYTES;
+const FEW: u64 = INDEX + index::BYTES;
 const MANY: u64 = FEW + few::BYTES;
 const JOURNAL: u64 = MANY + many::BYTES;
 const NOTE: u64 = size_of::<Previous>() as u64;
@@ -50,6 +61,12 @@ const BYTES: u64 = JOURNAL + KEPT as u64 * NOTE;
 /// The set.
 pub struct WriteSet {
     own: Object,
+    /// The words, as long as they are kept in the form of a record.
+    short: Short<SHORT, INDEX>,
+    /// Whether they are when a transaction begins.
+    begins_short: bool,
+    /// Finds the places of lines, in `short` or `few`.
+    index: Index<INDEX>,
     /// Whether writes are journalled, or there are many lines.
     unusual: bool,
     marked: bool,
@@ -62,7 +79,7 @@ pub struct WriteSet {
     /// A lower bound of the lines that have been written to.
     lowest: u64,
     /// The lines, until there are more than it has room for.
-    few: Few<FEW>,
+    few: Few<FEW, INDEX>,
     /// All lines, once they do not fit there.
     many: Many<MANY>,
     journal: Vec<Previous>,
@@ -76,8 +93,21 @@ fn extra(mask: u8) -> usize {
 impl WriteSet {
     /// An empty set, whose accesses are reported to `memory`.
     pub fn new<M: Memory>(memory: &M) -> Self {
+        Self::begin_short(memory, false)
+    }
+
+    /// The same, as a short one: words may be [put](Self::put_word) one by one, and are kept in the form of a record as
+    /// long as that is possible.
+    pub fn short<M: Memory>(memory: &M) -> Self {
+        Self::begin_short(memory, true)
+    }
+
+    fn begin_short<M: Memory>(memory: &M, begins_short: bool) -> Self {
         WriteSet {
             own: memory.object(BYTES),
+            short: Short::new(begins_short),
+            begins_short,
+            index: Index::default(),
             unusual: false,
             marked: false,
             sealed: 0,
@@ -96,8 +126,12 @@ impl WriteSet {
     }
 
     /// The lines, in the order of their first write.
+    ///
+    /// # Panics
+    /// If the words are kept in the form of a record: see [`to_lines`](Self::to_lines).
     #[inline]
     pub fn entries(&self) -> &[LineWrite] {
+        assert!(!self.short.is_open() || self.short.is_empty(), "the words are kept by line");
         if self.many.is_used() { self.many.lines() } else { self.few.lines() }
     }
 
@@ -122,47 +156,117 @@ impl WriteSet {
         if self.many.is_used() {
             Many::<MANY>::entry_at(place)
         } else {
-            Few::<FEW>::entry_at(place)
+            Few::<FEW, INDEX>::entry_at(place)
         }
     }
 
     /// Whether nothing is to be stored.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.entries().len() == self.empty
+        if self.short.is_open() { self.short.is_empty() } else { self.entries().len() == self.empty }
     }
 
     /// Words to be stored.
     #[inline]
     pub fn words(&self) -> usize {
-        self.stored_lines() + self.extra
+        match self.short.is_open() {
+            true => self.short.words(),
+            false => self.stored_lines() + self.extra,
+        }
     }
 
-    /// The number of lines with words to be stored.
+    /// The number of lines with words to be stored; an upper bound of it for words that are kept in the form of a record.
     #[inline]
     pub fn stored_lines(&self) -> usize {
-        self.entries().len() - self.empty
+        match self.short.is_open() {
+            true => self.short.len(),
+            false => self.entries().len() - self.empty,
+        }
     }
 
     /// A lower bound of the offsets of lines that have been written to.
     #[inline]
     pub fn lowest(&self) -> u64 {
+        debug_assert!(!self.short.is_open(), "for sets whose words are kept by line");
         self.lowest
+    }
+
+    /// Words of the record, padding to whole lines included, if the words are kept in the form of one.
+    #[inline(always)]
+    pub fn record_words(&self) -> Option<usize> {
+        self.short.record_words()
+    }
+
+    /// Completes the record that the words are kept in the form of: `fill` gets it without its padding, to fill in its
+    /// header. Returns it as a whole.
+    ///
+    /// # Panics
+    /// If they are kept by line.
+    #[inline(always)]
+    pub fn complete<M: Memory>(&mut self, memory: &M, fill: impl FnOnce(&mut [u64])) -> &[u64] {
+        let own = self.traced(memory);
+        self.short.complete(own, fill)
+    }
+
+    /// Calls `word` with the offset and value of each word to be stored. Words that are kept in the form of a record come
+    /// in the order of their first writes; otherwise lines do, each with its words in ascending order.
+    #[inline(always)]
+    pub fn for_each<M: Memory>(&self, memory: &M, mut word: impl FnMut(u64, u64)) {
+        if self.short.is_open() {
+            let own = self.traced(memory);
+            return self.short.for_each(own, move |number, value| word(number * WORD, value));
+        }
+        for entry in self.read(memory) {
+            let there = (0..entry.words.len()).filter(|word| entry.mask & 1 << word != 0);
+            there.for_each(|index| word(entry.line + index as u64 * WORD, entry.words[index]));
+        }
+    }
+
+    /// Keeps the words by line from here on, until the set is cleared.
+    #[inline(never)]
+    pub fn to_lines<M: Memory>(&mut self, memory: &M) {
+        let Some(used) = self.short.close() else { return };
+        if used == HEADER_WORDS {
+            return;
+        }
+        self.index.clear();
+        self.traced(memory).read(SHORT, used as u64 * WORD);
+        let (mut place, mut index) = (HEADER_WORDS, 0);
+        while place < used {
+            let (at, value, is_last) = self.short.word_of(place, index);
+            self.put(memory, at, value);
+            index += 1;
+            if is_last {
+                (place, index) = (place + 1 + index, 0);
+            }
+        }
     }
 
     /// Forgets everything.
     #[inline(always)]
     pub fn clear<M: Memory>(&mut self, memory: &M) {
         self.traced(memory).wrote(FIELDS, 8);
+        self.index.clear();
+        if self.short.is_open() {
+            self.short.clear();
+        } else {
+            self.clear_lines();
+        }
+    }
+
+    #[inline(never)]
+    fn clear_lines(&mut self) {
         self.few.clear();
         self.extra = 0;
         self.lowest = u64::MAX;
+        if self.begins_short {
+            self.short.clear();
+        }
         if self.unusual || self.sealed != 0 || self.many.is_used() {
             self.clear_unusual();
         }
     }
 
-    #[inline(never)]
     fn clear_unusual(&mut self) {
         self.empty = 0;
         self.sealed = 0;
@@ -176,14 +280,17 @@ impl WriteSet {
     /// lines.
     #[inline(always)]
     pub fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
-        self.few.may_have(at, self.traced(memory))
+        !self.short.is_empty() && self.index.may_have(at, self.traced(memory))
     }
 
     /// The word at `at`, if it is to be stored.
     #[inline(always)]
     pub fn get<M: Memory>(&self, memory: &M, at: u64) -> Option<u64> {
         let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
-        if !self.few.may_have(line, own) {
+        if self.short.is_open() {
+            return self.short.get(&self.index, at, own);
+        }
+        if !self.index.may_have(line, own) {
             return None;
         }
         let entry = if self.many.is_used() {
@@ -191,41 +298,69 @@ impl WriteSet {
             read_word(own, Many::<MANY>::entry_at(place), word);
             &self.many.lines()[place]
         } else {
-            let place = self.few.find(line, own).ok()?;
-            read_word(own, Few::<FEW>::entry_at(place), word);
+            let place = self.few.find(&self.index, line, own).ok()?;
+            read_word(own, Few::<FEW, INDEX>::entry_at(place), word);
             &self.few.lines()[place]
         };
         (entry.mask & 1 << word != 0).then(|| entry.words[word])
     }
 
     /// The writes to the line at `line`, if there are any.
-    #[inline(always)]
-    pub fn line<M: Memory>(&self, memory: &M, line: u64) -> Option<&LineWrite> {
+    #[inline]
+    pub fn line<M: Memory>(&self, memory: &M, line: u64) -> Option<LineWrite> {
         let own = self.traced(memory);
-        if !self.few.may_have(line, own) {
+        if self.short.is_open() {
+            return self.short.line(&self.index, line, own);
+        }
+        if !self.index.may_have(line, own) {
             return None;
         }
         if self.many.is_used() {
             let place = self.many.find(line, own)?;
             own.value(Many::<MANY>::entry_at(place), entry_at(1));
-            return Some(&self.many.lines()[place]);
+            return Some(self.many.lines()[place]);
         }
-        let place = self.few.find(line, own).ok()?;
-        own.value(Few::<FEW>::entry_at(place), entry_at(1));
-        Some(&self.few.lines()[place])
+        let place = self.few.find(&self.index, line, own).ok()?;
+        own.value(Few::<FEW, INDEX>::entry_at(place), entry_at(1));
+        Some(self.few.lines()[place])
     }
 
-    /// Sets the word at `at` to `value`.
+    /// As [`put`](Self::put), in the form of a record as long as that is possible.
+    #[inline(always)]
+    pub fn put_word<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
+        let (own, slot) = (self.traced(memory), first(at));
+        if self.index.is_free(slot, own) && self.short.has_room() {
+            self.short.add(&mut self.index, slot, (at, value), own);
+        } else {
+            self.put_otherwise(memory, at, value);
+        }
+    }
+
+    /// As [`put_word`](Self::put_word), if the word's line may be there, or there is no room for more words, or they are
+    /// kept by line already.
+    #[inline(never)]
+    fn put_otherwise<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
+        let own = self.traced(memory);
+        if !self.short.is_open() {
+            self.put(memory, at, value);
+        } else if !self.short.put(&mut self.index, (at, value), own) {
+            self.to_lines(memory);
+            self.put(memory, at, value);
+        }
+    }
+
+    /// Sets the word at `at` to `value`, by line.
     #[inline(always)]
     pub fn put<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
         let (own, line, word) = (self.traced(memory), line_of(at), word_in_line(at));
+        debug_assert!(!self.short.is_open(), "the words are kept by line");
         if self.unusual {
             return self.put_noting(own, at, value);
         }
-        match self.few.find(line, own) {
+        match self.few.find(&self.index, line, own) {
             Ok(place) if place < self.sealed => self.put_noting(own, at, value),
             Ok(place) => {
-                wrote_word(own, Few::<FEW>::entry_at(place), word);
+                wrote_word(own, Few::<FEW, INDEX>::entry_at(place), word);
                 let entry = self.few.at(place);
                 let old = entry.mask;
                 entry.mask |= 1 << word;
@@ -234,10 +369,10 @@ impl WriteSet {
                 self.extra += usize::from(old & 1 << word == 0);
             }
             Err(slot) => {
-                let Some(place) = self.few.add(slot, line, own) else {
+                let Some(place) = self.few.add(&mut self.index, slot, line, own) else {
                     return self.put_noting(own, at, value);
                 };
-                wrote_word(own, Few::<FEW>::entry_at(place), word);
+                wrote_word(own, Few::<FEW, INDEX>::entry_at(place), word);
                 let entry = self.few.at(place);
                 entry.mask = 1 << word;
                 entry.words[word] = value;
@@ -271,6 +406,9 @@ impl WriteSet {
     /// Sets a whole line to `words`: as eight times [`put`](Self::put), for the price of one.
     #[inline]
     pub fn put_line<M: Memory>(&mut self, memory: &M, line: u64, words: &[u64; 8]) {
+        if self.short.is_open() {
+            self.to_lines(memory);
+        }
         let own = self.traced(memory);
         let place = self.place_of(line, own);
         if self.marked || place < self.sealed {
@@ -292,7 +430,7 @@ impl WriteSet {
     /// [`entries`](Self::entries), since they will not be looked up.
     #[inline]
     pub fn push<M: Memory>(&mut self, memory: &M, entry: &LineWrite) {
-        debug_assert!(entry.mask != 0 && self.few.lines().is_empty());
+        debug_assert!(entry.mask != 0 && self.few.lines().is_empty() && !self.short.is_open());
         self.extra += extra(entry.mask);
         self.lowest = self.lowest.min(entry.line);
         self.many.push(entry, Traced::new(memory, self.own));
@@ -303,7 +441,7 @@ impl WriteSet {
     fn place_of<M: Memory>(&mut self, line: u64, own: Traced<'_, M>) -> usize {
         let there = match self.many.is_used() {
             true => self.many.find(line, own),
-            false => self.few.find(line, own).ok(),
+            false => self.few.find(&self.index, line, own).ok(),
         };
         there.unwrap_or_else(|| self.add(line, own))
     }
@@ -312,13 +450,13 @@ impl WriteSet {
         self.lowest = self.lowest.min(line);
         self.empty += 1;
         if !self.many.is_used() {
-            let slot = self.few.find(line, own).err();
-            let added = slot.and_then(|slot| self.few.add(slot, line, own));
+            let slot = self.few.find(&self.index, line, own).err();
+            let added = slot.and_then(|slot| self.few.add(&mut self.index, slot, line, own));
             if let Some(place) = added {
                 return place;
             }
             self.many.take(self.few.lines(), own);
-            self.few.may_have_all(own);
+            self.index.may_have_all(own);
             self.unusual = true;
         }
         self.many.add(line, own)
@@ -330,7 +468,8 @@ impl WriteSet {
     }
 
     /// A point to return to; from now on every write is journalled.
-    pub fn mark(&mut self) -> Mark {
+    pub fn mark<M: Memory>(&mut self, memory: &M) -> Mark {
+        self.to_lines(memory);
         (self.unusual, self.marked) = (true, true);
         Mark(self.journal.len())
     }

@@ -11,6 +11,7 @@ impl WriteSet {
     /// The running transaction has committed, and another one may follow on this set.
     #[inline]
     pub fn seal(&mut self) {
+        debug_assert!(!self.short.is_open(), "for sets whose words are kept by line");
         self.sealed = self.entries().len();
         (self.unusual, self.marked) = (self.many.is_used(), false);
         self.journal.clear();
@@ -51,7 +52,7 @@ impl WriteSet {
         }
         match self.many.is_used() {
             true => self.many.truncate(self.sealed, own),
-            false => self.few.truncate(self.sealed, own),
+            false => self.few.truncate(&mut self.index, self.sealed, own),
         }
         self.seal();
     }

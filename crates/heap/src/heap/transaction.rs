@@ -197,7 +197,7 @@ impl<S: Session> HeapTx<'_, S> {
 
     /// Allocates, which before any other change of the transaction leaves nothing half done.
     fn take_noted(&mut self, purpose: Purpose, len: u64, whole: bool) -> Result<Fresh> {
-        let is_first = self.0.local.savepoints.changes() == 0;
+        let is_first = self.0.local.savepoints.is_unchanged();
         let taken = self.take_or_reclaim(purpose, len, whole);
         if is_first { taken } else { self.noted(taken) }
     }

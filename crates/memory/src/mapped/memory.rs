@@ -2,12 +2,13 @@
 
 use super::media::Media;
 use super::{Backing, Mapped, PoolFile, Unusable, WriteBackMode, file, flush};
-use crate::memory::{back_off, bytes_of, out_of_bounds};
+use crate::memory::{WordStore, back_off, bytes_of, out_of_bounds};
 use crate::speculation::rtm;
 use crate::transactions::{HardwareAbort, HardwareTicket, Speculation};
 use crate::{Domain, LINE, Memory, PAGE, Survives, WORD, copy, line_of, lines_in};
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -259,6 +260,12 @@ unsafe impl Memory for Mapped {
     }
 
     #[inline(always)]
+    fn word_store(&self) -> impl WordStore {
+        // Both in registers: the length never shrinks in the process that stores.
+        MappedStore { base: self.base, words: self.len() / WORD, memory: PhantomData }
+    }
+
+    #[inline(always)]
     fn try_load(&self, at: u64) -> Option<u64> {
         // SAFETY: the length is one of whole lines, so that an aligned word is inside if its first byte is.
         (at.is_multiple_of(WORD) && at < self.len()).then(|| unsafe { self.load_unchecked(at) })
@@ -433,6 +440,25 @@ unsafe impl Memory for Mapped {
 
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// Stores words in a mapped file.
+struct MappedStore<'m> {
+    base: *mut u8,
+    /// How many can be accessed.
+    words: u64,
+    memory: PhantomData<&'m Mapped>,
+}
+
+impl WordStore for MappedStore<'_> {
+    #[inline(always)]
+    fn store(&self, word: u64, value: u64) {
+        if word >= self.words {
+            out_of_bounds(word.wrapping_mul(WORD), WORD, self.words * WORD);
+        }
+        // SAFETY: an aligned word whose bounds were checked, of a mapping that lives as long as `self`.
+        unsafe { (*self.base.cast::<AtomicU64>().add(word as usize)).store(value, Ordering::Release) };
     }
 }
 

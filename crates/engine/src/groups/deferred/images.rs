@@ -11,7 +11,7 @@
 
 use super::place::{Layout, WORDS};
 use crate::log::record::{self, FoundRecord, Part};
-use crate::writes::{ALL, LineWrite};
+use crate::writes::{ALL, HEADER_WORDS, LineWrite};
 use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::collections::VecDeque;
@@ -225,7 +225,7 @@ impl Images {
 
 /// How many images a record of this many bytes holds.
 fn images_in(bytes: u64) -> usize {
-    ((bytes / WORD) as usize).saturating_sub(record::HEADER_WORDS) / IMAGE
+    ((bytes / WORD) as usize).saturating_sub(HEADER_WORDS) / IMAGE
 }
 
 /// Every record of before-images. A reused chunk may still have old ones; these change nothing, since their batches do

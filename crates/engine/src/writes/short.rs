@@ -1,0 +1,316 @@
+//! The words of a short transaction, in the form of its log record: to log them is to fill in the record's header.
+//!
+//! An entry is a head and its words' values. A head with a mask in its low byte is of several words of a line, as in all
+//! records; one without is of a single word, whose number it has. Each word is in one entry. A word is added to an entry
+//! of its line if that is the last one, since the entry can grow then, and is an entry of its own otherwise: so a line
+//! may have several.
+
+use super::index::{Index, after, first};
+use super::line::{LineWrite, word_in_line};
+use perdura_memory::{LINE, Memory, Traced, WORD};
+
+/// Words of a record before its first entry.
+pub(crate) const HEADER_WORDS: usize = 3;
+const LINE_WORDS: usize = (LINE / WORD) as usize;
+
+/// Words of the longest record, padding to whole lines included.
+const MOST: usize = 136;
+/// An entry of one word can be added if there are no more words than this.
+const LAST: usize = HEADER_WORDS + 2 * 63;
+/// Instead of the number of words: the set keeps its words by line.
+const CLOSED: usize = usize::MAX;
+/// The first bit of the number of an entry's word or line.
+const NUMBER: u32 = 8;
+/// Numbers have fewer bits than this.
+const NUMBER_BITS: u32 = 48;
+
+/// Bytes of own memory.
+pub(super) const BYTES: u64 = MOST as u64 * WORD;
+
+/// The head of an entry of the word at `at`, a multiple of 8.
+#[inline(always)]
+const fn head_of(at: u64) -> u64 {
+    at << (NUMBER - WORD.ilog2())
+}
+
+/// The head of an entry: the number of the line or word, and the mask, 0 for a single word.
+#[inline(always)]
+pub(crate) const fn number_and_mask(head: u64) -> (u64, u8) {
+    ((head >> NUMBER) % (1 << NUMBER_BITS), head as u8)
+}
+
+/// The number of the line of an entry.
+#[inline(always)]
+const fn line_of_head(head: u64) -> u64 {
+    match number_and_mask(head) {
+        (word, 0) => word / LINE_WORDS as u64,
+        (line, _) => line,
+    }
+}
+
+/// The mask of an entry, also if it is of a single word.
+#[inline(always)]
+const fn mask_of_head(head: u64) -> u8 {
+    match number_and_mask(head) {
+        (word, 0) => 1 << (word % LINE_WORDS as u64),
+        (_, mask) => mask,
+    }
+}
+
+/// The words, and the header before them. Accesses are reported from offset `BASE` of the write set's object on, those
+/// to the index from `INDEX` on.
+pub(super) struct Short<const BASE: u64, const INDEX: u64> {
+    /// Words of the record so far, or `CLOSED`.
+    used: usize,
+    /// Words beyond the first one of their entry.
+    extra: usize,
+    /// With room for padding.
+    record: [u64; MOST + LINE_WORDS],
+}
+
+/// Words of an entry.
+pub(crate) struct Entry<'a> {
+    /// The number of its line.
+    line: u64,
+    mask: u8,
+    values: &'a [u64],
+}
+
+impl Entry<'_> {
+    /// Calls `word` with the number, in the memory, and the value of each word.
+    #[inline(always)]
+    fn for_each(&self, mut word: impl FnMut(u64, u64)) {
+        let mut mask = self.mask;
+        for value in self.values {
+            word(self.line * LINE_WORDS as u64 + u64::from(mask.trailing_zeros()), *value);
+            mask &= mask.wrapping_sub(1);
+        }
+    }
+}
+
+impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
+    /// No words; `open` says whether there may be some.
+    pub(super) fn new(open: bool) -> Self {
+        let used = if open { HEADER_WORDS } else { CLOSED };
+        Short { used, extra: 0, record: [0; MOST + LINE_WORDS] }
+    }
+
+    /// Whether the words are here.
+    #[inline(always)]
+    pub(super) fn is_open(&self) -> bool {
+        self.used != CLOSED
+    }
+
+    /// Whether the words would be here, and there are none.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == HEADER_WORDS
+    }
+
+    /// Forgets everything, and is open from here on; the caller clears the index.
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.used = HEADER_WORDS;
+        if self.extra != 0 {
+            self.extra = 0;
+        }
+    }
+
+    /// Has no words from here on; returns how many words the record had, if it was open.
+    pub(super) fn close(&mut self) -> Option<usize> {
+        let used = std::mem::replace(&mut self.used, CLOSED);
+        self.extra = 0;
+        (used != CLOSED).then_some(used)
+    }
+
+    /// The number of entries.
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        (self.used - HEADER_WORDS - self.extra) / 2
+    }
+
+    /// The number of words.
+    #[inline(always)]
+    pub(super) fn words(&self) -> usize {
+        self.len() + self.extra
+    }
+
+    /// Words of the record, padding to whole lines included.
+    #[inline(always)]
+    pub(super) fn record_words(&self) -> Option<usize> {
+        (self.used <= MOST).then(|| self.used.next_multiple_of(LINE_WORDS))
+    }
+
+    /// Whether there is room for an entry of one word.
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.used <= LAST
+    }
+
+    /// Adds an entry of one word, for which `slot` is free, if there is [room](Self::has_room).
+    #[inline(always)]
+    pub(super) fn add<M: Memory>(
+        &mut self,
+        index: &mut Index<INDEX>,
+        slot: usize,
+        (at, value): (u64, u64),
+        own: Traced<'_, M>,
+    ) {
+        let place = self.used;
+        if place <= LAST {
+            (self.record[place], self.record[place + 1]) = (head_of(at), value);
+            self.used = place + 2;
+            index.set(slot, place, own);
+            own.wrote(word_at::<BASE>(place), 2 * WORD);
+        }
+    }
+
+    /// Sets the word at `at`, if it is here, or can be added; returns whether it was.
+    pub(super) fn put<M: Memory>(
+        &mut self,
+        index: &mut Index<INDEX>,
+        (at, value): (u64, u64),
+        own: Traced<'_, M>,
+    ) -> bool {
+        let (line, bit) = (at / LINE, 1 << word_in_line(at));
+        let mut slot = first(at);
+        while let Some(place) = index.place(slot, own) {
+            own.read(word_at::<BASE>(place), WORD);
+            let head = self.record[place];
+            if head == head_of(at) {
+                self.record[place + 1] = value;
+                own.wrote(word_at::<BASE>(place + 1), WORD);
+                return true;
+            }
+            if line_of_head(head) == line {
+                let mask = mask_of_head(head);
+                let earlier = (mask & (bit - 1)).count_ones() as usize;
+                if mask & bit != 0 {
+                    self.record[place + 1 + earlier] = value;
+                    own.wrote(word_at::<BASE>(place + 1 + earlier), WORD);
+                    return true;
+                }
+                let end = place + 1 + mask.count_ones() as usize;
+                if end == self.used && end < MOST {
+                    let head = line << NUMBER | u64::from(mask | bit);
+                    self.record.copy_within(place + 1 + earlier..end, place + 2 + earlier);
+                    (self.record[place], self.record[place + 1 + earlier]) = (head, value);
+                    self.used += 1;
+                    self.extra += 1;
+                    own.wrote(word_at::<BASE>(place), (end + 1 - place) as u64 * WORD);
+                    return true;
+                }
+            }
+            slot = after(slot);
+        }
+        let has_room = self.has_room();
+        self.add(index, slot, (at, value), own);
+        has_room
+    }
+
+    /// The entry at a place.
+    #[inline(always)]
+    fn entry(&self, place: usize) -> Entry<'_> {
+        let head = self.record[place];
+        let mask = mask_of_head(head);
+        let count = mask.count_ones() as usize;
+        let values = &self.record[place + 1..place + 1 + count];
+        Entry { line: line_of_head(head), mask, values }
+    }
+
+    /// The offset and value of the word with this index in the entry at a place, and whether it is the last one there.
+    pub(super) fn word_of(&self, place: usize, index: usize) -> (u64, u64, bool) {
+        let Entry { line, mut mask, values } = self.entry(place);
+        (0..index).for_each(|_| mask &= mask - 1);
+        let at = line * LINE + u64::from(mask.trailing_zeros()) * WORD;
+        (at, values[index], index + 1 == values.len())
+    }
+
+    /// The word at `at`, if it is here.
+    #[inline]
+    pub(super) fn get<M: Memory>(
+        &self,
+        index: &Index<INDEX>,
+        at: u64,
+        own: Traced<'_, M>,
+    ) -> Option<u64> {
+        let (line, bit) = (at / LINE, 1 << word_in_line(at));
+        let mut slot = first(at);
+        loop {
+            let place = index.place(slot, own)?;
+            own.value(word_at::<BASE>(place), 2 * WORD);
+            let head = self.record[place];
+            if head == head_of(at) {
+                return Some(self.record[place + 1]);
+            }
+            if line_of_head(head) == line && mask_of_head(head) & bit != 0 {
+                let earlier = (mask_of_head(head) & (bit - 1)).count_ones() as usize;
+                return Some(self.record[place + 1 + earlier]);
+            }
+            slot = after(slot);
+        }
+    }
+
+    /// The words of the line at `line`, if there are any.
+    pub(super) fn line<M: Memory>(
+        &self,
+        index: &Index<INDEX>,
+        line: u64,
+        own: Traced<'_, M>,
+    ) -> Option<LineWrite> {
+        let mut found = LineWrite { line, mask: 0, words: [0; 8] };
+        let mut slot = first(line);
+        while let Some(place) = index.place(slot, own) {
+            own.value(word_at::<BASE>(place), 2 * WORD);
+            let entry = self.entry(place);
+            if entry.line == line / LINE {
+                found.mask |= entry.mask;
+                entry.for_each(|word, value| found.words[word as usize % LINE_WORDS] = value);
+            }
+            slot = after(slot);
+        }
+        (found.mask != 0).then_some(found)
+    }
+
+    /// Calls `word` with the number, in the memory, and the value of each word, in the order in which they came.
+    #[inline(always)]
+    pub(super) fn for_each<M: Memory>(&self, own: Traced<'_, M>, mut word: impl FnMut(u64, u64)) {
+        own.read(word_at::<BASE>(HEADER_WORDS), (self.used - HEADER_WORDS) as u64 * WORD);
+        let mut rest = &self.record[HEADER_WORDS..self.used.min(MOST)];
+        while let [head, value, after @ ..] = rest {
+            let (number, mask) = number_and_mask(*head);
+            if mask == 0 {
+                word(number, *value);
+                rest = after;
+            } else {
+                let (values, after) = rest[1..].split_at(mask.count_ones() as usize);
+                Entry { line: number, mask, values }.for_each(&mut word);
+                rest = after;
+            }
+        }
+    }
+
+    /// Completes the record: pads it with zeros to whole lines, and has `fill` fill in the header, given also the words in
+    /// use. Returns the whole record.
+    #[inline(always)]
+    pub(super) fn complete<M: Memory>(
+        &mut self,
+        own: Traced<'_, M>,
+        fill: impl FnOnce(&mut [u64]),
+    ) -> &[u64] {
+        let used = self.used.min(MOST);
+        let whole = used.next_multiple_of(LINE_WORDS);
+        // A whole line, of which the padding is a part: a fixed size is faster.
+        *self.record[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
+        fill(&mut self.record[..used]);
+        own.wrote(BASE, HEADER_WORDS as u64 * WORD);
+        own.read(BASE, whole as u64 * WORD);
+        &self.record[..whole]
+    }
+}
+
+/// The offset of a word of the record in the write set's object.
+#[inline(always)]
+const fn word_at<const BASE: u64>(place: usize) -> u64 {
+    BASE + place as u64 * WORD
+}
