@@ -15,7 +15,7 @@ use crate::engine::Named;
 use crate::groups::{Archapt, ArchaptRedo, ArchaptUndo, Skipping};
 use crate::logged::Logged;
 use crate::optimistic::Optimistic;
-use crate::sync::{Htm, Spin, Stm, Unlocked};
+use crate::sync::{Htm, Hybrid, Spin, Stm, Unlocked};
 use crate::{Engine, Result};
 use perdura_memory::{Memory, Ram};
 use std::fmt;
@@ -57,6 +57,8 @@ macro_rules! listed {
             CcStm "ccstm" CcStmEngine [Optimistic: Redo, Stm];
             /// Undo logging with software transactional memory: as `CcStm`, with nothing left in the log by a commit.
             CcStmUndo "ccstm-undo" CcStmUndoEngine [Optimistic: Undo, Stm];
+            /// As `CcStm`, with bodies in hardware transactions, where the memory has them, as far as to their locks.
+            Htm "htm" HtmEngine [Optimistic: Redo, Hybrid];
             /// Redo logging of several consecutive transactions in one record: a window of them.
             Eager "eager" EagerEngine [Logged: Eager, Spin];
             /// Write-ahead logging with a commit record and synchronous write-back: a baseline.

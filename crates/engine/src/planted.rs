@@ -114,6 +114,8 @@ bugs! {
     FirstLineLocked,
     /// A record is locked by a load and a store.
     LockedInTwoSteps,
+    /// A body in hardware does not look at the ownership records of what it reads.
+    RecordUnread,
     /// The clock is moved on by a load and a store.
     TickedInTwoSteps,
     /// Two writers may enter at the same time.

@@ -76,7 +76,11 @@ mod tests {
                     writable.has(at) == (at.is_multiple_of(8) && (from..4096).contains(&at))
                 })
             };
-            assert!(has(&writable, summed) && !writable.has(u64::MAX) && !writable.has(8_u64.wrapping_neg()));
+            assert!(
+                has(&writable, summed)
+                    && !writable.has(u64::MAX)
+                    && !writable.has(8_u64.wrapping_neg())
+            );
             writable.include(&ram, 2048);
             assert!(has(&writable, summed) && !writable.changes_sums());
             if summed > 0 {

@@ -61,8 +61,8 @@ pub use info::Info;
 pub use perdura_derive::Persist;
 pub use perdura_engine::{
     Access, ArchaptRedoEngine, ArchaptUndoEngine, CcStmEngine, CcStmUndoEngine, Counters,
-    EagerEngine, Engine, Error, HtmRedoEngine, HtmUndoEngine, HtmVolatileEngine, Mode, OnEngine,
-    PlainEngine, Recovery, RedoEngine, Result, SWalEngine, SeqEngine, Session, Skip,
+    EagerEngine, Engine, Error, HtmEngine, HtmRedoEngine, HtmUndoEngine, HtmVolatileEngine, Mode,
+    OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, SeqEngine, Session, Skip,
     SkippingRedoEngine, SkippingUndoEngine, StmEngine, Ticket, Tuning, UndoEachEngine, UndoEngine,
     Volatile, on_each_engine,
 };

@@ -200,6 +200,36 @@ impl Elision {
         &self.counts
     }
 
+    /// Begins a speculation, without a lock beside it, unless the transaction at hand has been lost too often; then it
+    /// returns false. After a loss the thread calls `lost`, with the cause, and then this again; on a processor both
+    /// happen in here.
+    pub fn begin<M: Memory + ?Sized>(
+        &mut self,
+        memory: &M,
+        mut lost: impl FnMut(HardwareAbort),
+    ) -> bool {
+        while self.may_try() {
+            let cycles = self.draw_delay();
+            if cycles > 0 {
+                pass(memory, cycles);
+            }
+            match memory.speculate() {
+                Ok(()) => return true,
+                Err(why) => {
+                    self.note(why);
+                    lost(why);
+                }
+            }
+        }
+        false
+    }
+
+    /// The transaction at hand has committed in hardware.
+    pub fn count_hardware(&mut self) {
+        self.counts.hardware += 1;
+        self.end();
+    }
+
     /// The transaction at hand has ended under the lock, which it has released, without a commit.
     pub fn end(&mut self) {
         self.losses = Attempts::NONE;
@@ -211,19 +241,36 @@ impl Elision {
         self.end();
     }
 
-    fn may_try(&self) -> bool {
+    /// A transaction in hardware has been rolled back by its program.
+    pub fn count_cancelled(&mut self) {
+        self.counts.cancelled += 1;
+        self.end();
+    }
+
+    /// How often the transaction at hand has been lost.
+    pub fn losses(&self) -> u32 {
+        let Attempts { conflicts, interrupts, others } = self.losses;
+        conflicts + interrupts + others
+    }
+
+    /// Whether the transaction at hand may be tried in hardware again.
+    pub fn may_try(&self) -> bool {
         let (losses, attempts) = (&self.losses, &self.attempts);
         losses.conflicts <= attempts.conflicts
             && losses.interrupts <= attempts.interrupts
             && losses.others <= attempts.others
     }
 
-    fn note(&mut self, why: HardwareAbort) {
-        self.is_to_wait = why == HardwareAbort::Conflict;
+    /// Counts a loss of the transaction at hand.
+    pub fn note(&mut self, why: HardwareAbort) {
+        self.is_to_wait = matches!(why, HardwareAbort::Conflict | HardwareAbort::Explicit(TAKEN));
         let (losses, counts) = (&mut self.losses, &mut self.counts);
         let (losses, count) = match why {
             HardwareAbort::Conflict => (&mut losses.conflicts, &mut counts.conflicts),
             HardwareAbort::Interrupt => (&mut losses.interrupts, &mut counts.interrupts),
+            // As after a conflict: whoever holds what it needs may soon be done.
+            HardwareAbort::Explicit(TAKEN) => (&mut losses.conflicts, &mut counts.taken),
+            HardwareAbort::Explicit(CANCELLED) => (&mut losses.others, &mut counts.cancelled),
             HardwareAbort::Capacity => (&mut losses.others, &mut counts.capacity),
             _ => (&mut losses.others, &mut counts.others),
         };

@@ -14,7 +14,7 @@ mod words;
 
 pub use words::OwnWords;
 
-use crate::Memory;
+use crate::{Memory, Speculation, WORD};
 
 /// A handle for a piece of a program's own memory; where touching costs nothing, all handles are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -106,6 +106,69 @@ impl<'m, M: Memory + ?Sized> Traced<'m, M> {
     #[inline(always)]
     pub fn exchange(&self, at: u64, len: u64) {
         self.touch(at, len, Touch::Exchange);
+    }
+}
+
+/// A locked instruction, `act`, on the word at `at` of an object. Where the memory has hardware for speculation it is one
+/// step with its touch, so that no speculation which reads the word in [one step](read_as_one), too, misses it: see
+/// [`OwnWords`].
+#[inline(always)]
+pub fn exchange<M: Memory + ?Sized, R>(
+    memory: &M,
+    object: Object,
+    at: u64,
+    act: impl FnOnce() -> R,
+) -> R {
+    if !memory.traces_own() {
+        return act();
+    }
+    if memory.speculation() == Speculation::Absent {
+        memory.touch(object, at, WORD, Touch::Exchange);
+        return act();
+    }
+    as_one(memory, object, at, Touch::Exchange, act).unwrap_or_else(|act| act())
+}
+
+/// Loads, by `load`, the word at `at` of an object, in one step with its touch. `None` if the core's speculation is
+/// lost.
+#[inline(always)]
+pub fn read_as_one<M: Memory + ?Sized, R>(
+    memory: &M,
+    object: Object,
+    at: u64,
+    load: impl FnOnce() -> R,
+) -> Option<R> {
+    if !memory.traces_own() {
+        return Some(load());
+    }
+    as_one(memory, object, at, Touch::Read, load).ok()
+}
+
+/// Stores, by `store`, to the word at `at` of an object of words, in one step with its touch. It does not take place if
+/// the core's speculation is lost.
+#[inline(always)]
+pub fn write_as_one<M: Memory + ?Sized>(memory: &M, object: Object, at: u64, store: impl FnOnce()) {
+    if !memory.traces_own() {
+        return store();
+    }
+    // Not done, if it is lost.
+    let _ = as_one(memory, object, at, Touch::Write, store);
+}
+
+/// Does `act` in one step with its touch; or gives it back.
+fn as_one<M: Memory + ?Sized, R, F: FnOnce() -> R>(
+    memory: &M,
+    object: Object,
+    at: u64,
+    access: Touch,
+    act: F,
+) -> Result<R, F> {
+    let (mut act, mut result) = (Some(act), None);
+    memory.touching(object, at, WORD, access, &mut || result = act.take().map(|act| act()));
+    match (result, act) {
+        (Some(result), _) => Ok(result),
+        (None, Some(act)) => Err(act),
+        (None, None) => unreachable!("what is taken is done"),
     }
 }
 

@@ -7,6 +7,7 @@ mod deaths;
 mod elided;
 mod engines;
 mod hardware;
+mod hybrid;
 mod mechanisms;
 mod pins;
 mod plain;

@@ -145,8 +145,8 @@ impl Writer {
         more: u64,
         mut make_room: impl FnMut(&mut Counters) -> Result<()>,
     ) -> Result<()> {
-        let bytes = (self.record_bytes() + more).next_multiple_of(LINE);
-        if bytes <= self.tail.end - self.tail.start {
+        let bytes = self.bytes_for(more);
+        if self.has_reserved(bytes) {
             return Ok(());
         }
         if bytes <= core.geometry.segment_bytes {
@@ -162,6 +162,36 @@ impl Writer {
         self.reserved = self.take_segments(core, count, needed, &mut make_room)?;
         self.owes = true;
         Ok(())
+    }
+
+    /// Reserves room for a record of `bytes` bytes, at most a segment's.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    #[inline]
+    pub(crate) fn reserve_bytes<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        bytes: u64,
+        mut make_room: impl FnMut(&mut Counters) -> Result<()>,
+    ) -> Result<()> {
+        if !self.has_reserved(bytes) {
+            self.next_segment(core, bytes, &mut make_room)?;
+            self.owes = !self.keeps;
+        }
+        Ok(())
+    }
+
+    /// Bytes of log for the transaction's record and `more` bytes.
+    #[inline]
+    pub(crate) fn bytes_for(&self, more: u64) -> u64 {
+        (self.record_bytes() + more).next_multiple_of(LINE)
+    }
+
+    /// Whether there is room for this many bytes without making any.
+    #[inline]
+    pub(crate) fn has_reserved(&self, bytes: u64) -> bool {
+        bytes <= self.tail.end - self.tail.start
     }
 
     /// Returns unused reserved room. The commit is over, or has not begun.

@@ -11,7 +11,6 @@ use crate::{Counters, Engine, Error, Recovery, Result, Ticket};
 use perdura_memory::{Memory, Speculation};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl<M, C, S> Engine<M> for Elided<M, C, S>
 where
@@ -94,13 +93,7 @@ where
     fn tune(&self, tuning: &Tuning) {
         self.inner.tune(tuning);
         if let Some(hardware) = &self.hardware {
-            hardware
-                .fallback_percent
-                .store(tuning.fallback_percent.unwrap_or(0), Ordering::Relaxed);
-            hardware.tune(
-                tuning.attempts.unwrap_or_default(),
-                tuning.conflict_delay.unwrap_or_default(),
-            );
+            hardware.patience.tune(tuning);
         }
     }
 

@@ -7,10 +7,8 @@ use super::fallback::Fallback;
 use super::shared::{Elided, HardwareState, InnerSession, stored};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::elision::{self, Attempts, Delay, ElidedLock, Elision, ElisionCounts};
-use perdura_memory::random::SplitMix64;
 use perdura_memory::{LINE, Memory, Object, Touch};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The code with which a speculation is given up whose transaction needs a checkpoint.
 const CHECKPOINT: u8 = 1;
@@ -104,15 +102,6 @@ impl<M: Memory + 'static, C: Fallback<S>, S: 'static> ElidedSession<M, C, S> {
         }
         memory.touch(self.own, 0, LINE, Touch::Write);
         self.mode = Some(mode);
-    }
-
-    /// Whether the transaction that begins is one of those that take the fallback path at once.
-    fn falls_back(&self, hardware: &HardwareState) -> bool {
-        let percent = hardware.fallback_percent.load(Ordering::Relaxed);
-        let memory = &*self.engine.memory;
-        percent > 0
-            && SplitMix64::new(memory.now() ^ u64::from(self.inner.lane()) << 48).below(100)
-                < percent
     }
 
     /// Forgets the transaction, which is over, and counts.
@@ -267,10 +256,11 @@ impl<M: Memory + 'static, C: Fallback<S>, S: Send + Sync + 'static> Session
         if self.way != Way::Outside {
             return self.abort();
         }
-        let falls_back = self.engine.hardware.as_ref().is_some_and(|own| self.falls_back(own));
-        if let Some(hardware) = &self.engine.hardware {
-            let (attempts, delay) = hardware.patience();
+        let mut falls_back = false;
+        if let Some(HardwareState { patience, .. }) = &self.engine.hardware {
+            let (attempts, delay) = patience.now();
             self.elision.tune(attempts, delay);
+            falls_back = patience.falls_back(&*self.engine.memory, self.inner.lane());
         }
         let choose = |own: &HardwareState, memory: &M, elision: &mut Elision| match falls_back {
             true => own.lock.take(memory),

@@ -2,11 +2,12 @@
 
 use super::fallback::Fallback;
 use crate::sums::Places;
+use crate::sync::Patience;
 use crate::{Engine, Session};
 use perdura_memory::Memory;
-use perdura_memory::elision::{Attempts, Delay, ElidedLock};
+use perdura_memory::elision::ElidedLock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The engine of the fallback path.
 pub(super) type Inner<M, C, S> = <C as Fallback<S>>::Engine<M>;
@@ -27,11 +28,7 @@ pub(super) struct HardwareState {
     pub(super) lock: ElidedLock,
     /// Which pages have sums, if any have.
     pub(super) sums: Option<Places>,
-    /// See [`Tuning::fallback_percent`](crate::Tuning::fallback_percent).
-    pub(super) fallback_percent: AtomicU64,
-    /// [`Tuning::attempts`](crate::Tuning::attempts) and [`Tuning::conflict_delay`](crate::Tuning::conflict_delay),
-    /// their numbers in order.
-    patience: [AtomicU32; 5],
+    pub(super) patience: Patience,
     /// The number of transactions that have stored something, in a simulator: for the crash tester, which needs their
     /// order. It is no memory of the program: on hardware all transactions would conflict on such a word.
     commits: AtomicU64,
@@ -39,31 +36,8 @@ pub(super) struct HardwareState {
 
 impl HardwareState {
     pub(super) fn new<M: Memory>(memory: &M, sums: Option<Places>) -> Self {
-        let own = HardwareState {
-            lock: ElidedLock::new(memory),
-            sums,
-            fallback_percent: AtomicU64::new(0),
-            patience: Default::default(),
-            commits: AtomicU64::new(0),
-        };
-        own.tune(Attempts::default(), Delay::default());
-        own
-    }
-
-    /// Sets what transactions use that begin from now on.
-    pub(super) fn tune(&self, attempts: Attempts, delay: Delay) {
-        let Attempts { conflicts, interrupts, others } = attempts;
-        let numbers = [conflicts, interrupts, others, delay.first, delay.most];
-        for (place, number) in self.patience.iter().zip(numbers) {
-            place.store(number, Ordering::Relaxed);
-        }
-    }
-
-    /// What a transaction that begins now uses.
-    pub(super) fn patience(&self) -> (Attempts, Delay) {
-        let [conflicts, interrupts, others, first, most] =
-            [0, 1, 2, 3, 4].map(|index: usize| self.patience[index].load(Ordering::Relaxed));
-        (Attempts { conflicts, interrupts, others }, Delay { first, most })
+        let (lock, patience) = (ElidedLock::new(memory), Patience::default());
+        HardwareState { lock, sums, patience, commits: AtomicU64::new(0) }
     }
 
     /// The place in the serial order of a transaction that commits now: the caller holds the lock, or lets the hardware

@@ -252,7 +252,10 @@ impl FoundRecord {
         let mut rest = self.words.as_slice();
         while let Some((header, after)) = rest.split_first() {
             let ((number, mut mask), zeros) = (number_and_mask(*header), (header >> ZEROS) as u8);
-            if mask == 0 && zeros == 0 && let Some((value, after)) = after.split_first() {
+            if mask == 0
+                && zeros == 0
+                && let Some((value, after)) = after.split_first()
+            {
                 word(number * WORD, *value)?;
                 rest = after;
                 continue;

@@ -10,7 +10,7 @@ use crate::{Error, Result, Ticket};
 use perdura_memory::{Memory, WORD, line_of};
 
 /// The most bytes of log that a line's change of its page's sum takes.
-const SUM_BYTES: u64 = 2 * WORD;
+pub(super) const SUM_BYTES: u64 = 2 * WORD;
 
 /// How often a transaction that needs several segments looks for them before it gives up.
 const MOST_TRIES: u32 = 100;
@@ -39,7 +39,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline]
     pub(super) fn commit_running(&mut self) -> Boxed<Ticket> {
         let stored = !(self.writer.writes.is_empty() && self.writer.fresh.is_empty());
+        let in_software = self.engine.hardware.is_some() && self.way != Way::Hardware;
         let committed = match self.way {
+            Way::Hardware => self.commit_in_hardware(stored),
             // What was read may include stores of a commit that was cut short.
             _ if self.engine.core.is_broken() => Err(Box::new(cut_short())),
             Way::Failed => Err(Box::new(Error::Conflict)),
@@ -47,13 +49,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             _ => {
                 self.serial = self.moment.serial;
                 self.writer.counters.read_only += 1;
-                Ok(self.seen())
+                Ok(self.latest_seen())
             }
         };
         if let Err(error) = &committed
             && matches!(**error, Error::Conflict)
         {
             self.writer.counters.aborts_conflict += 1;
+        }
+        if in_software && committed.is_ok() {
+            self.elision.count_locked();
         }
         self.finish();
         if self.writer.filled {
@@ -81,8 +86,17 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
         let Begun { keeps, has_bias } = self.begin_commit(changes_sums)?;
         self.locks.are_alone = has_bias;
+        self.commit_begun(|session| session.commit_locked(keeps, changes_sums))
+    }
+
+    /// Commits by `commit`, which may hold locks when it fails; the commit has been announced.
+    #[inline]
+    pub(super) fn commit_begun(
+        &mut self,
+        commit: impl FnOnce(&mut Self) -> Boxed<Ticket>,
+    ) -> Boxed<Ticket> {
         let mut committing = Committing { session: self, returned: false };
-        let committed = committing.session.commit_locked(keeps, changes_sums);
+        let committed = commit(committing.session);
         if committed.is_err() {
             committing.session.give_back_locks();
         }
@@ -192,6 +206,12 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             }
             return Err(Box::new(Error::Conflict));
         }
+        self.commit_stamped(keeps, stamp)
+    }
+
+    /// The rest of it: the transaction has its locks and its stamp, and its reads hold.
+    #[inline]
+    pub(super) fn commit_stamped(&mut self, keeps: bool, stamp: Stamp) -> Boxed<Ticket> {
         if keeps && !planted::has(Bug::NothingKept) {
             self.keep_versions(stamp);
         }
@@ -260,7 +280,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// The last commit of which a transaction without stores may have seen something, if that may not be durable.
     #[inline]
-    fn seen(&self) -> Ticket {
+    pub(super) fn latest_seen(&self) -> Ticket {
         match self.engine.group {
             Some(_) => Ticket(self.engine.core.last_commit()),
             None => Ticket(0),
@@ -269,13 +289,14 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Locks the records of the lines that the transaction stores to.
     #[inline]
-    fn lock_lines(&mut self) -> Boxed<()> {
+    pub(super) fn lock_lines(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
         let (mut result, mut last) = (Ok(()), u64::MAX);
         writer.writes.for_each(memory, |at, _| {
             let line = line_of(at);
-            let is_wanted = line != last && (last == u64::MAX || !planted::has(Bug::FirstLineLocked));
+            let is_wanted =
+                line != last && (last == u64::MAX || !planted::has(Bug::FirstLineLocked));
             if is_wanted && result.is_ok() {
                 result = locks.lock(memory, &engine.records, line);
                 last = line;
@@ -286,14 +307,14 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Whether the transaction stores to pages that have a sum.
     #[inline(always)]
-    fn changes_sums(&self) -> bool {
+    pub(super) fn changes_sums(&self) -> bool {
         self.writable.changes_sums()
     }
 
     /// Adds the changed sums to the transaction's stores, and locks their lines. It has not read them: they change by
     /// the same amount whatever their value.
     #[cold]
-    fn lock_sums(&mut self) -> Boxed<()> {
+    pub(super) fn lock_sums(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, changes, .. } = self;
         let (memory, Some(sums)) = (&*engine.core.memory, &engine.core.sums) else { return Ok(()) };
         writer.writes.to_lines(memory);

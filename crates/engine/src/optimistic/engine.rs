@@ -13,10 +13,11 @@ use crate::log::{left, recovery};
 use crate::pins::{Oldest, Pins, Seen};
 use crate::planted::{self, Bug};
 use crate::sync::stm::{Clock, Lanes, Moment, Records, Stamp};
+use crate::sync::{Concurrency, Patience};
 use crate::tuning::Tuning;
 use crate::writes::{Ended, Versions};
 use crate::{Counters, Engine, Error, Recovery, Result, Sums, Ticket};
-use perdura_memory::{Domain, Memory};
+use perdura_memory::{Domain, Memory, Speculation};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ impl<M, C, S> Engine<M> for Optimistic<M, C, S>
 where
     M: Memory + 'static,
     C: Durability,
-    S: 'static,
+    S: Concurrency,
     (C, S): Named,
 {
     const NAME: &'static str = <(C, S)>::NAME;
@@ -71,7 +72,7 @@ where
     fn start_with_sums(memory: Arc<M>, area: Range<u64>, sums: Option<Sums>) -> Result<Arc<Self>> {
         if sums.as_ref().is_some_and(Sums::has_all) {
             return Err(Error::Invalid(
-                "the engines stm, ccstm and ccstm-undo do not keep checksums of all pages, since concurrent transactions would conflict on the sums: take another engine, or a pool without them",
+                "the engines stm, ccstm, ccstm-undo and htm do not keep checksums of all pages, since concurrent transactions would conflict on the sums: take another engine, or a pool without them",
             ));
         }
         let geometry = Geometry::read(&*memory, area, Self::NAME)?;
@@ -86,7 +87,9 @@ where
         };
         let number = if group.is_some() { 0 } else { Stamp(checkpoint.ticket).number() };
         let lanes = Arc::new(Lanes::new(memory, SESSIONS, Ticket(checkpoint.ticket)));
+        let speculates = S::SPECULATES && memory.speculation() != Speculation::Absent;
         Ok(Arc::new(Optimistic {
+            hardware: speculates.then(Patience::default),
             group,
             clock: Clock::new(memory, number),
             records: Records::new(memory),
@@ -149,6 +152,9 @@ where
         self.core.snapshots.tune(tuning);
         self.lanes.tune_bias(tuning.bias_after);
         self.core.segments.tune(tuning.kept_segments);
+        if let Some(patience) = &self.hardware {
+            patience.tune(tuning);
+        }
     }
 
     fn checkpoint(&self) -> Result<()> {

@@ -161,11 +161,13 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// As [`load`](Self::load), for transactions whose reads are not checked.
     #[inline(never)]
     fn load_otherwise(&mut self, at: u64) -> Boxed<u64> {
+        match self.way {
+            Way::Failed => return Err(Box::new(Error::Conflict)),
+            Way::Hardware => return self.load_in_hardware(at),
+            _ => {}
+        }
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
-        if self.way == Way::Failed {
-            return Err(Box::new(Error::Conflict));
-        }
         let value = memory.try_load(at).ok_or_else(|| Error::outside(at))?;
         if self.way == Way::Snapshot && engine.versions.may_have(memory, at) {
             return Ok(engine.versions.word_at(at, self.moment.number).unwrap_or(value));
@@ -174,11 +176,13 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     fn load_bytes_otherwise(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
+        match self.way {
+            Way::Failed => return Err(Error::Conflict),
+            Way::Hardware => return Ok(self.load_bytes_in_hardware(at, to)?),
+            _ => {}
+        }
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
-        if self.way == Way::Failed {
-            return Err(Error::Conflict);
-        }
         memory.copy_out(at, to);
         if self.way == Way::Snapshot {
             let kept = |line| match engine.versions.may_have(memory, line) {

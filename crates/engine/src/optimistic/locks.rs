@@ -16,6 +16,8 @@ pub(crate) struct Locks {
     lane: usize,
     /// Whether this is the only session that locks.
     pub(crate) are_alone: bool,
+    /// Whether it locks in a speculation of the memory's hardware.
+    pub(crate) in_speculation: bool,
     locked: Vec<Locked>,
     own: Object,
 }
@@ -23,7 +25,7 @@ pub(crate) struct Locks {
 impl Locks {
     pub(crate) fn new<M: Memory>(memory: &M, lane: usize) -> Self {
         let own = memory.object(TOLD as u64 * LOCK);
-        Locks { lane, are_alone: false, locked: Vec::with_capacity(64), own }
+        Locks { lane, are_alone: false, in_speculation: false, locked: Vec::with_capacity(64), own }
     }
 
     fn at(index: usize) -> u64 {
@@ -43,6 +45,9 @@ impl Locks {
         line: u64,
     ) -> Boxed<()> {
         let place = records.place(line);
+        if self.in_speculation {
+            return self.lock_in_speculation(memory, records, place);
+        }
         let before = records.load(memory, place);
         let noted = (self.lane, self.locked.len());
         if self.are_alone {
@@ -57,6 +62,25 @@ impl Locks {
             return Ok(());
         }
         self.lock_slowly(memory, records, place)
+    }
+
+    #[inline(never)]
+    fn lock_in_speculation<M: Memory>(
+        &mut self,
+        memory: &M,
+        records: &Records,
+        place: u32,
+    ) -> Boxed<()> {
+        match records.load_in_speculation(memory, place) {
+            Some(before) if !before.is_locked() => {
+                records.lock_in_speculation(memory, place, (self.lane, self.locked.len()));
+                self.note(memory, Locked { place, before });
+                Ok(())
+            }
+            // Another line with the same record.
+            Some(before) if before.owner() == self.lane => Ok(()),
+            _ => Err(Box::new(Error::Conflict)),
+        }
     }
 
     #[inline(always)]
@@ -117,6 +141,13 @@ impl Locks {
             records.unlock(memory, locked.place, stamp);
         }
         self.locked.clear();
+    }
+
+    /// Forgets records that were locked in a speculation, which is lost: the hardware has put them back.
+    #[cold]
+    pub(crate) fn forget(&mut self) {
+        self.locked.clear();
+        self.in_speculation = false;
     }
 
     /// Unlocks all records, with their previous words.

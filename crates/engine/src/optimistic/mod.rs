@@ -5,6 +5,7 @@
 //! | `stm` | none: for figures |
 //! | `ccstm` | redo logging: Persistence and Synchronization's ccSTM (IV-B), after Mnemosyne |
 //! | `ccstm-undo` | undo logging: the same, with the other log |
+//! | `htm` | redo logging; bodies run in [hardware], where the memory has some |
 //!
 //! A writing transaction buffers its words, and records its reads in a [`ReadSet`](reads::ReadSet). Its commit
 //! 1. makes room in the log, which may wait for others, and so comes first;
@@ -21,13 +22,14 @@
 //! conflict, it reads a [snapshot](crate::sync::stm), and waits for nothing.
 //!
 //! Reading order: `reads`, `locks`, `dirty`, `state` (what sessions share), `session` (what a body may do), `load` (a word that
-//! is consistent with all earlier reads), `commit`, `group` (commits on a block device), `undo` (commits over an undo log), `engine` (opening, recovery,
+//! is consistent with all earlier reads), `commit`, `group` (commits on a block device), `undo` (commits over an undo log), `hardware` (bodies in hardware), `engine` (opening, recovery,
 //! checkpoints).
 
 mod commit;
 mod dirty;
 mod engine;
 mod group;
+mod hardware;
 mod load;
 mod locks;
 mod reads;

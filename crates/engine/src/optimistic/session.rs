@@ -1,6 +1,7 @@
 //! A session: a transaction from its begin to its end, and what its body may do.
 
 use super::dirty::DirtySet;
+use super::hardware::FIRST_ROOM;
 use super::locks::Locks;
 use super::reads::ReadSet;
 use super::state::{Durability, Optimistic};
@@ -9,10 +10,12 @@ use crate::consistency::writer::Writer;
 use crate::error::Boxed;
 use crate::planted::{self, Bug};
 use crate::sums::Change;
+use crate::sync::Concurrency;
 use crate::sync::stm::{Lane, Moment};
 use crate::writable::Writable;
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
+use perdura_memory::elision::{Attempts, Delay, Elision};
 use perdura_memory::{Memory, WORD};
 use std::sync::Arc;
 
@@ -44,6 +47,8 @@ pub(super) enum Way {
     Outside,
     /// Concurrently: its reads are checked.
     Concurrent,
+    /// In hardware, as far as to its locks.
+    Hardware,
     /// No other one commits meanwhile.
     Alone,
     /// It reads the state committed at its moment.
@@ -68,6 +73,12 @@ pub struct OptimisticSession<M: Memory, C: Durability, S> {
     /// The most records in the read set before it switches to a snapshot.
     pub(super) most_reads: usize,
     pub(super) writable: Writable,
+    /// How often the transaction at hand has been lost in hardware.
+    pub(super) elision: Elision,
+    /// The latest number of another session's commit of which it has seen something in hardware.
+    pub(super) seen: u64,
+    /// Bytes of log that are reserved before a transaction runs in hardware.
+    pub(super) largest: u64,
     /// See [`Session::serial`].
     pub(super) serial: u64,
     /// See [`Sums::add_to`](crate::Sums::add_to).
@@ -91,6 +102,9 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             moment: Moment::default(),
             most_reads: usize::MAX,
             writable: Writable::new(engine.core.sums.as_ref()),
+            elision: Elision::new(Attempts::default(), Delay::default(), lane.number() as u64),
+            seen: 0,
+            largest: FIRST_ROOM,
             serial: 0,
             changes: Vec::new(),
             lane,
@@ -100,7 +114,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Begins a transaction; none is running.
     #[inline]
-    fn begin_as(&mut self, mode: Mode, way: Way) {
+    pub(super) fn begin_as(&mut self, mode: Mode, way: Way) {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
         self.writer.touch_fields(memory);
@@ -139,14 +153,33 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         match self.way {
             Way::Alone => engine.lanes.let_in(memory),
             Way::Snapshot => engine.end_snapshot(self.lane.number()),
-            Way::Outside | Way::Concurrent | Way::Failed => {}
+            Way::Outside | Way::Concurrent | Way::Hardware | Way::Failed => {}
         }
         self.reads.clear();
         if self.mode == Some(Mode::Write) {
             self.writer.forget(memory);
         }
+        if engine.hardware.is_some() {
+            self.writer.give_back_room(&engine.core);
+            self.count_hardware();
+        }
         self.writable.end();
         (self.mode, self.way) = (None, Way::Outside);
+    }
+
+    /// Adds how transactions have run in hardware to the counters.
+    #[cold]
+    fn count_hardware(&mut self) {
+        let counts = self.elision.counts();
+        let counters = &mut *self.writer.counters;
+        counters.hardware_commits = counts.hardware;
+        counters.hardware_fallbacks = counts.locked;
+        counters.hardware_conflicts = counts.conflicts;
+        counters.hardware_capacity = counts.capacity;
+        counters.hardware_interrupts = counts.interrupts;
+        counters.hardware_others = counts.others;
+        counters.hardware_locked = counts.taken;
+        counters.hardware_cancelled = counts.cancelled;
     }
 
     /// Marks the transaction as failed by a conflict.
@@ -218,6 +251,14 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         put_lines(self, at, from, |session, line, words| {
             session.writer.writes.put_line(&*session.engine.core.memory, line, words);
         })
+    }
+}
+
+impl<M: Memory, C: Durability, S: Concurrency> OptimisticSession<M, C, S> {
+    /// Whether bodies run in hardware.
+    #[inline(always)]
+    fn speculates(&self) -> bool {
+        S::SPECULATES && self.engine.hardware.is_some()
     }
 }
 
@@ -299,7 +340,7 @@ impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
 impl<M: Memory, C: Durability, S> Session for OptimisticSession<M, C, S>
 where
     M: 'static,
-    S: 'static,
+    S: Concurrency,
 {
     const CONFLICTS: bool = true;
 
@@ -307,6 +348,7 @@ where
     fn begin(&mut self, mode: Mode) {
         match self.mode {
             Some(_) => self.abort(),
+            None if self.speculates() => self.begin_speculating(mode),
             None => self.begin_as(mode, Way::Concurrent),
         }
     }
@@ -316,6 +358,11 @@ where
         if self.mode.is_some() {
             return self.abort();
         }
+        if self.speculates() && self.elision.may_try() {
+            return self.begin_speculating(mode);
+        }
+        // Losses in hardware are not conflicts of this kind.
+        let conflicts = conflicts.saturating_sub(self.elision.losses());
         match mode {
             Mode::Read => self.begin_as(mode, Way::Snapshot),
             Mode::Write if conflicts > PATIENCE => self.begin_as(mode, Way::Alone),
@@ -335,7 +382,8 @@ where
 
     #[inline(always)]
     fn has_conflict(&self) -> bool {
-        self.way == Way::Failed
+        let is_lost = || self.engine.core.memory.lost().is_some();
+        self.way == Way::Failed || S::SPECULATES && self.way == Way::Hardware && is_lost()
     }
 
     fn serial(&self) -> Option<u64> {
@@ -355,6 +403,9 @@ where
             || any_words(|line| self.writer.writes.line(memory, line), at, len)
         {
             return self.put_checked(at, from);
+        }
+        if self.way == Way::Hardware {
+            return Err(*self.leave_hardware());
         }
         if planted::has(Bug::FreshUnannounced) {
             memory.copy_in(at, from);
@@ -396,8 +447,15 @@ where
     fn abort(&mut self) {
         match self.way {
             Way::Outside => {}
+            Way::Hardware => match self.cancel_speculation() {
+                true => self.writer.counters.aborts_user += 1,
+                false => self.writer.counters.aborts_conflict += 1,
+            },
             Way::Failed => self.writer.counters.aborts_conflict += 1,
-            Way::Concurrent | Way::Alone | Way::Snapshot => self.writer.counters.aborts_user += 1,
+            Way::Concurrent | Way::Alone | Way::Snapshot => {
+                self.writer.counters.aborts_user += 1;
+                self.elision.end();
+            }
         }
         self.finish();
     }
@@ -422,6 +480,9 @@ where
     }
 
     fn checkpoint(&mut self) -> Result<()> {
+        if self.way == Way::Hardware {
+            return Err(*self.leave_hardware());
+        }
         let number = self.engine.empty(&mut self.writer.counters)?;
         if matches!(self.way, Way::Concurrent | Way::Alone) {
             // What it has read still holds: from here on it cannot reach memory that was freed before.
@@ -443,6 +504,9 @@ impl<M: Memory, C: Durability, S> Drop for OptimisticSession<M, C, S> {
         // In a forked child others may have locked what they share for ever.
         if self.engine.core.memory.is_forked() {
             return;
+        }
+        if self.way == Way::Hardware {
+            self.cancel_speculation();
         }
         self.finish();
         self.writer.end(&self.engine.core);

@@ -9,6 +9,7 @@ use crate::consistency::protocol::Consistency;
 use crate::consistency::redo::Redo;
 use crate::consistency::undo::Undo;
 use crate::log::record::FoundRecord;
+use crate::sync::Patience;
 use crate::sync::stm::{Clock, Lanes, Records};
 use crate::writes::Versions;
 use crate::{Recovery, Result};
@@ -85,5 +86,7 @@ pub struct Optimistic<M: Memory, C, S> {
     pub(super) group: Option<Group>,
     /// Lines stored to, if they need a write-back that nothing else asks for.
     pub(super) dirty: Option<DirtySets>,
+    /// If bodies run in the memory's hardware.
+    pub(super) hardware: Option<Patience>,
     pub(super) pair: PhantomData<fn() -> (C, S)>,
 }

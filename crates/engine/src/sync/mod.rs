@@ -11,7 +11,8 @@
 //! [`Unlocked`] is none, for threads that share nothing.
 //!
 //! [`Htm`] is hardware's: a session's body runs in a transaction of the processor, with a lock to fall back on, and
-//! cannot write back inside it, which [`Synchronisation::FENCES`] declares.
+//! cannot write back inside it, which [`Synchronisation::FENCES`] declares. [`Hybrid`] is both: a body in hardware, the commit
+//! of software transactional memory.
 
 mod fair;
 mod htm;
@@ -22,8 +23,9 @@ pub(crate) mod stm;
 mod unlocked;
 
 pub use fair::Fair;
-pub use htm::Htm;
+pub(crate) use htm::Patience;
+pub use htm::{Htm, Hybrid};
 pub use safety::{Synchronisation, refusal};
 pub use spin::Spin;
-pub use stm::Stm;
+pub use stm::{Concurrency, Stm};
 pub use unlocked::Unlocked;

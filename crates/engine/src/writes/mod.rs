@@ -163,7 +163,11 @@ impl WriteSet {
     /// Whether nothing is to be stored.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        if self.short.is_open() { self.short.is_empty() } else { self.entries().len() == self.empty }
+        if self.short.is_open() {
+            self.short.is_empty()
+        } else {
+            self.entries().len() == self.empty
+        }
     }
 
     /// Words to be stored.

@@ -162,12 +162,7 @@ fn behaves_as_the_model(transactions: &[Vec<Step>], universe: u64, every_step: b
     behaves_as(WriteSet::new(&*RAM), transactions, universe, every_step);
 }
 
-fn behaves_as(
-    mut set: WriteSet,
-    transactions: &[Vec<Step>],
-    universe: u64,
-    every_step: bool,
-) {
+fn behaves_as(mut set: WriteSet, transactions: &[Vec<Step>], universe: u64, every_step: bool) {
     for (index, steps) in transactions.iter().enumerate() {
         if index == 1 {
             set.index.near_the_last_generation();

@@ -8,6 +8,7 @@
 use crate::planted::{self, Bug};
 use perdura_memory::atomics::{AtomicU64, Ordering, sequential};
 use perdura_memory::lock::Apart;
+use perdura_memory::own::{exchange, read_as_one};
 use perdura_memory::{Memory, Object, Traced, WORD};
 
 /// A moment in time.
@@ -63,11 +64,24 @@ impl Clock {
         Moment { number, serial: self.serial(memory, 1) }
     }
 
+    /// The clock's number, for a commit that has its locks in a speculation, which is lost if the clock moves before its
+    /// end; `None` if it is lost already.
+    #[inline(always)]
+    pub(crate) fn number_in_speculation<M: Memory>(&self, memory: &M) -> Option<u64> {
+        read_as_one(memory, self.own, 0, || self.number.0.load(Ordering::Relaxed))
+    }
+
+    /// The place in the serial order of a speculation that ends with the next access to the memory, and has stored
+    /// something or not.
+    #[inline(always)]
+    pub(crate) fn serial_at_end<M: Memory>(&self, memory: &M, stored: bool) -> u64 {
+        self.serial(memory, u64::from(stored))
+    }
+
     /// Moves the clock to `number`, if it is earlier.
     #[cold]
     pub(crate) fn raise<M: Memory>(&self, memory: &M, number: u64) {
-        Traced::new(memory, self.own).exchange(0, WORD);
-        self.number.0.fetch_max(number, Ordering::SeqCst);
+        exchange(memory, self.own, 0, || self.number.0.fetch_max(number, Ordering::SeqCst));
         sequential();
     }
 
@@ -75,14 +89,15 @@ impl Clock {
     /// commits that read it before have not.
     #[cold]
     pub(crate) fn tick<M: Memory>(&self, memory: &M) -> Moment {
-        Traced::new(memory, self.own).exchange(0, WORD);
         if planted::has(Bug::TickedInTwoSteps) {
+            Traced::new(memory, self.own).exchange(0, WORD);
             let number = self.number.0.load(Ordering::SeqCst) + 1;
             Traced::new(memory, self.own).wrote(0, WORD);
             self.number.0.store(number, Ordering::SeqCst);
             return Moment { number, serial: self.serial(memory, 0) };
         }
-        let number = self.number.0.fetch_add(1, Ordering::SeqCst) + 1;
+        let number =
+            exchange(memory, self.own, 0, || self.number.0.fetch_add(1, Ordering::SeqCst) + 1);
         sequential();
         Moment { number, serial: self.serial(memory, 0) }
     }

@@ -22,6 +22,7 @@ use crate::planted::{self, Bug};
 use crate::sync::in_place::{InPlace, Still};
 use perdura_memory::atomics::{AtomicU64, Ordering, pause};
 use perdura_memory::lock::{Apart, Fences, Slots};
+use perdura_memory::own::{exchange, read_as_one};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -157,11 +158,10 @@ impl Lanes {
     }
 
     fn take_gate<M: Memory>(&self, memory: &M) {
-        let own = Traced::new(memory, self.own);
         let mut turn = 0;
         loop {
-            own.exchange(GATE, WORD);
-            if self.gate.0.fetch_or(ALONE, Ordering::SeqCst) & ALONE == 0 {
+            let take = || self.gate.0.fetch_or(ALONE, Ordering::SeqCst);
+            if exchange(memory, self.own, GATE, take) & ALONE == 0 {
                 return;
             }
             self.wait_for_gate(memory, ALONE, &mut turn);
@@ -205,9 +205,9 @@ impl Lanes {
     fn change_bias<M: Memory>(&self, memory: &M, gate: u64, to: u64) -> bool {
         let own = Traced::new(memory, self.own);
         let changing = gate & !(CHANGING << BIAS) | CHANGING << BIAS;
-        own.exchange(GATE, WORD);
         let (succeeds, fails) = (Ordering::SeqCst, Ordering::Relaxed);
-        if self.gate.0.compare_exchange(gate, changing, succeeds, fails).is_err() {
+        let change = || self.gate.0.compare_exchange(gate, changing, succeeds, fails);
+        if exchange(memory, self.own, GATE, change).is_err() {
             return false;
         }
         if !planted::has(Bug::LaneBiasNotAwaited) {
@@ -233,8 +233,7 @@ impl Lanes {
     /// From the return of this until [`end_snapshot`](Self::end_snapshot), every commit in progress keeps the words
     /// that it overwrites.
     pub(crate) fn begin_snapshot<M: Memory>(&self, memory: &M) {
-        Traced::new(memory, self.own).exchange(GATE, WORD);
-        self.gate.0.fetch_add(SNAPSHOT, Ordering::SeqCst);
+        exchange(memory, self.own, GATE, || self.gate.0.fetch_add(SNAPSHOT, Ordering::SeqCst));
         if !planted::has(Bug::SnapshotAmongCommits) {
             self.quiesce(memory);
         }
@@ -242,8 +241,7 @@ impl Lanes {
 
     /// Ends a snapshot.
     pub(crate) fn end_snapshot<M: Memory>(&self, memory: &M) {
-        Traced::new(memory, self.own).exchange(GATE, WORD);
-        self.gate.0.fetch_sub(SNAPSHOT, Ordering::SeqCst);
+        exchange(memory, self.own, GATE, || self.gate.0.fetch_sub(SNAPSHOT, Ordering::SeqCst));
     }
 
     /// The number at which the oldest running transaction began; `u64::MAX` if none is running.
@@ -391,13 +389,18 @@ impl Lane {
         self.wrote(memory, SINCE);
     }
 
-    /// Announces a commit, or a store in place; returns the gate as it was then.
     #[inline(always)]
-    fn announce<M: Memory>(&self, memory: &M) -> u64 {
+    fn announce_only<M: Memory>(&self, memory: &M) {
         let slot = self.slot();
         slot.commits.store(slot.commits.load(Ordering::Relaxed) + 1, Ordering::Release);
         self.lanes.fences.light();
         self.wrote(memory, 0);
+    }
+
+    /// Announces a commit, or a store in place; returns the gate as it was then.
+    #[inline(always)]
+    fn announce<M: Memory>(&self, memory: &M) -> u64 {
+        self.announce_only(memory);
         Traced::new(memory, self.lanes.own).read(GATE, WORD);
         self.lanes.gate.0.load(Ordering::SeqCst)
     }
@@ -423,6 +426,25 @@ impl Lane {
         let has_bias = bias(gate) == self.number as u64 + 1;
         if (gate & ALONE == 0 || is_alone) && (has_bias || bias(gate) == 0) {
             return Some(Begun { keeps: gate & !(CHANGING << BIAS) >= SNAPSHOT, has_bias });
+        }
+        self.end_commit(memory);
+        None
+    }
+
+    /// Begins to commit in a speculation, which is lost if the gate changes before its end. `None` as
+    /// [`begin_commit`](Self::begin_commit), or if it is lost already. (In a simulator the announcement is seen before
+    /// the hardware commits: others then wait for longer than they must.)
+    #[inline(always)]
+    pub(crate) fn begin_commit_in_speculation<M: Memory>(&self, memory: &M) -> Option<Begun> {
+        self.announce_only(memory);
+        let gate = &self.lanes.gate.0;
+        let gate = read_as_one(memory, self.lanes.own, GATE, || gate.load(Ordering::Relaxed));
+        if let Some(gate) = gate
+            && gate & ALONE == 0
+            && [0, self.number as u64 + 1].contains(&bias(gate))
+        {
+            let keeps = gate & !(CHANGING << BIAS) >= SNAPSHOT;
+            return Some(Begun { keeps, has_bias: false });
         }
         self.end_commit(memory);
         None

@@ -37,3 +37,11 @@ pub(crate) use stamp::Stamp;
 /// Software transactional memory, as half of a pair. Its transactions can fence before they make their stores visible,
 /// so that it is safe wherever a lock is.
 pub struct Stm;
+
+/// Which transactions run concurrently, and how: the other half of a pair.
+pub trait Concurrency: Send + Sync + 'static {
+    /// Whether bodies run in the memory's hardware, where it has some.
+    const SPECULATES: bool = false;
+}
+
+impl Concurrency for Stm {}

@@ -10,7 +10,9 @@
 use super::stamp::{LANE_BITS, LANES, Stamp};
 use crate::planted::{self, Bug};
 use perdura_memory::atomics::{AtomicU64, Ordering, fence, prefetch, sequential};
-use perdura_memory::{LINE, Memory, Object, Traced, WORD};
+use perdura_memory::own::{exchange, read_as_one, write_as_one};
+use perdura_memory::{LINE, Memory, Object, Speculation, Traced, WORD};
+use std::sync::Arc;
 
 /// The least and the most records: the latter suffice for 64 MiB, beyond which lines share them.
 const LEAST: u64 = if cfg!(loom) { 2 } else { 1 << 10 };
@@ -54,9 +56,15 @@ pub(crate) struct Locked {
     pub(crate) before: RecordWord,
 }
 
+/// The contents of a record that a session has locked.
+#[inline(always)]
+const fn locked(lane: usize, noted: usize) -> u64 {
+    (noted as u64) << NOTED | (lane as u64) << 1 | 1
+}
+
 /// The records.
 pub(crate) struct Records {
-    words: Box<[AtomicU64]>,
+    words: Arc<[AtomicU64]>,
     bits: u32,
     /// The number of the last one.
     last: u64,
@@ -67,8 +75,12 @@ impl Records {
     /// For a memory, all of them with no stamp.
     pub(crate) fn new<M: Memory>(memory: &M) -> Self {
         let count = (memory.limit() / LINE).next_power_of_two().clamp(LEAST, MOST);
-        let words = (0..count).map(|_| AtomicU64::new(0)).collect();
-        let own = memory.object(count * WORD);
+        let words: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        // What a lost speculation has locked is put back.
+        let own = match memory.speculation() {
+            Speculation::Absent => memory.object(count * WORD),
+            _ => memory.words_object(&words),
+        };
         Records { words, bits: count.ilog2(), last: count - 1, own }
     }
 
@@ -113,10 +125,10 @@ impl Records {
         before: RecordWord,
         (lane, noted): (usize, usize),
     ) -> bool {
-        let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
-        Traced::new(memory, self.own).exchange(u64::from(place) * WORD, WORD);
+        let locked = locked(lane, noted);
         let (succeeds, fails) = (Ordering::SeqCst, Ordering::Relaxed);
         if planted::has(Bug::LockedInTwoSteps) {
+            Traced::new(memory, self.own).exchange(u64::from(place) * WORD, WORD);
             let unlocked = self.word(place).load(Ordering::SeqCst) == before.0;
             Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
             if unlocked {
@@ -124,9 +136,37 @@ impl Records {
             }
             return unlocked;
         }
-        let locks = self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok();
+        let locks = exchange(memory, self.own, u64::from(place) * WORD, || {
+            self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok()
+        });
         sequential();
         locks
+    }
+
+    /// Loads a record in a speculation; `None` if that is lost.
+    #[inline(always)]
+    pub(crate) fn load_in_speculation<M: Memory>(
+        &self,
+        memory: &M,
+        place: u32,
+    ) -> Option<RecordWord> {
+        read_as_one(memory, self.own, u64::from(place) * WORD, || {
+            RecordWord(self.word(place).load(Ordering::Relaxed))
+        })
+    }
+
+    /// Locks a record that is not locked in a speculation, in which it was loaded: others see that when the hardware
+    /// commits.
+    #[inline(always)]
+    pub(crate) fn lock_in_speculation<M: Memory>(
+        &self,
+        memory: &M,
+        place: u32,
+        (lane, noted): (usize, usize),
+    ) {
+        write_as_one(memory, self.own, u64::from(place) * WORD, || {
+            self.word(place).store(locked(lane, noted), Ordering::Relaxed);
+        });
     }
 
     /// The same for the only session that locks: it needs no locked instruction for each record, and one
@@ -138,8 +178,7 @@ impl Records {
         place: u32,
         (lane, noted): (usize, usize),
     ) {
-        let locked = (noted as u64) << NOTED | (lane as u64) << 1 | 1;
-        self.word(place).store(locked, Ordering::Relaxed);
+        self.word(place).store(locked(lane, noted), Ordering::Relaxed);
         Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
     }
 
