@@ -96,9 +96,12 @@ impl Clock {
             self.number.0.store(number, Ordering::SeqCst);
             return Moment { number, serial: self.serial(memory, 0) };
         }
-        let number =
-            exchange(memory, self.own, 0, || self.number.0.fetch_add(1, Ordering::SeqCst) + 1);
+        // In one step: no other core's turn comes between the number and the place in the order.
+        let moment = exchange(memory, self.own, 0, || {
+            let number = self.number.0.fetch_add(1, Ordering::SeqCst) + 1;
+            Moment { number, serial: self.serial(memory, 0) }
+        });
         sequential();
-        Moment { number, serial: self.serial(memory, 0) }
+        moment
     }
 }
