@@ -4,7 +4,7 @@
 //!
 //! | word | holds |
 //! |---|---|
-//! | 0 | check: a 64-bit hash of the words that follow, mixed with the area's salt and the record's place |
+//! | 0 | check: a 64-bit hash of the words that follow, keyed by the area's salt and the record's place |
 //! | 1 | ticket of the transaction, from 1 |
 //! | 2 | words in use (20 bits), how far behind it was durable (12), part number (16), number of parts (16) |
 //! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros; or for a word: `word number << 8`, then the word |
@@ -24,7 +24,6 @@ use crate::{Error, Result};
 use perdura_memory::keyed::mix::mix;
 use perdura_memory::{LINE, Memory, WORD};
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64;
 
 const LINE_WORDS: usize = (LINE / 8) as usize;
 /// Words of the largest entry.
@@ -111,21 +110,20 @@ pub fn encode<'a>(
     }
     // Zeros a whole line, of which the record's padding is a part: a fixed size is faster.
     *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
-    fill_header(&mut out[..used], salt, at, part);
+    fill_header(out, used, (salt, at), part);
     &out[..used.next_multiple_of(LINE_WORDS)]
 }
 
-/// Fills in the header of a record for the offset `at`, whose words in use these are.
+/// Fills in the header of a record, which has `used` words in use, for the offset `at`.
 #[inline(always)]
-pub(crate) fn fill_header(record: &mut [u64], salt: u64, at: u64, part: Part) {
-    let used = record.len();
+pub(crate) fn fill_header(record: &mut [u64], used: usize, (salt, at): (u64, u64), part: Part) {
     debug_assert!(used < 1 << USED_BITS && u64::from(part.behind) < FAR, "they have their bits");
     record[1] = part.ticket;
     record[2] = used as u64
         | u64::from(part.behind) << USED_BITS
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
-    record[0] = check(salt, at, &record[1..]);
+    record[0] = check(salt, at, &record[1..used]);
 }
 
 #[cold]
@@ -177,13 +175,37 @@ fn head(entry: &LineWrite) -> u64 {
     (entry.line / LINE) << 8 | u64::from(entry.mask)
 }
 
-/// The seed is mixed in at the end and not at the start: a seed of its own would make the hash of more than 240 bytes
-/// build a secret first. Words that have the same hash have the same check only in the same place, under the same salt.
-#[inline]
+/// The check of a record at `at` with these words after it: wyhash's multiplications, two rows of them at a time, keyed by
+/// the salt and the record's place. Words that have the same check have it only there, under the same salt.
+#[inline(always)]
 fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
-    let place = mix(salt ^ at);
+    let key = mix(salt ^ at);
+    let keys = [key ^ KEYS[0], key ^ KEYS[1]];
+    let (mut first, mut second) = (key, key.rotate_left(u64::BITS / 2));
+    let (fours, rest) = words.as_chunks::<4>();
+    for four in fours {
+        first = fold(four[0] ^ keys[0], four[1] ^ first);
+        second = fold(four[2] ^ keys[1], four[3] ^ second);
+    }
+    // The missing words are as zeros: the record says how many there are.
+    if let [one, more @ ..] = rest {
+        first = fold(one ^ keys[0], more.first().unwrap_or(&0) ^ first);
+        if let [_, two] = more {
+            second = fold(two ^ keys[1], second);
+        }
+    }
     // Never 0, so that zeroing word 0 always invalidates.
-    mix(xxh3_64(bytemuck::cast_slice(words)) ^ place) | 1
+    fold(first ^ KEYS[2], second ^ key) | 1
+}
+
+/// Odd constants with as many ones as zeros: wyhash's.
+const KEYS: [u64; 3] = [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3];
+
+/// The halves of a product, exclusive or.
+#[inline(always)]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    product as u64 ^ (product >> u64::BITS) as u64
 }
 
 /// A record found in a log.
@@ -252,7 +274,10 @@ impl FoundRecord {
         let mut rest = self.words.as_slice();
         while let Some((header, after)) = rest.split_first() {
             let ((number, mut mask), zeros) = (number_and_mask(*header), (header >> ZEROS) as u8);
-            if mask == 0 && zeros == 0 && let Some((value, after)) = after.split_first() {
+            if mask == 0
+                && zeros == 0
+                && let Some((value, after)) = after.split_first()
+            {
                 word(number * WORD, *value)?;
                 rest = after;
                 continue;

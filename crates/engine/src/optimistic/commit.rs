@@ -1,11 +1,13 @@
 //! The commit of a transaction.
 
+use super::locks::Locks;
 use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::consistency::core::cut_short;
+use crate::consistency::writer::Writer;
 use crate::error::{Boxed, boxed};
 use crate::planted::{self, Bug};
-use crate::sync::stm::{Begun, RecordWord, Stamp};
+use crate::sync::stm::{Begun, RecordWord, Records, Stamp};
 use crate::{Error, Result, Ticket};
 use perdura_memory::{Memory, WORD, line_of};
 
@@ -181,7 +183,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if changes_sums {
             self.lock_sums()?;
         }
-        self.locks.complete(&self.engine.records);
+        self.locks.complete(self.engine.records.view());
         let stamp = match early {
             Some(stamp) => stamp,
             None => self.take_stamp()?,
@@ -272,16 +274,17 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn lock_lines(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
-        let (mut result, mut last) = (Ok(()), u64::MAX);
-        writer.writes.for_each(memory, |at, _| {
-            let line = line_of(at);
-            let is_wanted = line != last && (last == u64::MAX || !planted::has(Bug::FirstLineLocked));
-            if is_wanted && result.is_ok() {
-                result = locks.lock(memory, &engine.records, line);
-                last = line;
+        let Some(words) = writer.writes.record(memory) else {
+            return lock_entries(memory, writer, locks, &engine.records);
+        };
+        let records = (&engine.records, engine.records.view());
+        for (number, _) in words {
+            locks.lock(memory, records, number * WORD)?;
+            if planted::has(Bug::FirstLineLocked) {
+                break;
             }
-        });
-        result
+        }
+        Ok(())
     }
 
     /// Whether the transaction stores to pages that have a sum.
@@ -301,7 +304,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             if let Some(place) = sums.places().of(entry.line)
                 && !planted::has(Bug::SumsUnlocked)
             {
-                locks.lock(memory, &engine.records, line_of(place))?;
+                let records = (&engine.records, engine.records.view());
+                locks.lock(memory, records, line_of(place))?;
             }
         }
         Ok(sums.add_to(memory, &mut writer.writes, changes, |_| None)?)
@@ -335,13 +339,12 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline]
     fn reads_hold_still(&self) -> bool {
         let OptimisticSession { engine, reads, locks, way, .. } = self;
-        let memory = &*engine.core.memory;
+        let (memory, records) = (&*engine.core.memory, engine.records.view());
         let holds = |place: u32, word: RecordWord| {
-            let now = engine.records.load(memory, place);
+            let now = records.load(memory, place);
             now == word || locks.held(now, word)
         };
-        *way != Way::Concurrent
-            || reads.read(memory).iter().all(|(place, word)| holds(*place, *word))
+        *way != Way::Concurrent || reads.all(memory, |read| holds(read.place, read.word))
     }
 
     /// Keeps the words that are about to be overwritten, for snapshots.
@@ -366,7 +369,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         if dirty.is_none() {
             *dirty = engine.dirty.as_ref().map(|sets| sets.take(memory));
         }
-        engine.records.before_stores();
+        engine.records.view().before_stores();
         match dirty {
             Some(dirty) if dirty.is_shared() => {
                 writer.apply_words(&engine.core, |line| dirty.mark(memory, line));
@@ -377,15 +380,29 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             }
             None => writer.apply_words(&engine.core, |_| {}),
         }
-        locks.unlock(memory, &engine.records, stamp);
+        locks.unlock(memory, engine.records.view(), stamp);
     }
 
     /// Unlocks, with nothing stored in place.
     #[cold]
     fn give_back_locks(&mut self) {
         let OptimisticSession { engine, locks, .. } = self;
-        locks.give_back(&*engine.core.memory, &engine.records);
+        locks.give_back(&*engine.core.memory, engine.records.view());
     }
+}
+
+/// Locks the records of the lines, for words that are kept by line.
+#[inline(never)]
+fn lock_entries<M: Memory>(
+    memory: &M,
+    writer: &Writer,
+    locks: &mut Locks,
+    records: &Records,
+) -> Boxed<()> {
+    let most = if planted::has(Bug::FirstLineLocked) { 1 } else { usize::MAX };
+    let entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
+    let records = (records, records.view());
+    entries.take(most).try_for_each(|entry| locks.lock(memory, records, entry.line))
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::error::Boxed;
-use crate::sync::stm::{Locked, RecordWord, Records, Stamp};
+use crate::sync::stm::{Locked, RecordWord, Records, RecordsView, Stamp};
 use perdura_memory::atomics::pause;
 use perdura_memory::{Memory, Object, Traced};
 
@@ -17,13 +17,15 @@ pub(crate) struct Locks {
     /// Whether this is the only session that locks.
     pub(crate) are_alone: bool,
     locked: Vec<Locked>,
+    /// The latest number of another session's commit that is overwritten.
+    latest: u64,
     own: Object,
 }
 
 impl Locks {
     pub(crate) fn new<M: Memory>(memory: &M, lane: usize) -> Self {
         let own = memory.object(TOLD as u64 * LOCK);
-        Locks { lane, are_alone: false, locked: Vec::with_capacity(64), own }
+        Locks { lane, are_alone: false, locked: Vec::with_capacity(64), latest: 0, own }
     }
 
     fn at(index: usize) -> u64 {
@@ -31,7 +33,7 @@ impl Locks {
     }
 
     /// Locks the record of a line, unless that is done. Waits for sessions in higher lanes, and gives way to those in
-    /// lower ones.
+    /// lower ones. `records` is a view of `all`.
     ///
     /// # Errors
     /// `Conflict`, to give way.
@@ -39,10 +41,10 @@ impl Locks {
     pub(crate) fn lock<M: Memory>(
         &mut self,
         memory: &M,
-        records: &Records,
+        (all, records): (&Records, RecordsView<'_>),
         line: u64,
     ) -> Boxed<()> {
-        let place = records.place(line);
+        let place = Records::place(line);
         let before = records.load(memory, place);
         let noted = (self.lane, self.locked.len());
         if self.are_alone {
@@ -56,17 +58,22 @@ impl Locks {
             self.note(memory, Locked { place, before });
             return Ok(());
         }
-        self.lock_slowly(memory, records, place)
+        self.lock_slowly(memory, all, place)
     }
 
     #[inline(always)]
     fn note<M: Memory>(&mut self, memory: &M, locked: Locked) {
         Traced::new(memory, self.own).wrote(Self::at(self.locked.len()), LOCK);
         self.locked.push(locked);
+        let stamp = locked.before.stamp();
+        if stamp.lane() != self.lane && stamp.number() > self.latest {
+            self.latest = stamp.number();
+        }
     }
 
     #[inline(never)]
     fn lock_slowly<M: Memory>(&mut self, memory: &M, records: &Records, place: u32) -> Boxed<()> {
+        let records = records.view();
         let mut turn = 0;
         loop {
             let before = records.load(memory, place);
@@ -88,7 +95,7 @@ impl Locks {
 
     /// All locks have been taken.
     #[inline(always)]
-    pub(crate) fn complete(&self, records: &Records) {
+    pub(crate) fn complete(&self, records: RecordsView<'_>) {
         if self.are_alone {
             records.after_locks();
         }
@@ -105,25 +112,32 @@ impl Locks {
     /// The latest number of another session's commit that is overwritten.
     #[inline]
     pub(crate) fn latest_of_others(&self) -> u64 {
-        let stamps = self.locked.iter().map(|locked| locked.before.stamp());
-        let others = stamps.filter(|stamp| stamp.lane() != self.lane);
-        others.map(Stamp::number).max().unwrap_or(0)
+        self.latest
     }
 
     /// Unlocks all records, with this stamp for their data.
     #[inline]
-    pub(crate) fn unlock<M: Memory>(&mut self, memory: &M, records: &Records, stamp: Stamp) {
+    pub(crate) fn unlock<M: Memory>(&mut self, memory: &M, records: RecordsView<'_>, stamp: Stamp) {
         for locked in &self.locked {
             records.unlock(memory, locked.place, stamp);
         }
-        self.locked.clear();
+        self.forget();
     }
 
     /// Unlocks all records, with their previous words.
     #[cold]
-    pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, records: &Records) {
-        for locked in self.locked.drain(..) {
+    pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, records: RecordsView<'_>) {
+        for locked in &self.locked {
             records.unlock(memory, locked.place, locked.before.stamp());
+        }
+        self.forget();
+    }
+
+    #[inline(always)]
+    fn forget(&mut self) {
+        self.locked.clear();
+        if self.latest != 0 {
+            self.latest = 0;
         }
     }
 }

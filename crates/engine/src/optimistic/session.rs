@@ -65,8 +65,6 @@ pub struct OptimisticSession<M: Memory, C: Durability, S> {
     pub(super) way: Way,
     /// A moment at which everything it has read holds.
     pub(super) moment: Moment,
-    /// The most records in the read set before it switches to a snapshot.
-    pub(super) most_reads: usize,
     pub(super) writable: Writable,
     /// See [`Session::serial`].
     pub(super) serial: u64,
@@ -89,7 +87,6 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             mode: None,
             way: Way::Outside,
             moment: Moment::default(),
-            most_reads: usize::MAX,
             writable: Writable::new(engine.core.sums.as_ref()),
             serial: 0,
             changes: Vec::new(),
@@ -121,9 +118,11 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         match mode {
             Mode::Write => {
                 self.writable.begin(memory);
-                self.most_reads = usize::MAX;
+                self.reads.set_most(usize::MAX);
             }
-            Mode::Read => self.most_reads = engine.core.snapshots.most_reads() as usize,
+            Mode::Read => {
+                self.reads.set_most(self.engine.core.snapshots.most_reads() as usize);
+            }
         }
     }
 
@@ -190,6 +189,26 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
+    /// See [`Session::read_at_once`].
+    #[inline(always)]
+    fn read_simply(&mut self, at: u64) -> Option<u64> {
+        if self.way != Way::Concurrent || self.writer.writes.may_have(&*self.engine.core.memory, at)
+        {
+            return None;
+        }
+        self.load_concurrently(at)
+    }
+
+    /// See [`Session::write_at_once`].
+    #[inline(always)]
+    fn write_simply(&mut self, at: u64, value: u64) -> bool {
+        let is_allowed = self.writable.has(at);
+        if is_allowed {
+            self.put(at, value);
+        }
+        is_allowed
+    }
+
     /// Writes the word at `at`, if that is not simply allowed: see [`Writable`].
     #[cold]
     #[inline(never)]
@@ -236,28 +255,21 @@ fn back_off<M: Memory>(memory: &M, conflicts: u32) {
 impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        if self.way == Way::Concurrent
-            && !self.writer.writes.may_have(&*self.engine.core.memory, at)
-            && let Some(value) = self.load_concurrently(at)
-        {
-            return Ok(value);
+        match self.read_simply(at) {
+            Some(value) => Ok(value),
+            None => Ok(self.read_otherwise(at)?),
         }
-        Ok(self.read_otherwise(at)?)
     }
 
     #[inline(always)]
     fn prefetch(&mut self, at: u64) {
         self.engine.core.memory.prefetch(at);
-        self.engine.records.prefetch(at);
+        self.engine.records.view().prefetch(at);
     }
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        if self.writable.has(at) {
-            self.put(at, value);
-            return Ok(());
-        }
-        Ok(self.write_otherwise(at, value)?)
+        if self.write_simply(at, value) { Ok(()) } else { Ok(self.write_otherwise(at, value)?) }
     }
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
@@ -367,6 +379,22 @@ where
             writer.store_fresh(memory, &lane.store_in_place(memory), at, part);
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn read_at_once(&mut self, at: u64) -> Option<u64> {
+        self.read_simply(at)
+    }
+
+    #[inline(always)]
+    fn write_at_once(&mut self, at: u64, value: u64) -> bool {
+        self.write_simply(at, value)
+    }
+
+    const HAS_FLOOR: bool = true;
+
+    fn set_floor(&mut self, floor: u64) {
+        self.writable.set_floor(floor);
     }
 
     fn mark(&mut self) -> Mark {

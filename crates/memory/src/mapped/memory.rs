@@ -426,7 +426,9 @@ impl WordStore for MappedStore<'_> {
             out_of_bounds(word.wrapping_mul(WORD), WORD, self.words * WORD);
         }
         // SAFETY: an aligned word whose bounds were checked, of a mapping that lives as long as `self`.
-        unsafe { (*self.base.cast::<AtomicU64>().add(word as usize)).store(value, Ordering::Release) };
+        unsafe {
+            (*self.base.cast::<AtomicU64>().add(word as usize)).store(value, Ordering::Release)
+        };
     }
 }
 
