@@ -294,7 +294,7 @@ pub trait Session: Access + Send {
     ///
     /// # Errors
     /// As [`commit`](Session::commit).
-    #[inline]
+    #[inline(always)]
     fn commit_awaited(&mut self) -> Result<Ticket> {
         self.commit()
     }

@@ -317,6 +317,13 @@ impl Writer {
         words as u64 * WORD
     }
 
+    /// Whether the current segment has room for the transaction's record, whose words are kept in its form.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        let words = self.writes.record_words();
+        words.is_some_and(|words| words as u64 * WORD <= self.tail.end - self.tail.start)
+    }
+
     /// Encodes a record of the write-set entries in `entries`; returns its bytes, padding to whole
     /// lines included.
     #[inline]

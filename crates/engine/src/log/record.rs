@@ -21,7 +21,6 @@
 use crate::planted::{self, Bug};
 use crate::writes::{HEADER_WORDS, LineWrite, number_and_mask};
 use crate::{Error, Result};
-use perdura_memory::keyed::mix::mix;
 use perdura_memory::{LINE, Memory, WORD};
 use std::ops::Range;
 
@@ -123,7 +122,9 @@ pub(crate) fn fill_header(record: &mut [u64], used: usize, (salt, at): (u64, u64
         | u64::from(part.behind) << USED_BITS
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
-    record[0] = check(salt, at, &record[1..used]);
+    let key = key(salt, at);
+    record[0] = key;
+    record[0] = check(key, record[..used.next_multiple_of(LINE_WORDS)].as_chunks().0);
 }
 
 #[cold]
@@ -175,31 +176,31 @@ fn head(entry: &LineWrite) -> u64 {
     (entry.line / LINE) << 8 | u64::from(entry.mask)
 }
 
-/// The check of a record at `at` with these words after it: wyhash's multiplications, two rows of them at a time, keyed by
-/// the salt and the record's place. Words that have the same check have it only there, under the same salt.
+/// What a record at `at` has for its check while that is computed. Records that are the same otherwise have different
+/// checks in different places, and under different salts.
 #[inline(always)]
-fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
-    let key = mix(salt ^ at);
+fn key(salt: u64, at: u64) -> u64 {
+    fold(salt ^ at, KEYS[3])
+}
+
+/// The check of a record in whole lines whose first word is `key`: wyhash's multiplications, two rows of them at a time.
+#[inline(always)]
+fn check(key: u64, lines: &[[u64; LINE_WORDS]]) -> u64 {
     let keys = [key ^ KEYS[0], key ^ KEYS[1]];
-    let (mut first, mut second) = (key, key.rotate_left(u64::BITS / 2));
-    let (fours, rest) = words.as_chunks::<4>();
-    for four in fours {
-        first = fold(four[0] ^ keys[0], four[1] ^ first);
-        second = fold(four[2] ^ keys[1], four[3] ^ second);
-    }
-    // The missing words are as zeros: the record says how many there are.
-    if let [one, more @ ..] = rest {
-        first = fold(one ^ keys[0], more.first().unwrap_or(&0) ^ first);
-        if let [_, two] = more {
-            second = fold(two ^ keys[1], second);
-        }
+    let (mut first, mut second) = (key, KEYS[2]);
+    for line in lines {
+        first = fold(line[0] ^ keys[0], line[1] ^ first);
+        second = fold(line[2] ^ keys[1], line[3] ^ second);
+        first = fold(line[4] ^ keys[0], line[5] ^ first);
+        second = fold(line[6] ^ keys[1], line[7] ^ second);
     }
     // Never 0, so that zeroing word 0 always invalidates.
     fold(first ^ KEYS[2], second ^ key) | 1
 }
 
 /// Odd constants with as many ones as zeros: wyhash's.
-const KEYS: [u64; 3] = [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3];
+const KEYS: [u64; 4] =
+    [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
 /// The halves of a product, exclusive or.
 #[inline(always)]
@@ -232,14 +233,19 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
     if used < HEADER_WORDS as u64 || used > (end - at) / 8 || part >= parts {
         return None;
     }
-    let mut words = vec![0; used as usize - 1];
-    memory.copy_out(at + 8, bytemuck::cast_slice_mut(&mut words));
-    let torn = memory.load(at) != check(salt, at, &words);
+    let used = used as usize;
+    // Padding counts as zeros, whatever it is.
+    let mut words = vec![0; used.next_multiple_of(LINE_WORDS)];
+    memory.copy_out(at, bytemuck::cast_slice_mut(&mut words[..used]));
+    let key = key(salt, at);
+    let found = std::mem::replace(&mut words[0], key);
+    let torn = found != check(key, words.as_chunks().0);
     if torn && !planted::has(Bug::TornRecordTaken) {
         return None;
     }
-    words.drain(..HEADER_WORDS - 1);
-    let next = at + (used * 8).next_multiple_of(LINE);
+    let next = at + words.len() as u64 * WORD;
+    words.truncate(used);
+    words.drain(..HEADER_WORDS);
     Some((FoundRecord { part: Part { ticket, part, parts, behind }, at, words }, next))
 }
 

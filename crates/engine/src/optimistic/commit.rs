@@ -1,8 +1,9 @@
 //! The commit of a transaction.
 
+use super::dirty::DirtySet;
 use super::locks::Locks;
 use super::session::{OptimisticSession, Way};
-use super::state::Durability;
+use super::state::{Durability, Optimistic};
 use crate::consistency::core::cut_short;
 use crate::consistency::writer::Writer;
 use crate::error::{Boxed, boxed};
@@ -38,7 +39,7 @@ impl<M: Memory, C: Durability, S> Drop for Committing<'_, M, C, S> {
 
 impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Commits the running transaction, which is over in any case.
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit_running(&mut self) -> Boxed<Ticket> {
         let stored = !(self.writer.writes.is_empty() && self.writer.fresh.is_empty());
         let committed = match self.way {
@@ -65,7 +66,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         committed
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit_stores(&mut self) -> Boxed<Ticket> {
         let changes_sums = self.changes_sums();
         let OptimisticSession { engine, writer, .. } = &mut *self;
@@ -95,7 +96,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Begins to commit, with room in the log for the record.
-    #[inline]
+    #[inline(always)]
     fn begin_commit(&mut self, changes_sums: bool) -> Boxed<Begun> {
         let is_alone = self.way == Way::Alone;
         let mut turn = 0;
@@ -117,8 +118,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     ///
     /// # Errors
     /// `TooLarge`; `Conflict` if others keep taking the room.
-    #[inline]
+    #[inline(always)]
     fn reserve(&mut self, changes_sums: bool) -> Boxed<()> {
+        if !changes_sums && self.writer.has_room() {
+            return Ok(());
+        }
+        self.reserve_more(changes_sums)
+    }
+
+    #[inline(never)]
+    fn reserve_more(&mut self, changes_sums: bool) -> Boxed<()> {
         let sums = if changes_sums { self.writer.writes.stored_lines() as u64 } else { 0 };
         match self.try_to_reserve(sums) {
             Ok(()) => Ok(()),
@@ -176,7 +185,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Commits with locks; if that fails, the locks are still held, and nothing has been stored in place, or the engine is
     /// broken off.
-    #[inline]
+    #[inline(always)]
     fn commit_locked(&mut self, keeps: bool, changes_sums: bool) -> Boxed<Ticket> {
         let early = planted::has(Bug::StampBeforeLocks).then(|| self.take_stamp()).transpose()?;
         self.lock_lines()?;
@@ -270,7 +279,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Locks the records of the lines that the transaction stores to.
-    #[inline]
+    #[inline(always)]
     fn lock_lines(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
@@ -312,7 +321,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Takes the commit's stamp, which is later than those of what it overwrites.
-    #[inline]
+    #[inline(always)]
     fn take_stamp(&mut self) -> Boxed<Stamp> {
         let OptimisticSession { engine, lane, locks, .. } = &mut *self;
         let memory = &*engine.core.memory;
@@ -336,7 +345,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Whether what was read is unchanged, now that the written lines are locked.
-    #[inline]
+    #[inline(always)]
     fn reads_hold_still(&self) -> bool {
         let OptimisticSession { engine, reads, locks, way, .. } = self;
         let (memory, records) = (&*engine.core.memory, engine.records.view());
@@ -362,23 +371,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Stores the transaction's words in place, and unlocks their lines.
-    #[inline]
+    #[inline(always)]
     fn store_in_place(&mut self, stamp: Stamp) {
         let OptimisticSession { engine, dirty, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
-        if dirty.is_none() {
-            *dirty = engine.dirty.as_ref().map(|sets| sets.take(memory));
-        }
         engine.records.view().before_stores();
         match dirty {
-            Some(dirty) if dirty.is_shared() => {
-                writer.apply_words(&engine.core, |line| dirty.mark(memory, line));
+            Some(dirty) if !dirty.is_shared() => {
+                writer.apply_words(&engine.core, dirty.marker(memory));
             }
-            Some(dirty) => {
-                let mark = dirty.marker(memory);
-                writer.apply_words(&engine.core, mark);
-            }
-            None => writer.apply_words(&engine.core, |_| {}),
+            _ => store_otherwise(engine, dirty, writer),
         }
         locks.unlock(memory, engine.records.view(), stamp);
     }
@@ -388,6 +390,26 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn give_back_locks(&mut self) {
         let OptimisticSession { engine, locks, .. } = self;
         locks.give_back(&*engine.core.memory, engine.records.view());
+    }
+}
+
+/// Stores the transaction's words in place, if the session has no set of dirty lines of its own, or not yet.
+#[inline(never)]
+fn store_otherwise<M: Memory, C: Durability, S>(
+    engine: &Optimistic<M, C, S>,
+    dirty: &mut Option<DirtySet>,
+    writer: &mut Writer,
+) {
+    let memory = &*engine.core.memory;
+    if dirty.is_none() {
+        *dirty = engine.dirty.as_ref().map(|sets| sets.take(memory));
+    }
+    match dirty {
+        Some(dirty) if dirty.is_shared() => {
+            writer.apply_words(&engine.core, |line| dirty.mark(memory, line));
+        }
+        Some(dirty) => writer.apply_words(&engine.core, dirty.marker(memory)),
+        None => writer.apply_words(&engine.core, |_| {}),
     }
 }
 

@@ -91,10 +91,13 @@ impl ReadSet {
             return;
         }
         let read = Read { place, word };
+        if *self.more.last().unwrap_or(&self.few[self.used - 1]) == read {
+            return;
+        }
         if self.used < FEW {
             self.few[self.used] = read;
             self.used += 1;
-        } else if self.more.last() != Some(&read) {
+        } else {
             self.more.push(read);
         }
         let count = self.used + self.more.len();

@@ -96,7 +96,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Begins a transaction; none is running.
-    #[inline]
+    #[inline(always)]
     fn begin_as(&mut self, mode: Mode, way: Way) {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
@@ -127,7 +127,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Ends the transaction and forgets it; nothing is locked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self) {
         if self.mode.is_none() {
             return;
@@ -229,6 +229,17 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             true => self.writer.writes.put(memory, at, value),
             false => self.writer.writes.put_word(memory, at, value),
         }
+    }
+
+    /// Makes all that has committed durable.
+    #[inline(never)]
+    fn make_durable(&mut self) -> Boxed<()> {
+        let core = &self.engine.core;
+        // Their records are written.
+        let committed = core.last_commit();
+        self.writer.fence(core)?;
+        core.raise_durable(committed);
+        Ok(())
     }
 
     /// Writes bytes that are known to lie in the pool.
@@ -405,7 +416,7 @@ where
         self.writer.writes.rollback_to(&*self.engine.core.memory, mark);
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self) -> Result<Ticket> {
         if self.mode.is_none() {
             return Err(Error::Invalid("a commit outside of a transaction"));
@@ -430,23 +441,15 @@ where
         self.finish();
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_durable(&self, ticket: Ticket) -> bool {
         // Otherwise a returned commit held its locks until it was durable.
         self.engine.group.is_none() || self.engine.core.durable() >= ticket.0
     }
 
-    #[inline]
+    #[inline(always)]
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
-        if self.is_durable(ticket) {
-            return Ok(());
-        }
-        let core = &self.engine.core;
-        // Their records are written.
-        let committed = core.last_commit();
-        self.writer.fence(core)?;
-        core.raise_durable(committed);
-        Ok(())
+        if self.is_durable(ticket) { Ok(()) } else { Ok(self.make_durable()?) }
     }
 
     fn checkpoint(&mut self) -> Result<()> {
