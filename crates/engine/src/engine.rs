@@ -253,6 +253,28 @@ pub trait Session: Access + Send {
         self.write_bytes(at, from)
     }
 
+    /// As [`read_word`](Access::read_word), if it succeeds; perhaps only if that takes no checks beyond the usual ones.
+    #[inline(always)]
+    fn read_at_once(&mut self, at: u64) -> Option<u64> {
+        self.read_word(at).ok()
+    }
+
+    /// As [`write_word`](Access::write_word), if it succeeds; perhaps only if that takes no checks beyond the usual ones.
+    /// Returns whether the word was written.
+    #[inline(always)]
+    fn write_at_once(&mut self, at: u64, value: u64) -> bool {
+        self.write_word(at, value).is_ok()
+    }
+
+    /// Whether [`set_floor`](Self::set_floor) does anything.
+    const HAS_FLOOR: bool = false;
+
+    /// Nothing before `floor`, a multiple of 8, is written [at once](Self::write_at_once) from here on: a caller that checks
+    /// such offsets need not check others.
+    fn set_floor(&mut self, floor: u64) {
+        let _ = floor;
+    }
+
     /// A point to return to. Nested transactions are flattened into their outermost one; marks are how a part of it is
     /// undone. Stores by [`write_fresh`](Self::write_fresh) are not undone.
     fn mark(&mut self) -> Mark;
@@ -272,7 +294,7 @@ pub trait Session: Access + Send {
     ///
     /// # Errors
     /// As [`commit`](Session::commit).
-    #[inline]
+    #[inline(always)]
     fn commit_awaited(&mut self) -> Result<Ticket> {
         self.commit()
     }

@@ -55,18 +55,19 @@ impl Rig {
 
     /// `None` for a conflict; a locked word counts as one here, so that nothing waits.
     fn read(&self, lane: &Lane, tx: &mut Tx, index: usize) -> Option<u64> {
-        let place = self.records.place(index as u64 * 64);
-        let word = self.records.load(&self.ram, place);
+        let place = Records::place(index as u64 * 64);
+        let word = self.records.view().load(&self.ram, place);
         let value = self.words[index].load(Ordering::Relaxed);
-        if word.is_locked() || !self.records.holds(&self.ram, place, word) {
+        if word.is_locked() || !self.records.view().holds(&self.ram, place, word) {
             return None;
         }
         let stamp = word.stamp();
         if stamp.number() > tx.moment && stamp.lane() != lane.number() {
             self.clock.raise(&self.ram, stamp.number());
             let moment = self.clock.now(&self.ram).number;
-            let hold =
-                |(place, word): &(u32, RecordWord)| self.records.load(&self.ram, *place) == *word;
+            let hold = |(place, word): &(u32, RecordWord)| {
+                self.records.view().load(&self.ram, *place) == *word
+            };
             if !tx.reads.iter().all(hold) {
                 return None;
             }
@@ -89,7 +90,7 @@ impl Rig {
         locks.are_alone = has_bias;
         let stamp = self.commit_locked(lane, &mut locks, tx, writes);
         if stamp.is_none() {
-            locks.give_back(&self.ram, &self.records);
+            locks.give_back(&self.ram, self.records.view());
         }
         lane.end_commit(&self.ram);
         lane.note_commit(&self.ram);
@@ -104,9 +105,9 @@ impl Rig {
         writes: &[(usize, u64)],
     ) -> Option<Stamp> {
         for (index, _) in writes {
-            locks.lock(&self.ram, &self.records, *index as u64 * 64).ok()?;
+            locks.lock(&self.ram, (&self.records, self.records.view()), *index as u64 * 64).ok()?;
         }
-        locks.complete(&self.records);
+        locks.complete(self.records.view());
         let mut number = self.clock.to_commit(&self.ram).number;
         let latest = locks.latest_of_others();
         if latest > number {
@@ -115,17 +116,17 @@ impl Rig {
         }
         let stamp = lane.next_stamp(&self.ram, number + 1)?;
         let holds = |(place, word): &(u32, RecordWord)| {
-            let now = self.records.load(&self.ram, *place);
+            let now = self.records.view().load(&self.ram, *place);
             now == *word || locks.held(now, *word)
         };
         if !tx.reads.iter().all(holds) {
             return None;
         }
-        self.records.before_stores();
+        self.records.view().before_stores();
         for (index, value) in writes {
             self.words[*index].store(*value, Ordering::Relaxed);
         }
-        locks.unlock(&self.ram, &self.records, stamp);
+        locks.unlock(&self.ram, self.records.view(), stamp);
         Some(stamp)
     }
 

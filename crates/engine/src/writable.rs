@@ -7,17 +7,27 @@ use perdura_memory::{Memory, WORD};
 pub(crate) struct Writable {
     /// The end of the pages that have sums.
     summed: u64,
+    /// Nothing before it is written at once.
+    floor: u64,
     /// The first word.
     from: u64,
     /// How many: 0 unless the transaction may write.
     words: u64,
+    /// Whether the transaction has written to a page that has a sum.
+    changes_sums: bool,
 }
 
 impl Writable {
     /// Of no transaction, on a memory that may have sums.
     pub(crate) fn new(sums: Option<&Sums>) -> Self {
         let summed = sums.map_or(0, |sums| sums.places().end);
-        Writable { summed, from: summed, words: 0 }
+        Writable { summed, floor: 0, from: summed, words: 0, changes_sums: false }
+    }
+
+    /// Nothing before `floor`, a multiple of 8, is written at once from here on.
+    pub(crate) fn set_floor(&mut self, floor: u64) {
+        self.floor = floor;
+        self.from = self.summed.max(floor);
     }
 
     /// A transaction that writes begins.
@@ -31,8 +41,9 @@ impl Writable {
     pub(crate) fn end(&mut self) {
         self.words = 0;
         // Tested first: a store costs more, behind the fence of a commit.
-        if self.from != self.summed {
-            self.from = self.summed;
+        if self.changes_sums {
+            self.changes_sums = false;
+            self.from = self.summed.max(self.floor);
         }
     }
 
@@ -46,8 +57,9 @@ impl Writable {
     /// The transaction, which may, writes at `at`, perhaps to a page that has a sum, or in memory that has grown since it
     /// began.
     pub(crate) fn include<M: Memory>(&mut self, memory: &M, at: u64) {
-        if at < self.from {
-            self.from = 0;
+        if at < self.summed {
+            self.changes_sums = true;
+            self.from = self.floor;
         }
         self.begin(memory);
     }
@@ -55,7 +67,7 @@ impl Writable {
     /// Whether the transaction has written to a page that has a sum.
     #[inline(always)]
     pub(crate) fn changes_sums(&self) -> bool {
-        self.from < self.summed
+        self.changes_sums
     }
 }
 
@@ -68,7 +80,8 @@ mod tests {
     fn words_are_aligned_inside_and_behind_the_sums() {
         let ram = Ram::new(4096);
         for summed in [0, 1024] {
-            let mut writable = Writable { summed, from: summed, words: 0 };
+            let mut writable = Writable { summed, ..Writable::new(None) };
+            writable.set_floor(0);
             assert!((0..8192).all(|at| !writable.has(at)));
             writable.begin(&ram);
             let has = |writable: &Writable, from: u64| {

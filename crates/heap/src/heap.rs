@@ -27,7 +27,7 @@ use crate::error::OpenError;
 use crate::inside::{self, OwnerThread};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
-    Access, Counters, Engine, Error, Mode, Oldest, Recovery, Result, Session, Ticket, Tuning, area,
+    Counters, Engine, Error, Mode, Oldest, Recovery, Result, Session, Ticket, Tuning, area,
 };
 use perdura_memory::{Domain, Memory, Survives};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -581,17 +581,16 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             return Err(Box::new(Error::Conflict));
         }
         result?;
-        running.finished().commit_state(awaited)
+        running.finished().commit_state(mode, awaited)
     }
 
-    /// Commits the running transaction; `awaited` says whether the caller waits for the ticket at once.
+    /// Commits the running transaction, begun in this mode; `awaited` says whether the caller waits for the ticket at once.
     #[inline(always)]
-    fn commit_state(&mut self, awaited: bool) -> Boxed<Ticket> {
+    fn commit_state(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
         if let Err(incomplete) = self.state.local.savepoints.check_complete() {
             self.roll_back();
             return Err(incomplete);
         }
-        let wrote_private = self.private && self.state.session.mode() == Mode::Write;
         let committed = match awaited {
             true => self.state.session.commit_awaited(),
             false => self.state.session.commit(),
@@ -605,7 +604,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 if waiting > 0 && waiting > self.state.shared.most_limbo() {
                     self.empty_limbo();
                 }
-                if wrote_private && self.engine.give_back_due() {
+                if self.private && mode == Mode::Write && self.engine.give_back_due() {
                     self.give_back();
                 }
                 Ok(ticket)

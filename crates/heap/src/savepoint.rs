@@ -127,17 +127,20 @@ impl Savepoints {
     /// To be called when the transaction has ended.
     #[inline]
     pub(crate) fn end(&mut self) {
+        self.good.clear();
+        self.incomplete = None;
+        self.end_plain();
+    }
+
+    /// The same, if it has no savepoints, and no operation in it has failed.
+    #[inline(always)]
+    pub(crate) fn end_plain(&mut self) {
+        debug_assert!(self.good.is_empty() && self.incomplete.is_none());
         self.transaction = self.transaction.wrapping_add(1);
         self.has_changed.set(false);
         // Tested first, as above.
         if self.changes.get() != 0 {
             self.changes.set(0);
-        }
-        if !self.good.is_empty() {
-            self.good.clear();
-        }
-        if self.incomplete.is_some() {
-            self.incomplete = None;
         }
     }
 

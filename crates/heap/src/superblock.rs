@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERDURA\0");
 /// Version of the format that this code reads and writes.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 const WORDS: usize = 32;
 /// Offset of the head of the list of named roots.
 pub const CATALOGUE: u64 = 2 * PAGE;

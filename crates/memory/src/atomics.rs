@@ -6,6 +6,7 @@
 //! and release.
 
 use crate::Memory;
+use std::sync::Arc;
 
 #[cfg(loom)]
 pub use loom::{
@@ -83,4 +84,81 @@ pub(crate) fn raise(flag: &AtomicBool) {
     // loom treats a sequentially consistent access as acquire and release only, but models fences.
     #[cfg(loom)]
     fence(Ordering::SeqCst);
+}
+
+/// A table of words, as many as a power of two: numbers wrap around at its end.
+#[derive(Debug)]
+pub struct WordTable {
+    words: Arc<[AtomicU64]>,
+    /// The number of the last one.
+    last: usize,
+}
+
+impl WordTable {
+    /// At least `count` words, at least one, all 0.
+    pub fn new(count: usize) -> Self {
+        let count = count.max(1).next_power_of_two();
+        WordTable { words: (0..count).map(|_| AtomicU64::new(0)).collect(), last: count - 1 }
+    }
+
+    /// The words, for a memory that puts them back ([`Memory::words_object`](crate::Memory::words_object)).
+    pub fn shared(&self) -> &Arc<[AtomicU64]> {
+        &self.words
+    }
+
+    /// How many words there are.
+    pub fn count(&self) -> usize {
+        self.words.len()
+    }
+
+    /// The word with this number.
+    #[inline(always)]
+    pub fn at(&self, number: u32) -> &AtomicU64 {
+        self.view().at(number)
+    }
+
+    /// The table, to look at several words: its parts stay in registers.
+    #[inline(always)]
+    pub fn view(&self) -> WordTableView<'_> {
+        WordTableView { words: &self.words, last: self.last }
+    }
+}
+
+/// A [`WordTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct WordTableView<'a> {
+    words: &'a [AtomicU64],
+    last: usize,
+}
+
+impl<'a> WordTableView<'a> {
+    /// The number of the word that has this number, among those that there are.
+    #[inline(always)]
+    pub fn wrapped(self, number: u32) -> u64 {
+        (number as usize & self.last) as u64
+    }
+
+    /// The word with this number.
+    #[inline(always)]
+    pub fn at(self, number: u32) -> &'a AtomicU64 {
+        let number = number as usize & self.last;
+        // SAFETY: `last` is one less than a power of two, the number of words, so that what it masks is no more.
+        unsafe { self.words.get_unchecked(number) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap_around() {
+        for (count, there) in [(0, 1), (1, 1), (5, 8), (8, 8)] {
+            let table = WordTable::new(count);
+            assert_eq!(table.count(), there);
+            table.at(3).store(7, Ordering::Relaxed);
+            assert_eq!(table.at(3 + there as u32).load(Ordering::Relaxed), 7);
+            assert_eq!(table.at(u32::MAX).load(Ordering::Relaxed), u64::from(there <= 4) * 7);
+        }
+    }
 }

@@ -49,12 +49,10 @@ impl Writer {
         make_room: impl FnMut(&mut Counters) -> Result<()>,
     ) -> Boxed<u64> {
         let wrongly = planted::has(Bug::WordTooMuchLogged) || planted::has(Bug::OldWordsLogged);
-        match self.writes.record_words() {
-            Some(words) if words as u64 * WORD <= self.tail.end - self.tail.start && !wrongly => {
-                Ok(self.append_short(core, ticket))
-            }
-            _ => self.append_words_elsewhere(core, ticket, make_room),
+        if self.has_room() && !wrongly {
+            return Ok(self.append_short(core, ticket));
         }
+        self.append_words_elsewhere(core, ticket, make_room)
     }
 
     /// The same, for words that are kept by line, or if the current segment has too little room.

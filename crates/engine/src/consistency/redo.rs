@@ -149,14 +149,19 @@ fn log_transaction_here<M: Memory, S: MayOverlay>(
     if planted::has(Bug::DirtyBeforeStored) {
         writer.writes.for_each(&*core.memory, |at, _| core.mark_dirty(line_of(at)));
     }
-    let mark_dirty = core.dirty_marker();
-    writer.apply_words(core, move |line| {
-        if track && !planted::has(Bug::DirtyBeforeStored) {
-            mark_dirty(line);
-        }
-    });
+    if track && !planted::has(Bug::DirtyBeforeStored) {
+        writer.apply_words(core, core.dirty_marker());
+    } else {
+        apply_unmarked(core, writer);
+    }
     core.set_last_commit(number);
     Ok(number)
+}
+
+/// Stores words in place that need no write-back, or whose lines are marked.
+#[inline(never)]
+fn apply_unmarked<M: Memory>(core: &Core<M>, writer: &mut Writer) {
+    writer.apply_words(core, |_| {});
 }
 
 /// A checkpoint concurrent with writers, except for the part that a block device needs the lock for.

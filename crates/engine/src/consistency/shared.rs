@@ -107,7 +107,7 @@ pub(crate) fn commit<M: Memory, C: OneRecord>(
         && C::gains_from_sharing(core.memory.domain())
         && may_join(core, right.shared.get(), writer)
     {
-        return try_join::<M, C>(core, right.again(), writer);
+        return try_join::<M, C>(core, right.own, right.shared.again(), writer);
     }
     log_group::<M, C>(core, right, writer)
 }
@@ -121,7 +121,7 @@ fn log_group<M: Memory, C: OneRecord>(
 ) -> Boxed<Ticket> {
     let ticket = match right.shared.get().joined(&*core.memory) {
         0 => Ticket(C::log_transaction(core, &mut right.shared, writer)? << TICKET_BITS),
-        _ => lead::<M, C>(core, right.again(), writer)?,
+        _ => lead::<M, C>(core, right.own, right.shared.again(), writer)?,
     };
     writer.counters.commits += 1;
     Ok(ticket)
@@ -140,18 +140,21 @@ pub(crate) fn commit_awaited<M: Memory, C: OneRecord>(
         && C::gains_from_sharing(core.memory.domain())
         && right.own.choice.shares(&*core.memory);
     if pays && wanted && may_join(core, right.shared.get(), writer) {
-        return try_join::<M, C>(core, right.again(), writer);
+        return try_join::<M, C>(core, right.own, right.shared.again(), writer);
     }
     log_group::<M, C>(core, right, writer)
 }
 
-/// Lets the transaction, which fits, join, unless the engine can commit nothing any more.
+/// Lets the transaction, which fits, join, unless the engine can commit nothing any more. The right comes in parts, since
+/// as a whole it would be in memory, also for those that do not join.
 #[cold]
 fn try_join<M: Memory, C: OneRecord>(
     core: &Core<M>,
-    mut right: Right<'_, C>,
+    own: &mut SharingState,
+    shared: SharedRight<'_, Overlay>,
     writer: &mut Writer,
 ) -> Boxed<Ticket> {
+    let mut right = Writing { own, shared };
     core.memory.check_fence().map_err(boxed)?;
     core.next_number()?;
     writer.writes.to_lines(&*core.memory);
@@ -181,9 +184,11 @@ fn join<M: Memory, C: OneRecord>(
 #[cold]
 fn lead<M: Memory, C: OneRecord>(
     core: &Core<M>,
-    mut right: Right<'_, C>,
+    own: &mut SharingState,
+    shared: SharedRight<'_, Overlay>,
     writer: &mut Writer,
 ) -> Boxed<Ticket> {
+    let mut right = Writing { own, shared };
     writer.writes.to_lines(&*core.memory);
     let overlay = right.shared.get();
     if bytes_with(core, overlay, &writer.writes) > core.geometry.segment_bytes {

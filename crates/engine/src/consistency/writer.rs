@@ -214,9 +214,25 @@ impl Writer {
     pub(crate) fn apply<M: Memory>(
         &mut self,
         core: &Core<M>,
-        mut stored: impl FnMut(&LineWrite, &mut Counters),
+        stored: impl FnMut(&LineWrite, &mut Counters),
     ) {
         self.keep_overwritten(core);
+        self.apply_kept(core, stored);
+    }
+
+    /// The rest of [`apply_words`](Self::apply_words), for words that are kept by line.
+    #[inline(never)]
+    fn apply_entries<M: Memory>(&mut self, core: &Core<M>, stored: impl Fn(u64)) {
+        self.apply_kept(core, |entry, _| stored(entry.line));
+    }
+
+    /// The rest of [`apply`](Self::apply), once snapshots have what it overwrites.
+    #[inline(always)]
+    fn apply_kept<M: Memory>(
+        &mut self,
+        core: &Core<M>,
+        mut stored: impl FnMut(&LineWrite, &mut Counters),
+    ) {
         let (entries, counters) = (self.writes.read(&*core.memory), &mut *self.counters);
         core.touched.note(entries);
         core.memory.store_lines(
@@ -234,17 +250,17 @@ impl Writer {
     /// sets that may be [short](WriteSet::short).
     #[inline(always)]
     pub(crate) fn apply_words<M: Memory>(&mut self, core: &Core<M>, stored: impl Fn(u64)) {
-        if self.writes.record_words().is_none() {
-            return self.apply(core, |entry, _| stored(entry.line));
-        }
         self.keep_overwritten(core);
         let memory = &*core.memory;
+        let Some(words) = self.writes.record(memory) else {
+            return self.apply_entries(core, stored);
+        };
         core.touched.note_words(|note| self.writes.for_each(memory, |at, _| note(at)));
         let store = memory.word_store();
-        self.writes.for_each(memory, move |at, value| {
-            store.store(at / WORD, value);
-            stored(line_of(at));
-        });
+        for (number, value) in words {
+            store.store(number, value);
+            stored(line_of(number * WORD));
+        }
     }
 
     /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has
@@ -301,6 +317,13 @@ impl Writer {
         words as u64 * WORD
     }
 
+    /// Whether the current segment has room for the transaction's record, whose words are kept in its form.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        let words = self.writes.record_words();
+        words.is_some_and(|words| words as u64 * WORD <= self.tail.end - self.tail.start)
+    }
+
     /// Encodes a record of the write-set entries in `entries`; returns its bytes, padding to whole
     /// lines included.
     #[inline]
@@ -346,8 +369,8 @@ impl Writer {
         at: u64,
         part: record::Part,
     ) -> u64 {
-        let fill = |record: &mut [u64]| record::fill_header(record, core.salt, at, part);
-        let record = self.writes.complete(&*core.memory, fill);
+        let (record, used) = self.writes.pad(&*core.memory);
+        record::fill_header(record, used, (core.salt, at), part);
         let bytes = record.len() as u64 * WORD;
         let counters = &mut *self.counters;
         counters.log_bytes += bytes;

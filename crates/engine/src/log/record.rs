@@ -4,7 +4,7 @@
 //!
 //! | word | holds |
 //! |---|---|
-//! | 0 | check: a 64-bit hash of the words that follow, mixed with the area's salt and the record's place |
+//! | 0 | check: a 64-bit hash of the words that follow, keyed by the area's salt and the record's place |
 //! | 1 | ticket of the transaction, from 1 |
 //! | 2 | words in use (20 bits), how far behind it was durable (12), part number (16), number of parts (16) |
 //! | 3.. | for each line: `zeros << 56 or line number << 8 or mask`, then the masked words that are not among the zeros; or for a word: `word number << 8`, then the word |
@@ -21,10 +21,8 @@
 use crate::planted::{self, Bug};
 use crate::writes::{HEADER_WORDS, LineWrite, number_and_mask};
 use crate::{Error, Result};
-use perdura_memory::keyed::mix::mix;
 use perdura_memory::{LINE, Memory, WORD};
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64;
 
 const LINE_WORDS: usize = (LINE / 8) as usize;
 /// Words of the largest entry.
@@ -111,21 +109,22 @@ pub fn encode<'a>(
     }
     // Zeros a whole line, of which the record's padding is a part: a fixed size is faster.
     *out[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
-    fill_header(&mut out[..used], salt, at, part);
+    fill_header(out, used, (salt, at), part);
     &out[..used.next_multiple_of(LINE_WORDS)]
 }
 
-/// Fills in the header of a record for the offset `at`, whose words in use these are.
+/// Fills in the header of a record, which has `used` words in use, for the offset `at`.
 #[inline(always)]
-pub(crate) fn fill_header(record: &mut [u64], salt: u64, at: u64, part: Part) {
-    let used = record.len();
+pub(crate) fn fill_header(record: &mut [u64], used: usize, (salt, at): (u64, u64), part: Part) {
     debug_assert!(used < 1 << USED_BITS && u64::from(part.behind) < FAR, "they have their bits");
     record[1] = part.ticket;
     record[2] = used as u64
         | u64::from(part.behind) << USED_BITS
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
-    record[0] = check(salt, at, &record[1..]);
+    let key = key(salt, at);
+    record[0] = key;
+    record[0] = check(key, record[..used.next_multiple_of(LINE_WORDS)].as_chunks().0);
 }
 
 #[cold]
@@ -177,13 +176,37 @@ fn head(entry: &LineWrite) -> u64 {
     (entry.line / LINE) << 8 | u64::from(entry.mask)
 }
 
-/// The seed is mixed in at the end and not at the start: a seed of its own would make the hash of more than 240 bytes
-/// build a secret first. Words that have the same hash have the same check only in the same place, under the same salt.
-#[inline]
-fn check(salt: u64, at: u64, words: &[u64]) -> u64 {
-    let place = mix(salt ^ at);
+/// What a record at `at` has for its check while that is computed. Records that are the same otherwise have different
+/// checks in different places, and under different salts.
+#[inline(always)]
+fn key(salt: u64, at: u64) -> u64 {
+    fold(salt ^ at, KEYS[3])
+}
+
+/// The check of a record in whole lines whose first word is `key`: wyhash's multiplications, two rows of them at a time.
+#[inline(always)]
+fn check(key: u64, lines: &[[u64; LINE_WORDS]]) -> u64 {
+    let keys = [key ^ KEYS[0], key ^ KEYS[1]];
+    let (mut first, mut second) = (key, KEYS[2]);
+    for line in lines {
+        first = fold(line[0] ^ keys[0], line[1] ^ first);
+        second = fold(line[2] ^ keys[1], line[3] ^ second);
+        first = fold(line[4] ^ keys[0], line[5] ^ first);
+        second = fold(line[6] ^ keys[1], line[7] ^ second);
+    }
     // Never 0, so that zeroing word 0 always invalidates.
-    mix(xxh3_64(bytemuck::cast_slice(words)) ^ place) | 1
+    fold(first ^ KEYS[2], second ^ key) | 1
+}
+
+/// Odd constants with as many ones as zeros: wyhash's.
+const KEYS: [u64; 4] =
+    [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
+
+/// The halves of a product, exclusive or.
+#[inline(always)]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    product as u64 ^ (product >> u64::BITS) as u64
 }
 
 /// A record found in a log.
@@ -210,14 +233,19 @@ pub fn read<M: Memory>(memory: &M, salt: u64, at: u64, end: u64) -> Option<(Foun
     if used < HEADER_WORDS as u64 || used > (end - at) / 8 || part >= parts {
         return None;
     }
-    let mut words = vec![0; used as usize - 1];
-    memory.copy_out(at + 8, bytemuck::cast_slice_mut(&mut words));
-    let torn = memory.load(at) != check(salt, at, &words);
+    let used = used as usize;
+    // Padding counts as zeros, whatever it is.
+    let mut words = vec![0; used.next_multiple_of(LINE_WORDS)];
+    memory.copy_out(at, bytemuck::cast_slice_mut(&mut words[..used]));
+    let key = key(salt, at);
+    let found = std::mem::replace(&mut words[0], key);
+    let torn = found != check(key, words.as_chunks().0);
     if torn && !planted::has(Bug::TornRecordTaken) {
         return None;
     }
-    words.drain(..HEADER_WORDS - 1);
-    let next = at + (used * 8).next_multiple_of(LINE);
+    let next = at + words.len() as u64 * WORD;
+    words.truncate(used);
+    words.drain(..HEADER_WORDS);
     Some((FoundRecord { part: Part { ticket, part, parts, behind }, at, words }, next))
 }
 

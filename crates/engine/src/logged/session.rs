@@ -401,23 +401,10 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Ending<'_, M, C, S>
 impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        let memory = &*self.memory;
-        match self.reading {
-            Reading::Own if !self.writer.writes.may_have(memory, at) => {
-                if let Some(value) = memory.try_load(at) {
-                    return Ok(value);
-                }
-            }
-            Reading::Moved => {
-                if let Some(value) = memory.try_load(at)
-                    && !self.seat.is_moved(memory)
-                {
-                    return Ok(value);
-                }
-            }
-            Reading::Own | Reading::All => {}
+        match self.read_at_once(at) {
+            Some(value) => Ok(value),
+            None => Ok(self.read_otherwise(at)?),
         }
-        Ok(self.read_otherwise(at)?)
     }
 
     #[inline(always)]
@@ -427,11 +414,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        if self.writable.has(at) {
-            self.put(at, value);
-            return Ok(());
-        }
-        Ok(self.write_otherwise(at, value)?)
+        if self.write_at_once(at, value) { Ok(()) } else { Ok(self.write_otherwise(at, value)?) }
     }
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
@@ -502,6 +485,37 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         let right = seat.writing().ok_or(Error::ReadOnly)?;
         writer.store_fresh(&*engine.core.memory, &right, at, from);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn read_at_once(&mut self, at: u64) -> Option<u64> {
+        let memory = &*self.memory;
+        if self.reading == Reading::Own {
+            return if self.writer.writes.may_have(memory, at) {
+                None
+            } else {
+                memory.try_load(at)
+            };
+        }
+        if self.reading == Reading::Moved {
+            return memory.try_load(at).filter(|_| !self.seat.is_moved(memory));
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn write_at_once(&mut self, at: u64, value: u64) -> bool {
+        let is_allowed = self.writable.has(at);
+        if is_allowed {
+            self.put(at, value);
+        }
+        is_allowed
+    }
+
+    const HAS_FLOOR: bool = true;
+
+    fn set_floor(&mut self, floor: u64) {
+        self.writable.set_floor(floor);
     }
 
     fn mark(&mut self) -> Mark {

@@ -1,11 +1,14 @@
 //! The commit of a transaction.
 
+use super::dirty::DirtySet;
+use super::locks::Locks;
 use super::session::{OptimisticSession, Way};
-use super::state::Durability;
+use super::state::{Durability, Optimistic};
 use crate::consistency::core::cut_short;
+use crate::consistency::writer::Writer;
 use crate::error::{Boxed, boxed};
 use crate::planted::{self, Bug};
-use crate::sync::stm::{Begun, RecordWord, Stamp};
+use crate::sync::stm::{Begun, RecordWord, Records, Stamp};
 use crate::{Error, Result, Ticket};
 use perdura_memory::{Memory, WORD, line_of};
 
@@ -36,7 +39,7 @@ impl<M: Memory, C: Durability, S> Drop for Committing<'_, M, C, S> {
 
 impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Commits the running transaction, which is over in any case.
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit_running(&mut self) -> Boxed<Ticket> {
         let stored = !(self.writer.writes.is_empty() && self.writer.fresh.is_empty());
         let in_software = self.engine.hardware.is_some() && self.way != Way::Hardware;
@@ -68,7 +71,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         committed
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit_stores(&mut self) -> Boxed<Ticket> {
         let changes_sums = self.changes_sums();
         let OptimisticSession { engine, writer, .. } = &mut *self;
@@ -107,7 +110,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Begins to commit, with room in the log for the record.
-    #[inline]
+    #[inline(always)]
     fn begin_commit(&mut self, changes_sums: bool) -> Boxed<Begun> {
         let is_alone = self.way == Way::Alone;
         let mut turn = 0;
@@ -129,8 +132,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     ///
     /// # Errors
     /// `TooLarge`; `Conflict` if others keep taking the room.
-    #[inline]
+    #[inline(always)]
     fn reserve(&mut self, changes_sums: bool) -> Boxed<()> {
+        if !changes_sums && self.writer.has_room() {
+            return Ok(());
+        }
+        self.reserve_more(changes_sums)
+    }
+
+    #[inline(never)]
+    fn reserve_more(&mut self, changes_sums: bool) -> Boxed<()> {
         let sums = if changes_sums { self.writer.writes.stored_lines() as u64 } else { 0 };
         match self.try_to_reserve(sums) {
             Ok(()) => Ok(()),
@@ -188,14 +199,14 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
 
     /// Commits with locks; if that fails, the locks are still held, and nothing has been stored in place, or the engine is
     /// broken off.
-    #[inline]
+    #[inline(always)]
     fn commit_locked(&mut self, keeps: bool, changes_sums: bool) -> Boxed<Ticket> {
         let early = planted::has(Bug::StampBeforeLocks).then(|| self.take_stamp()).transpose()?;
         self.lock_lines()?;
         if changes_sums {
             self.lock_sums()?;
         }
-        self.locks.complete(&self.engine.records);
+        self.locks.complete(self.engine.records.view());
         let stamp = match early {
             Some(stamp) => stamp,
             None => self.take_stamp()?,
@@ -288,21 +299,21 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Locks the records of the lines that the transaction stores to.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock_lines(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
-        let (mut result, mut last) = (Ok(()), u64::MAX);
-        writer.writes.for_each(memory, |at, _| {
-            let line = line_of(at);
-            let is_wanted =
-                line != last && (last == u64::MAX || !planted::has(Bug::FirstLineLocked));
-            if is_wanted && result.is_ok() {
-                result = locks.lock(memory, &engine.records, line);
-                last = line;
+        let Some(words) = writer.writes.record(memory) else {
+            return lock_entries(memory, writer, locks, &engine.records);
+        };
+        let records = (&engine.records, engine.records.view());
+        for (number, _) in words {
+            locks.lock(memory, records, number * WORD)?;
+            if planted::has(Bug::FirstLineLocked) {
+                break;
             }
-        });
-        result
+        }
+        Ok(())
     }
 
     /// Whether the transaction stores to pages that have a sum.
@@ -322,14 +333,15 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             if let Some(place) = sums.places().of(entry.line)
                 && !planted::has(Bug::SumsUnlocked)
             {
-                locks.lock(memory, &engine.records, line_of(place))?;
+                let records = (&engine.records, engine.records.view());
+                locks.lock(memory, records, line_of(place))?;
             }
         }
         Ok(sums.add_to(memory, &mut writer.writes, changes, |_| None)?)
     }
 
     /// Takes the commit's stamp, which is later than those of what it overwrites.
-    #[inline]
+    #[inline(always)]
     fn take_stamp(&mut self) -> Boxed<Stamp> {
         let OptimisticSession { engine, lane, locks, .. } = &mut *self;
         let memory = &*engine.core.memory;
@@ -353,16 +365,15 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Whether what was read is unchanged, now that the written lines are locked.
-    #[inline]
+    #[inline(always)]
     fn reads_hold_still(&self) -> bool {
         let OptimisticSession { engine, reads, locks, way, .. } = self;
-        let memory = &*engine.core.memory;
+        let (memory, records) = (&*engine.core.memory, engine.records.view());
         let holds = |place: u32, word: RecordWord| {
-            let now = engine.records.load(memory, place);
+            let now = records.load(memory, place);
             now == word || locks.held(now, word)
         };
-        *way != Way::Concurrent
-            || reads.read(memory).iter().all(|(place, word)| holds(*place, *word))
+        *way != Way::Concurrent || reads.all(memory, |read| holds(read.place, read.word))
     }
 
     /// Keeps the words that are about to be overwritten, for snapshots.
@@ -380,33 +391,60 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Stores the transaction's words in place, and unlocks their lines.
-    #[inline]
+    #[inline(always)]
     fn store_in_place(&mut self, stamp: Stamp) {
         let OptimisticSession { engine, dirty, writer, locks, .. } = self;
         let memory = &*engine.core.memory;
-        if dirty.is_none() {
-            *dirty = engine.dirty.as_ref().map(|sets| sets.take(memory));
-        }
-        engine.records.before_stores();
+        engine.records.view().before_stores();
         match dirty {
-            Some(dirty) if dirty.is_shared() => {
-                writer.apply_words(&engine.core, |line| dirty.mark(memory, line));
+            Some(dirty) if !dirty.is_shared() => {
+                writer.apply_words(&engine.core, dirty.marker(memory));
             }
-            Some(dirty) => {
-                let mark = dirty.marker(memory);
-                writer.apply_words(&engine.core, mark);
-            }
-            None => writer.apply_words(&engine.core, |_| {}),
+            _ => store_otherwise(engine, dirty, writer),
         }
-        locks.unlock(memory, &engine.records, stamp);
+        locks.unlock(memory, engine.records.view(), stamp);
     }
 
     /// Unlocks, with nothing stored in place.
     #[cold]
     fn give_back_locks(&mut self) {
         let OptimisticSession { engine, locks, .. } = self;
-        locks.give_back(&*engine.core.memory, &engine.records);
+        locks.give_back(&*engine.core.memory, engine.records.view());
     }
+}
+
+/// Stores the transaction's words in place, if the session has no set of dirty lines of its own, or not yet.
+#[inline(never)]
+fn store_otherwise<M: Memory, C: Durability, S>(
+    engine: &Optimistic<M, C, S>,
+    dirty: &mut Option<DirtySet>,
+    writer: &mut Writer,
+) {
+    let memory = &*engine.core.memory;
+    if dirty.is_none() {
+        *dirty = engine.dirty.as_ref().map(|sets| sets.take(memory));
+    }
+    match dirty {
+        Some(dirty) if dirty.is_shared() => {
+            writer.apply_words(&engine.core, |line| dirty.mark(memory, line));
+        }
+        Some(dirty) => writer.apply_words(&engine.core, dirty.marker(memory)),
+        None => writer.apply_words(&engine.core, |_| {}),
+    }
+}
+
+/// Locks the records of the lines, for words that are kept by line.
+#[inline(never)]
+fn lock_entries<M: Memory>(
+    memory: &M,
+    writer: &Writer,
+    locks: &mut Locks,
+    records: &Records,
+) -> Boxed<()> {
+    let most = if planted::has(Bug::FirstLineLocked) { 1 } else { usize::MAX };
+    let entries = writer.writes.read(memory).iter().filter(|entry| entry.mask != 0);
+    let records = (records, records.view());
+    entries.take(most).try_for_each(|entry| locks.lock(memory, records, entry.line))
 }
 
 #[cold]

@@ -28,7 +28,7 @@ use super::session::{OptimisticSession, Way};
 use super::state::Durability;
 use crate::error::{Boxed, boxed};
 use crate::planted::{self, Bug};
-use crate::sync::stm::Stamp;
+use crate::sync::stm::{Records, Stamp};
 use crate::{Error, Mode, Ticket};
 use perdura_memory::elision::{CANCELLED, TAKEN};
 use perdura_memory::{HardwareAbort, LINE, Memory, line_of};
@@ -114,8 +114,8 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             return Ok(());
         }
         let engine = &*self.engine;
-        let (memory, place) = (&*engine.core.memory, engine.records.place(at));
-        match engine.records.load_in_speculation(memory, place) {
+        let (memory, records) = (&*engine.core.memory, engine.records.view());
+        match records.load_in_speculation(memory, Records::place(at)) {
             Some(word) if word.is_locked() => Err(self.give_up(TAKEN)),
             Some(word) => {
                 let stamp = word.stamp();
@@ -160,7 +160,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn lost(&mut self, why: HardwareAbort) -> Box<Error> {
         self.elision.note(why);
         self.engine.move_clock_after(why);
-        self.locks.forget();
+        self.locks.forget_lost();
         self.way = Way::Failed;
         Box::new(Error::Conflict)
     }

@@ -4,7 +4,7 @@ use super::session::{ANY, OptimisticSession, Way, sees_until};
 use super::state::Durability;
 use crate::error::Boxed;
 use crate::planted::{self, Bug};
-use crate::sync::stm::RecordWord;
+use crate::sync::stm::{RecordWord, Records};
 use crate::writes::range::lay_over;
 use crate::{Error, Result};
 use perdura_memory::{LINE, Memory, line_of};
@@ -30,18 +30,12 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline(always)]
     pub(super) fn load_concurrently(&mut self, at: u64) -> Option<u64> {
         let engine = &*self.engine;
-        let memory = &*engine.core.memory;
-        let place = engine.records.place(at);
-        let word = engine.records.load(memory, place);
+        let (memory, records) = (&*engine.core.memory, engine.records.view());
+        let place = Records::place(at);
+        let word = records.load(memory, place);
         let value = memory.try_load(at)?;
-        let is_consistent = self.is_visible(word)
-            && engine.records.holds(memory, place, word)
-            && self.reads.len() + 1 < self.most_reads;
-        if !is_consistent {
-            return None;
-        }
-        self.reads.add(memory, place, word);
-        Some(value)
+        let is_consistent = self.is_visible(word) && records.holds(memory, place, word);
+        (is_consistent && self.reads.add_at_once(memory, place, word)).then_some(value)
     }
 
     /// Fills `to` from `at`, without what the transaction has written.
@@ -79,7 +73,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     #[inline(always)]
     fn added(&mut self, place: u32, word: RecordWord) -> Boxed<()> {
         self.reads.add(&*self.engine.core.memory, place, word);
-        if self.reads.len() >= self.most_reads { self.go_on_with_snapshot() } else { Ok(()) }
+        if self.reads.is_full() { self.go_on_with_snapshot() } else { Ok(()) }
     }
 
     /// Loads with `load` from the line of `at`, once no commit has it locked; the transaction's moment moves to one at
@@ -90,15 +84,15 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         loop {
             let engine = &*self.engine;
             let memory = &*engine.core.memory;
-            let place = engine.records.place(at);
-            let word = engine.records.load(memory, place);
+            let place = Records::place(at);
+            let word = engine.records.view().load(memory, place);
             if word.is_locked() {
                 memory.pause(turn);
                 turn += 1;
                 continue;
             }
             let loaded = load(memory);
-            if !engine.records.holds(memory, place, word) {
+            if !engine.records.view().holds(memory, place, word) {
                 continue;
             }
             if self.is_visible(word) {
@@ -135,8 +129,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     fn reads_hold(&self) -> bool {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
-        let mut reads = self.reads.read(memory).iter();
-        reads.all(|(place, word)| engine.records.load(memory, *place) == *word)
+        self.reads.all(memory, |read| engine.records.view().load(memory, read.place) == read.word)
     }
 
     /// From here on the transaction reads a snapshot, of a moment at which everything it has read holds.

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::error::Boxed;
-use crate::sync::stm::{Locked, RecordWord, Records, Stamp};
+use crate::sync::stm::{Locked, RecordWord, Records, RecordsView, Stamp};
 use perdura_memory::atomics::pause;
 use perdura_memory::{Memory, Object, Traced};
 
@@ -19,13 +19,16 @@ pub(crate) struct Locks {
     /// Whether it locks in a speculation of the memory's hardware.
     pub(crate) in_speculation: bool,
     locked: Vec<Locked>,
+    /// The latest number of another session's commit that is overwritten.
+    latest: u64,
     own: Object,
 }
 
 impl Locks {
     pub(crate) fn new<M: Memory>(memory: &M, lane: usize) -> Self {
         let own = memory.object(TOLD as u64 * LOCK);
-        Locks { lane, are_alone: false, in_speculation: false, locked: Vec::with_capacity(64), own }
+        let locked = Vec::with_capacity(64);
+        Locks { lane, are_alone: false, in_speculation: false, locked, latest: 0, own }
     }
 
     fn at(index: usize) -> u64 {
@@ -33,7 +36,7 @@ impl Locks {
     }
 
     /// Locks the record of a line, unless that is done. Waits for sessions in higher lanes, and gives way to those in
-    /// lower ones.
+    /// lower ones. `records` is a view of `all`.
     ///
     /// # Errors
     /// `Conflict`, to give way.
@@ -41,10 +44,10 @@ impl Locks {
     pub(crate) fn lock<M: Memory>(
         &mut self,
         memory: &M,
-        records: &Records,
+        (all, records): (&Records, RecordsView<'_>),
         line: u64,
     ) -> Boxed<()> {
-        let place = records.place(line);
+        let place = Records::place(line);
         if self.in_speculation {
             return self.lock_in_speculation(memory, records, place);
         }
@@ -61,14 +64,14 @@ impl Locks {
             self.note(memory, Locked { place, before });
             return Ok(());
         }
-        self.lock_slowly(memory, records, place)
+        self.lock_slowly(memory, all, place)
     }
 
     #[inline(never)]
     fn lock_in_speculation<M: Memory>(
         &mut self,
         memory: &M,
-        records: &Records,
+        records: RecordsView<'_>,
         place: u32,
     ) -> Boxed<()> {
         match records.load_in_speculation(memory, place) {
@@ -87,10 +90,15 @@ impl Locks {
     fn note<M: Memory>(&mut self, memory: &M, locked: Locked) {
         Traced::new(memory, self.own).wrote(Self::at(self.locked.len()), LOCK);
         self.locked.push(locked);
+        let stamp = locked.before.stamp();
+        if stamp.lane() != self.lane && stamp.number() > self.latest {
+            self.latest = stamp.number();
+        }
     }
 
     #[inline(never)]
     fn lock_slowly<M: Memory>(&mut self, memory: &M, records: &Records, place: u32) -> Boxed<()> {
+        let records = records.view();
         let mut turn = 0;
         loop {
             let before = records.load(memory, place);
@@ -112,7 +120,7 @@ impl Locks {
 
     /// All locks have been taken.
     #[inline(always)]
-    pub(crate) fn complete(&self, records: &Records) {
+    pub(crate) fn complete(&self, records: RecordsView<'_>) {
         if self.are_alone {
             records.after_locks();
         }
@@ -129,32 +137,39 @@ impl Locks {
     /// The latest number of another session's commit that is overwritten.
     #[inline]
     pub(crate) fn latest_of_others(&self) -> u64 {
-        let stamps = self.locked.iter().map(|locked| locked.before.stamp());
-        let others = stamps.filter(|stamp| stamp.lane() != self.lane);
-        others.map(Stamp::number).max().unwrap_or(0)
+        self.latest
     }
 
     /// Unlocks all records, with this stamp for their data.
     #[inline]
-    pub(crate) fn unlock<M: Memory>(&mut self, memory: &M, records: &Records, stamp: Stamp) {
+    pub(crate) fn unlock<M: Memory>(&mut self, memory: &M, records: RecordsView<'_>, stamp: Stamp) {
         for locked in &self.locked {
             records.unlock(memory, locked.place, stamp);
         }
-        self.locked.clear();
+        self.forget();
     }
 
     /// Forgets records that were locked in a speculation, which is lost: the hardware has put them back.
     #[cold]
-    pub(crate) fn forget(&mut self) {
-        self.locked.clear();
+    pub(crate) fn forget_lost(&mut self) {
+        self.forget();
         self.in_speculation = false;
     }
 
     /// Unlocks all records, with their previous words.
     #[cold]
-    pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, records: &Records) {
-        for locked in self.locked.drain(..) {
+    pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, records: RecordsView<'_>) {
+        for locked in &self.locked {
             records.unlock(memory, locked.place, locked.before.stamp());
+        }
+        self.forget();
+    }
+
+    #[inline(always)]
+    fn forget(&mut self) {
+        self.locked.clear();
+        if self.latest != 0 {
+            self.latest = 0;
         }
     }
 }

@@ -70,8 +70,6 @@ pub struct OptimisticSession<M: Memory, C: Durability, S> {
     pub(super) way: Way,
     /// A moment at which everything it has read holds.
     pub(super) moment: Moment,
-    /// The most records in the read set before it switches to a snapshot.
-    pub(super) most_reads: usize,
     pub(super) writable: Writable,
     /// How often the transaction at hand has been lost in hardware.
     pub(super) elision: Elision,
@@ -100,7 +98,6 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             mode: None,
             way: Way::Outside,
             moment: Moment::default(),
-            most_reads: usize::MAX,
             writable: Writable::new(engine.core.sums.as_ref()),
             elision: Elision::new(Attempts::default(), Delay::default(), lane.number() as u64),
             seen: 0,
@@ -113,7 +110,7 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Begins a transaction; none is running.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_as(&mut self, mode: Mode, way: Way) {
         let engine = &*self.engine;
         let memory = &*engine.core.memory;
@@ -135,14 +132,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         match mode {
             Mode::Write => {
                 self.writable.begin(memory);
-                self.most_reads = usize::MAX;
+                self.reads.set_most(usize::MAX);
             }
-            Mode::Read => self.most_reads = engine.core.snapshots.most_reads() as usize,
+            Mode::Read => {
+                self.reads.set_most(self.engine.core.snapshots.most_reads() as usize);
+            }
         }
     }
 
     /// Ends the transaction and forgets it; nothing is locked.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self) {
         if self.mode.is_none() {
             return;
@@ -223,6 +222,26 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         }
     }
 
+    /// See [`Session::read_at_once`].
+    #[inline(always)]
+    fn read_simply(&mut self, at: u64) -> Option<u64> {
+        if self.way != Way::Concurrent || self.writer.writes.may_have(&*self.engine.core.memory, at)
+        {
+            return None;
+        }
+        self.load_concurrently(at)
+    }
+
+    /// See [`Session::write_at_once`].
+    #[inline(always)]
+    fn write_simply(&mut self, at: u64, value: u64) -> bool {
+        let is_allowed = self.writable.has(at);
+        if is_allowed {
+            self.put(at, value);
+        }
+        is_allowed
+    }
+
     /// Writes the word at `at`, if that is not simply allowed: see [`Writable`].
     #[cold]
     #[inline(never)]
@@ -243,6 +262,17 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             true => self.writer.writes.put(memory, at, value),
             false => self.writer.writes.put_word(memory, at, value),
         }
+    }
+
+    /// Makes all that has committed durable.
+    #[inline(never)]
+    fn make_durable(&mut self) -> Boxed<()> {
+        let core = &self.engine.core;
+        // Their records are written.
+        let committed = core.last_commit();
+        self.writer.fence(core)?;
+        core.raise_durable(committed);
+        Ok(())
     }
 
     /// Writes bytes that are known to lie in the pool.
@@ -277,28 +307,21 @@ fn back_off<M: Memory>(memory: &M, conflicts: u32) {
 impl<M: Memory, C: Durability, S> Access for OptimisticSession<M, C, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        if self.way == Way::Concurrent
-            && !self.writer.writes.may_have(&*self.engine.core.memory, at)
-            && let Some(value) = self.load_concurrently(at)
-        {
-            return Ok(value);
+        match self.read_simply(at) {
+            Some(value) => Ok(value),
+            None => Ok(self.read_otherwise(at)?),
         }
-        Ok(self.read_otherwise(at)?)
     }
 
     #[inline(always)]
     fn prefetch(&mut self, at: u64) {
         self.engine.core.memory.prefetch(at);
-        self.engine.records.prefetch(at);
+        self.engine.records.view().prefetch(at);
     }
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        if self.writable.has(at) {
-            self.put(at, value);
-            return Ok(());
-        }
-        Ok(self.write_otherwise(at, value)?)
+        if self.write_simply(at, value) { Ok(()) } else { Ok(self.write_otherwise(at, value)?) }
     }
 
     fn read_bytes(&mut self, at: u64, to: &mut [u8]) -> Result<()> {
@@ -420,6 +443,22 @@ where
         Ok(())
     }
 
+    #[inline(always)]
+    fn read_at_once(&mut self, at: u64) -> Option<u64> {
+        self.read_simply(at)
+    }
+
+    #[inline(always)]
+    fn write_at_once(&mut self, at: u64, value: u64) -> bool {
+        self.write_simply(at, value)
+    }
+
+    const HAS_FLOOR: bool = true;
+
+    fn set_floor(&mut self, floor: u64) {
+        self.writable.set_floor(floor);
+    }
+
     fn mark(&mut self) -> Mark {
         self.writer.writes.mark(&*self.engine.core.memory)
     }
@@ -428,7 +467,7 @@ where
         self.writer.writes.rollback_to(&*self.engine.core.memory, mark);
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self) -> Result<Ticket> {
         if self.mode.is_none() {
             return Err(Error::Invalid("a commit outside of a transaction"));
@@ -460,23 +499,15 @@ where
         self.finish();
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_durable(&self, ticket: Ticket) -> bool {
         // Otherwise a returned commit held its locks until it was durable.
         self.engine.group.is_none() || self.engine.core.durable() >= ticket.0
     }
 
-    #[inline]
+    #[inline(always)]
     fn wait_durable(&mut self, ticket: Ticket) -> Result<()> {
-        if self.is_durable(ticket) {
-            return Ok(());
-        }
-        let core = &self.engine.core;
-        // Their records are written.
-        let committed = core.last_commit();
-        self.writer.fence(core)?;
-        core.raise_durable(committed);
-        Ok(())
+        if self.is_durable(ticket) { Ok(()) } else { Ok(self.make_durable()?) }
     }
 
     fn checkpoint(&mut self) -> Result<()> {

@@ -29,14 +29,14 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             let first =
                 writer.append(core, stamp.0, |entry, word| old(entry.line, word), |_| Ok(()))?;
             writer.fence(core)?;
-            engine.records.before_stores();
+            engine.records.view().before_stores();
             store(core, writer).inspect_err(|_| core.break_off())?;
             if planted::has(Bug::UnlockedBeforeDurable) {
-                locks.unlock(memory, &engine.records, stamp);
+                locks.unlock(memory, engine.records.view(), stamp);
             }
             void(core, writer, first).inspect_err(|_| core.break_off())?;
         }
-        locks.unlock(memory, &engine.records, stamp);
+        locks.unlock(memory, engine.records.view(), stamp);
         writer.counters.commits += 1;
         Ok(Ticket(stamp.0))
     }

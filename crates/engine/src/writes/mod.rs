@@ -36,6 +36,7 @@ pub(crate) use line::{hash, word_in_line};
 use many::{KEPT, Many};
 use perdura_memory::{LINE, Memory, Object, Traced, WORD, line_of};
 use short::Short;
+pub use short::ShortWords;
 pub(crate) use short::{HEADER_WORDS, number_and_mask};
 use std::ops::Range;
 pub(crate) use versions::{Ended, Versions};
@@ -201,15 +202,22 @@ impl WriteSet {
         self.short.record_words()
     }
 
-    /// Completes the record that the words are kept in the form of: `fill` gets it without its padding, to fill in its
-    /// header. Returns it as a whole.
+    /// Pads the record that the words are kept in the form of to whole lines. Returns it as a whole, and how many of its
+    /// words are in use; the caller fills in its header.
     ///
     /// # Panics
     /// If they are kept by line.
     #[inline(always)]
-    pub fn complete<M: Memory>(&mut self, memory: &M, fill: impl FnOnce(&mut [u64])) -> &[u64] {
+    pub fn pad<M: Memory>(&mut self, memory: &M) -> (&mut [u64], usize) {
         let own = self.traced(memory);
-        self.short.complete(own, fill)
+        self.short.pad(own)
+    }
+
+    /// The number, in the memory, and the value of each word, in the order of their first writes, if the words are kept
+    /// in the form of a record.
+    #[inline(always)]
+    pub fn record<M: Memory>(&self, memory: &M) -> Option<ShortWords<'_>> {
+        self.short.is_open().then(|| self.short.iter(self.traced(memory)))
     }
 
     /// Calls `word` with the offset and value of each word to be stored. Words that are kept in the form of a record come
@@ -218,7 +226,7 @@ impl WriteSet {
     pub fn for_each<M: Memory>(&self, memory: &M, mut word: impl FnMut(u64, u64)) {
         if self.short.is_open() {
             let own = self.traced(memory);
-            return self.short.for_each(own, move |number, value| word(number * WORD, value));
+            return self.short.iter(own).for_each(|(number, value)| word(number * WORD, value));
         }
         for entry in self.read(memory) {
             let there = (0..entry.words.len()).filter(|word| entry.mask & 1 << word != 0);
@@ -333,7 +341,8 @@ impl WriteSet {
     #[inline(always)]
     pub fn put_word<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
         let (own, slot) = (self.traced(memory), first(at));
-        if self.index.is_free(slot, own) && self.short.has_room() {
+        // In this order it takes two branches and nothing else.
+        if self.short.has_room() && self.index.is_free(slot, own) {
             self.short.add(&mut self.index, slot, (at, value), own);
         } else {
             self.put_otherwise(memory, at, value);

@@ -132,7 +132,8 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
     /// The number of words.
     #[inline(always)]
     pub(super) fn words(&self) -> usize {
-        self.len() + self.extra
+        // Entries have a word and a head each, and further words.
+        (self.used - HEADER_WORDS + self.extra) / 2
     }
 
     /// Words of the record, padding to whole lines included.
@@ -272,40 +273,53 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
         (found.mask != 0).then_some(found)
     }
 
-    /// Calls `word` with the number, in the memory, and the value of each word, in the order in which they came.
+    /// The number, in the memory, and the value of each word, in the order in which they came.
     #[inline(always)]
-    pub(super) fn for_each<M: Memory>(&self, own: Traced<'_, M>, mut word: impl FnMut(u64, u64)) {
-        own.read(word_at::<BASE>(HEADER_WORDS), (self.used - HEADER_WORDS) as u64 * WORD);
-        let mut rest = &self.record[HEADER_WORDS..self.used.min(MOST)];
-        while let [head, value, after @ ..] = rest {
-            let (number, mask) = number_and_mask(*head);
-            if mask == 0 {
-                word(number, *value);
-                rest = after;
-            } else {
-                let (values, after) = rest[1..].split_at(mask.count_ones() as usize);
-                Entry { line: number, mask, values }.for_each(&mut word);
-                rest = after;
-            }
-        }
+    pub(super) fn iter<M: Memory>(&self, own: Traced<'_, M>) -> ShortWords<'_> {
+        let used = self.used.min(MOST);
+        own.read(word_at::<BASE>(HEADER_WORDS), (used - HEADER_WORDS) as u64 * WORD);
+        ShortWords { rest: self.record[HEADER_WORDS..used].iter(), first: 0, mask: 0 }
     }
 
-    /// Completes the record: pads it with zeros to whole lines, and has `fill` fill in the header, given also the words in
-    /// use. Returns the whole record.
+    /// Pads the record with zeros to whole lines. Returns it as a whole, and how many of its words are in use; the caller
+    /// fills in its header.
     #[inline(always)]
-    pub(super) fn complete<M: Memory>(
-        &mut self,
-        own: Traced<'_, M>,
-        fill: impl FnOnce(&mut [u64]),
-    ) -> &[u64] {
+    pub(super) fn pad<M: Memory>(&mut self, own: Traced<'_, M>) -> (&mut [u64], usize) {
         let used = self.used.min(MOST);
         let whole = used.next_multiple_of(LINE_WORDS);
         // A whole line, of which the padding is a part: a fixed size is faster.
         *self.record[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
-        fill(&mut self.record[..used]);
         own.wrote(BASE, HEADER_WORDS as u64 * WORD);
         own.read(BASE, whole as u64 * WORD);
-        &self.record[..whole]
+        (&mut self.record[..whole], used)
+    }
+}
+
+/// The words of a record, each with its number in the memory.
+pub struct ShortWords<'a> {
+    rest: std::slice::Iter<'a, u64>,
+    /// Of an entry of several words: its line's first word, and a mask of those that are still to come.
+    first: u64,
+    mask: u8,
+}
+
+impl Iterator for ShortWords<'_> {
+    type Item = (u64, u64);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let mut next = *self.rest.next()?;
+        if self.mask == 0 {
+            self.mask = next as u8;
+            if self.mask == 0 {
+                return Some((next >> NUMBER, *self.rest.next()?));
+            }
+            self.first = (next >> NUMBER) * LINE_WORDS as u64;
+            next = *self.rest.next()?;
+        }
+        let number = self.first + u64::from(self.mask.trailing_zeros());
+        self.mask &= self.mask - 1;
+        Some((number, next))
     }
 }
 

@@ -130,7 +130,8 @@ impl Model {
 fn words_of_record(set: &mut WriteSet) -> Vec<(u64, u64)> {
     let (ram, part) = (Ram::new(4096), Part { ticket: 9, part: 0, parts: 1, behind: 2 });
     let most = set.record_words().map(|words| words as u64 * WORD);
-    let record = set.complete(&*RAM, |words| record::fill_header(words, 5, 64, part));
+    let (record, used) = set.pad(&*RAM);
+    record::fill_header(record, used, (5, 64), part);
     assert_eq!(Some(record.len() as u64 * WORD), most);
     record.iter().zip((64..).step_by(8)).for_each(|(word, at)| ram.store(at, *word));
     let (found, end) = record::read(&ram, 5, 64, 4096).expect("a whole record");

@@ -47,6 +47,8 @@ pub struct Local {
     pub(crate) savepoints: Savepoints,
     /// Whether the session owns a page for logs.
     has_log_page: bool,
+    /// Whether the transaction may have done more than write words: then all of this is looked at when it ends.
+    is_busy: bool,
     /// Bytes of the last allocation for which there was no room; 0 if there was none since the last commit.
     lacking: u64,
 }
@@ -63,6 +65,7 @@ impl Local {
             exhausted: Vec::new(),
             savepoints: Savepoints::new(),
             has_log_page: false,
+            is_busy: false,
             lacking: 0,
         }
     }
@@ -70,6 +73,7 @@ impl Local {
     /// Takes note that there was no room for `len` bytes.
     #[cold]
     pub fn lacks(&mut self, len: u64) {
+        self.is_busy = true;
         self.lacking = len;
     }
 
@@ -91,6 +95,7 @@ impl Local {
 
     /// A new savepoint; the caller has made that of the accesses.
     pub(crate) fn point(&mut self, access: Mark) -> Savepoint {
+        self.is_busy = true;
         let done = Progress { access, taken: self.taken.len(), freed: self.freed.len() };
         self.savepoints.add(done)
     }
@@ -128,6 +133,7 @@ impl Local {
         len: u64,
         whole: bool,
     ) -> Result<Option<Fresh>> {
+        self.is_busy = true;
         let Some(class) = Class::of(len) else {
             let pages = len.div_ceil(PAGE);
             let mut taken = space.take_run(memory, pages).map(|page| (page, pages));
@@ -244,6 +250,7 @@ impl Local {
         space: &Space,
         at: u64,
     ) -> Result<()> {
+        self.is_busy = true;
         let layout = space.layout();
         match allocation(access, space, at)? {
             Allocation::Slot { page, slot, class, purpose } => {
@@ -298,18 +305,21 @@ impl Local {
         born: impl FnOnce() -> Ticket,
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
-        self.savepoints.end();
-        if self.lacking != 0 {
-            self.lacking = 0;
-        }
-        let nothing = self.taken.is_empty() && self.freed.is_empty() && self.exhausted.is_empty();
-        if nothing && !self.has_log_page {
+        if !self.is_busy {
+            self.savepoints.end_plain();
             return 0;
         }
         self.keep_committed(space, ticket, born, reclaimable)
     }
 
-    /// The rest of [`committed`](Self::committed), if the transaction has allocated or freed anything.
+    /// An operation of the transaction has ended half done, perhaps after changes.
+    #[cold]
+    pub(crate) fn failed(&mut self) {
+        self.is_busy = true;
+        self.savepoints.failed();
+    }
+
+    /// The rest of [`committed`](Self::committed), if the transaction may have done more than write words.
     fn keep_committed(
         &mut self,
         space: &Space,
@@ -317,6 +327,9 @@ impl Local {
         born: impl FnOnce() -> Ticket,
         reclaimable: impl FnOnce() -> Ticket,
     ) -> u64 {
+        self.is_busy = false;
+        self.savepoints.end();
+        self.lacking = 0;
         if space.births().are_noted() {
             self.note_births(space, born());
         }
@@ -366,6 +379,8 @@ impl Local {
 
     /// To be called when the transaction has been rolled back.
     pub fn aborted(&mut self, space: &Space) {
+        // What it lacked is still to be looked at.
+        self.is_busy = self.lacking != 0;
         self.savepoints.end();
         self.undo_to(space, 0, 0);
         self.leave_exhausted(space);

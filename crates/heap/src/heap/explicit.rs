@@ -2,7 +2,7 @@
 //! [`Handle`](crate::Handle), keeps track of whether one is running.
 
 use super::{HeapSession, HeapTx, Running};
-use perdura_engine::{Engine, Error, Mode, Result, Session, Ticket};
+use perdura_engine::{Access as _, Engine, Error, Mode, Result, Session, Ticket};
 use perdura_memory::Memory;
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
@@ -56,7 +56,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     fn commit_alone(&mut self, awaited: bool) -> Result<Ticket> {
         // Whether or not the commit succeeds, the transaction is over.
         self.place.end();
-        self.commit_state(awaited).map_err(|error| self.forked_or(*error))
+        let mode = self.state.session.mode();
+        self.commit_state(mode, awaited).map_err(|error| self.forked_or(*error))
     }
 
     /// Rolls the running transaction back.

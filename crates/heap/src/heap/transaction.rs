@@ -27,8 +27,12 @@ pub(super) struct SessionState<S> {
 }
 
 impl<S> SessionState<S> {
-    pub(super) fn new(session: S, shared: Arc<SharedState>, reuse: Box<Reuse>) -> Self {
+    pub(super) fn new(mut session: S, shared: Arc<SharedState>, reuse: Box<Reuse>) -> Self
+    where
+        S: Session,
+    {
         let (local, pages) = (Local::new(&shared.space), shared.space.layout().pages);
+        session.set_floor(pages);
         SessionState { session, local, shared, reuse, pages, naming: false }
     }
 }
@@ -62,25 +66,32 @@ impl<'a, S: Session> HeapTx<'a, S> {
     #[inline(never)]
     fn change_failed(&mut self, error: Error) -> Box<Error> {
         if error.is_full() || matches!(error, Error::TooLarge { .. }) {
-            self.0.local.savepoints.failed();
+            self.0.local.failed();
         }
         Box::new(error)
     }
 
-    /// A read of an offset before the pages: of a null pointer, or of the named roots' list.
-    #[cold]
-    fn read_before(&mut self, at: u64) -> Boxed<u64> {
-        let read = if at == CATALOGUE { self.0.session.read_word(at) } else { Err(no_object(at)) };
-        Ok(read?)
+    /// A read that may take checks: also of an offset before the pages, which is that of a null pointer, or of the named
+    /// roots' list.
+    #[inline(never)]
+    fn read_checked(&mut self, at: u64) -> Boxed<u64> {
+        if at < self.0.pages && at != CATALOGUE {
+            return Err(Box::new(no_object(at)));
+        }
+        Ok(self.0.session.read_word(at)?)
     }
 
-    /// A write to an offset before the pages.
-    #[cold]
-    fn write_before(&mut self, at: u64, value: u64) -> Boxed<()> {
-        if !self.0.naming || at != CATALOGUE {
-            return Err(Box::new(BEFORE));
+    /// A write that may take checks.
+    #[inline(never)]
+    fn write_checked(&mut self, at: u64, value: u64) -> Boxed<()> {
+        if at < self.0.pages {
+            if !self.0.naming || at != CATALOGUE {
+                return Err(Box::new(BEFORE));
+            }
+            return Ok(self.0.session.write_word(at, value)?);
         }
-        Ok(self.0.session.write_word(at, value)?)
+        let written = self.0.session.write_word(at, value);
+        Ok(self.noted(written)?)
     }
 }
 
@@ -121,10 +132,12 @@ const OVER_THE_END: Error = Error::Invalid(
 impl<S: Session> Access for HeapTx<'_, S> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        if at < self.0.pages {
-            return Ok(self.read_before(at)?);
+        if at >= self.0.pages
+            && let Some(value) = self.0.session.read_at_once(at)
+        {
+            return Ok(value);
         }
-        self.0.session.read_word(at)
+        Ok(self.read_checked(at)?)
     }
 
     #[inline(always)]
@@ -134,12 +147,13 @@ impl<S: Session> Access for HeapTx<'_, S> {
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        if at < self.0.pages {
-            return Ok(self.write_before(at, value)?);
-        }
+        // Even if nothing is written: a later moment is another one then, for no reason.
         self.0.local.savepoints.changed();
-        let written = self.0.session.write_word(at, value);
-        self.noted(written)
+        // The pages are the session's floor.
+        if (S::HAS_FLOOR || at >= self.0.pages) && self.0.session.write_at_once(at, value) {
+            return Ok(());
+        }
+        Ok(self.write_checked(at, value)?)
     }
 
     #[inline]

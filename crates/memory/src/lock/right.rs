@@ -270,12 +270,18 @@ impl<S, W> Writing<'_, S, W> {
     /// Reborrows the right.
     #[inline(always)]
     pub fn again(&mut self) -> Writing<'_, S, W> {
-        let SharedRight { part, reads } = self.shared;
-        Writing { own: self.own, shared: SharedRight { part, reads } }
+        Writing { own: self.own, shared: self.shared.again() }
     }
 }
 
 impl<S> SharedRight<'_, S> {
+    /// Reborrows the right.
+    #[inline(always)]
+    pub fn again(&mut self) -> SharedRight<'_, S> {
+        let SharedRight { part, reads } = *self;
+        SharedRight { part, reads }
+    }
+
     /// The shared data, for reading.
     #[inline(always)]
     pub fn get(&self) -> &S {

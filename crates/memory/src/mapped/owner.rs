@@ -93,7 +93,8 @@ impl OwnerPage {
     /// Bytes of the pool; 0 in a forked child.
     #[inline(always)]
     pub(super) fn len(&self) -> u64 {
-        self.page().len.load(Ordering::Acquire)
+        // Whoever has an offset in new memory has it, by way of others, from the thread that has set this length.
+        self.page().len.load(Ordering::Relaxed)
     }
 
     /// Sets the length. Not in a forked child.
@@ -110,7 +111,7 @@ impl OwnerPage {
     /// Whether the pool can be used: this process has opened it, and its file is what was opened.
     #[inline(always)]
     pub(super) fn is_intact(&self) -> bool {
-        self.page().condition.load(Ordering::Acquire) == INTACT
+        self.page().condition.load(Ordering::Relaxed) == INTACT
     }
 
     /// The file is not what was opened any more. Not in a forked child.

@@ -31,7 +31,7 @@ mod stamp;
 
 pub(crate) use clock::{Clock, Moment};
 pub(crate) use lanes::{Begun, Lane, Lanes};
-pub(crate) use records::{Locked, RecordWord, Records};
+pub(crate) use records::{Locked, RecordWord, Records, RecordsView};
 pub(crate) use stamp::Stamp;
 
 /// Software transactional memory, as half of a pair. Its transactions can fence before they make their stores visible,

@@ -9,10 +9,11 @@
 
 use super::stamp::{LANE_BITS, LANES, Stamp};
 use crate::planted::{self, Bug};
-use perdura_memory::atomics::{AtomicU64, Ordering, fence, prefetch, sequential};
+use perdura_memory::atomics::{
+    AtomicU64, Ordering, WordTable, WordTableView, fence, prefetch, sequential,
+};
 use perdura_memory::own::{exchange, read_as_one, write_as_one};
 use perdura_memory::{LINE, Memory, Object, Speculation, Traced, WORD};
-use std::sync::Arc;
 
 /// The least and the most records: the latter suffice for 64 MiB, beyond which lines share them.
 const LEAST: u64 = if cfg!(loom) { 2 } else { 1 << 10 };
@@ -24,6 +25,9 @@ const NOTED: u32 = 1 + LANE_BITS;
 pub(crate) struct RecordWord(u64);
 
 impl RecordWord {
+    /// Of a record that no commit has stored to.
+    pub(crate) const NONE: RecordWord = RecordWord(0);
+
     /// Whether a commit has locked it.
     #[inline(always)]
     pub(crate) const fn is_locked(self) -> bool {
@@ -64,10 +68,7 @@ const fn locked(lane: usize, noted: usize) -> u64 {
 
 /// The records.
 pub(crate) struct Records {
-    words: Arc<[AtomicU64]>,
-    bits: u32,
-    /// The number of the last one.
-    last: u64,
+    words: WordTable,
     own: Object,
 }
 
@@ -75,43 +76,65 @@ impl Records {
     /// For a memory, all of them with no stamp.
     pub(crate) fn new<M: Memory>(memory: &M) -> Self {
         let count = (memory.limit() / LINE).next_power_of_two().clamp(LEAST, MOST);
-        let words: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let words = WordTable::new(count as usize);
         // What a lost speculation has locked is put back.
         let own = match memory.speculation() {
             Speculation::Absent => memory.object(count * WORD),
-            _ => memory.words_object(&words),
+            _ => memory.words_object(words.shared()),
         };
-        Records { words, bits: count.ilog2(), last: count - 1, own }
+        Records { words, own }
+    }
+
+    /// The records, to look at several: their places stay in registers.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> RecordsView<'_> {
+        RecordsView { words: self.words.view(), own: self.own }
     }
 
     /// The number of the record of the line of `at`. Neighbouring lines have neighbouring records.
     #[inline(always)]
-    pub(crate) fn place(&self, at: u64) -> u32 {
+    pub(crate) fn place(at: u64) -> u32 {
         let line = at / LINE;
-        ((line ^ line >> self.bits) & self.last) as u32
+        // Where lines share records, there are as many as there may be.
+        (line ^ line >> MOST.ilog2()) as u32 % MOST as u32
+    }
+}
+
+/// The records.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordsView<'a> {
+    words: WordTableView<'a>,
+    own: Object,
+}
+
+impl<'a> RecordsView<'a> {
+    #[inline(always)]
+    fn word(self, place: u32) -> &'a AtomicU64 {
+        self.words.at(place)
     }
 
+    /// Where a record is among all of them, in bytes.
     #[inline(always)]
-    fn word(&self, place: u32) -> &AtomicU64 {
-        &self.words[place as usize]
+    fn at(self, place: u32) -> u64 {
+        self.words.wrapped(place) * WORD
     }
 
     /// Prefetches the record of the line of `at`.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, at: u64) {
-        prefetch(self.word(self.place(at)));
+    pub(crate) fn prefetch(self, at: u64) {
+        prefetch(self.word(Records::place(at)));
     }
 
     /// Loads a record, before its data is loaded.
     #[inline(always)]
-    pub(crate) fn load<M: Memory>(&self, memory: &M, place: u32) -> RecordWord {
+    pub(crate) fn load<M: Memory>(self, memory: &M, place: u32) -> RecordWord {
         Traced::new(memory, self.own).read(u64::from(place) * WORD, WORD);
         RecordWord(self.word(place).load(Ordering::SeqCst))
     }
 
     /// Whether it still holds `word`, after its data was loaded.
     #[inline(always)]
-    pub(crate) fn holds<M: Memory>(&self, memory: &M, place: u32, word: RecordWord) -> bool {
+    pub(crate) fn holds<M: Memory>(self, memory: &M, place: u32, word: RecordWord) -> bool {
         fence(Ordering::Acquire);
         self.load(memory, place) == word
     }
@@ -119,7 +142,7 @@ impl Records {
     /// Locks a record that holds `before`, which is unlocked. The previous word is noted at `noted`.
     #[inline(always)]
     pub(crate) fn lock<M: Memory>(
-        &self,
+        self,
         memory: &M,
         place: u32,
         before: RecordWord,
@@ -136,7 +159,7 @@ impl Records {
             }
             return unlocked;
         }
-        let locks = exchange(memory, self.own, u64::from(place) * WORD, || {
+        let locks = exchange(memory, self.own, self.at(place), || {
             self.word(place).compare_exchange(before.0, locked, succeeds, fails).is_ok()
         });
         sequential();
@@ -146,11 +169,11 @@ impl Records {
     /// Loads a record in a speculation; `None` if that is lost.
     #[inline(always)]
     pub(crate) fn load_in_speculation<M: Memory>(
-        &self,
+        self,
         memory: &M,
         place: u32,
     ) -> Option<RecordWord> {
-        read_as_one(memory, self.own, u64::from(place) * WORD, || {
+        read_as_one(memory, self.own, self.at(place), || {
             RecordWord(self.word(place).load(Ordering::Relaxed))
         })
     }
@@ -159,12 +182,12 @@ impl Records {
     /// commits.
     #[inline(always)]
     pub(crate) fn lock_in_speculation<M: Memory>(
-        &self,
+        self,
         memory: &M,
         place: u32,
         (lane, noted): (usize, usize),
     ) {
-        write_as_one(memory, self.own, u64::from(place) * WORD, || {
+        write_as_one(memory, self.own, self.at(place), || {
             self.word(place).store(locked(lane, noted), Ordering::Relaxed);
         });
     }
@@ -173,7 +196,7 @@ impl Records {
     /// [fence](Self::after_locks) for all.
     #[inline(always)]
     pub(crate) fn lock_alone<M: Memory>(
-        &self,
+        self,
         memory: &M,
         place: u32,
         (lane, noted): (usize, usize),
@@ -184,19 +207,19 @@ impl Records {
 
     /// Loads from here on happen with the locks visible to all other sessions.
     #[inline(always)]
-    pub(crate) fn after_locks(&self) {
+    pub(crate) fn after_locks(self) {
         fence(Ordering::SeqCst);
     }
 
     /// Stores from here on become visible no earlier than the locks.
     #[inline(always)]
-    pub(crate) fn before_stores(&self) {
+    pub(crate) fn before_stores(self) {
         fence(Ordering::Release);
     }
 
     /// Unlocks a record, with this stamp for its data.
     #[inline(always)]
-    pub(crate) fn unlock<M: Memory>(&self, memory: &M, place: u32, stamp: Stamp) {
+    pub(crate) fn unlock<M: Memory>(self, memory: &M, place: u32, stamp: Stamp) {
         self.word(place).store(stamp.0 << 1, Ordering::Release);
         Traced::new(memory, self.own).wrote(u64::from(place) * WORD, WORD);
     }
@@ -210,8 +233,9 @@ mod tests {
     #[test]
     fn a_lock_names_its_lane_and_the_noted_word() {
         let ram = Ram::new(1 << 20);
-        let records = Records::new(&ram);
-        let place = records.place(640);
+        let table = Records::new(&ram);
+        let records = table.view();
+        let place = Records::place(640);
         let before = records.load(&ram, place);
         assert!(!before.is_locked() && before.stamp() == Stamp::default());
         assert!(records.lock(&ram, place, before, (LANES - 1, 70_000)));
@@ -227,10 +251,9 @@ mod tests {
 
     #[test]
     fn lines_of_one_page_have_records_of_their_own() {
-        let records = Records::new(&Ram::new(1 << 20));
         let places: std::collections::BTreeSet<u32> =
-            (0..64).map(|line| records.place(4096 * 7 + line * LINE)).collect();
+            (0..64).map(|line| Records::place(4096 * 7 + line * LINE)).collect();
         assert_eq!(places.len(), 64);
-        assert_eq!(records.place(64), records.place(127));
+        assert_eq!(Records::place(64), Records::place(127));
     }
 }
