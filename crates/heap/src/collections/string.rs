@@ -237,7 +237,8 @@ impl<const W: usize> Item for Bytes<W> {
         if seen != probe.words[W - 1] {
             return Ok(false);
         }
-        for (word, wanted) in probe.words[..W - 1].iter().enumerate() {
+        // Keys of a program often begin alike.
+        for (word, wanted) in probe.words[..W - 1].iter().enumerate().rev() {
             if tx.read_word(at + word as u64 * 8)? != *wanted {
                 return Ok(false);
             }

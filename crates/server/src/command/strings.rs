@@ -11,11 +11,11 @@ const ALL: (i32, i32, i32) = (1, -1, 1);
 const PAIRS: (i32, i32, i32) = (1, -1, 2);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("get", 2, ONE, Run::Read(get), "Gets a key's string."),
-    Command::new("set", -3, ONE, Run::Write(set), "Sets a key's string, with options."),
-    Command::new("setnx", 3, ONE, Run::Write(setnx), "Sets a key that is not there."),
-    Command::new("setex", 4, ONE, Run::Write(setex), "Sets a key that expires after seconds."),
-    Command::new("psetex", 4, ONE, Run::Write(psetex), "Sets a key that expires after ms."),
+    Command::brief("get", 2, ONE, Run::Read(get), "Gets a key's string."),
+    Command::brief("set", -3, ONE, Run::Write(set), "Sets a key's string, with options."),
+    Command::brief("setnx", 3, ONE, Run::Write(setnx), "Sets a key that is not there."),
+    Command::brief("setex", 4, ONE, Run::Write(setex), "Sets a key that expires after seconds."),
+    Command::brief("psetex", 4, ONE, Run::Write(psetex), "Sets a key that expires after ms."),
     Command::new("delifeq", 3, ONE, Run::Write(delifeq), "Deletes a key that has this string."),
     Command::new(
         "delex",
@@ -24,7 +24,7 @@ pub(super) const TABLE: &[Command] = &[
         Run::Write(delex),
         "Deletes a key if its string is, or is not, this.",
     ),
-    Command::new("getset", 3, ONE, Run::Write(getset), "Sets a key and returns the old string."),
+    Command::brief("getset", 3, ONE, Run::Write(getset), "Sets a key and returns the old string."),
     Command::new("getdel", 2, ONE, Run::Write(getdel), "Returns a key's string and deletes it."),
     Command::new(
         "getex",
@@ -33,15 +33,16 @@ pub(super) const TABLE: &[Command] = &[
         Run::Write(getex),
         "Returns a key's string and sets its expiry.",
     ),
-    Command::new("mget", -2, ALL, Run::Read(mget), "Gets the strings of several keys."),
-    Command::new("mset", -3, PAIRS, Run::Write(mset), "Sets several keys."),
-    Command::new("msetnx", -3, PAIRS, Run::Write(msetnx), "Sets several keys if none is there."),
+    Command::brief("mget", -2, ALL, Run::Read(mget), "Gets the strings of several keys."),
+    Command::brief("mset", -3, PAIRS, Run::Write(mset), "Sets several keys."),
+    Command::brief("msetnx", -3, PAIRS, Run::Write(msetnx), "Sets several keys if none is there."),
 ];
 
 /// Writes a string's bytes as the reply.
 pub(super) fn reply(tx: &mut dyn Tx, out: &mut Reply<'_>, entry: Option<Entry>) -> Outcome {
     match entry {
         None => out.null(),
+        Some(entry) if entry.is_in_place() => out.bulk(entry.inline_bytes()),
         Some(entry) => {
             let len = text::len(tx, entry)?;
             out.bulk_from(len as usize, |to| text::read_into(tx, entry, to))?;

@@ -90,12 +90,18 @@ impl Database {
 
     /// The entry of a key.
     pub(crate) fn find(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Found>> {
-        let Some(keys) = self.keys(tx)? else { return Ok(None) };
-        let Some(slot) = keys.slot(tx, key)? else { return Ok(None) };
-        let mut words = [0u64; 3];
-        tx.read_bytes(slot.at(), bytemuck::cast_slice_mut(&mut words))?;
-        let entry: Entry = bytemuck::cast(words);
-        Ok(Some(Found { entry: entry.checked(slot.at())?, at: slot.at() }))
+        directly!(tx => self.find_in(tx, key))
+    }
+
+    fn find_in<T: Tx + ?Sized>(self, tx: &mut T, key: &[u8]) -> Result<Option<Found>> {
+        let keys = tx.read_word(self.word())?;
+        if keys == 0 {
+            return Ok(None);
+        }
+        let Some(slot) = Keys::new(keys).slot(tx, key)? else { return Ok(None) };
+        let at = slot.at();
+        let words = [tx.read_word(at)?, tx.read_word(at + 8)?, tx.read_word(at + 16)?];
+        Ok(Some(Found { entry: Entry::from_words(words).checked(at)?, at }))
     }
 
     /// Sets the entry of a key that [`find`](Database::find) has just found, or not. The
@@ -108,9 +114,10 @@ impl Database {
         new: Entry,
     ) -> Result<()> {
         match old {
-            Some(found) => update(tx, found, new)?,
+            Some(found) => directly!(tx => update(tx, found, new))?,
             None => {
-                self.make_keys(tx)?.set(tx, key, new)?;
+                let keys = self.make_keys(tx)?;
+                directly!(tx => keys.set(tx, key, new))?;
             }
         }
         self.move_expiry(tx, key, old.and_then(|old| old.entry.expires()), new.expires())
@@ -183,7 +190,7 @@ impl Database {
 }
 
 /// Writes the words of an entry that change.
-fn update(tx: &mut dyn Tx, found: Found, new: Entry) -> Result<()> {
+fn update<T: Tx + ?Sized>(tx: &mut T, found: Found, new: Entry) -> Result<()> {
     let words = found.entry.words().into_iter().zip(new.words());
     for (index, (old, new)) in words.enumerate() {
         if old != new {

@@ -72,12 +72,30 @@ impl Budget {
     }
 
     /// Whether there is no time left for a request with this claim. To be asked for each request.
+    #[inline]
     pub(super) fn is_short_for(&mut self, claim: Claim) -> bool {
+        self.pass();
+        self.was_short_for(claim)
+    }
+
+    /// The same, as of the last look at the clock.
+    #[inline]
+    pub(super) fn was_short_for(&self, claim: Claim) -> bool {
+        claim < self.least
+    }
+
+    /// A request is about to begin: the clock is looked at, unless it was looked at a moment ago.
+    #[inline]
+    pub(super) fn pass(&mut self) {
         match self.unseen {
-            0 => self.look(Instant::now()),
+            0 => self.look_now(),
             _ => self.unseen -= 1,
         }
-        claim < self.least
+    }
+
+    #[inline(never)]
+    fn look_now(&mut self) {
+        self.look(Instant::now());
     }
 
     fn look(&mut self, now: Instant) {
