@@ -170,6 +170,7 @@ macro_rules! operations {
 
 operations! { Access
     mut #[inline(always)] read_word(at: u64) -> Result<u64>;
+    mut #[inline(always)] read_words(at: u64, to: &mut [u64]) -> Result<()>;
     mut #[inline(always)] write_word(at: u64, value: u64) -> Result<()>;
     mut #[inline] read_bytes(at: u64, to: &mut [u8]) -> Result<()>;
     mut #[inline] peek_bytes(at: u64, to: &mut [u8]) -> Result<()>;

@@ -100,7 +100,8 @@ impl Database {
         }
         let Some(slot) = Keys::new(keys).slot(tx, key)? else { return Ok(None) };
         let at = slot.at();
-        let words = [tx.read_word(at)?, tx.read_word(at + 8)?, tx.read_word(at + 16)?];
+        let mut words = [0; 3];
+        tx.read_words(at, &mut words)?;
         Ok(Some(Found { entry: Entry::from_words(words).checked(at)?, at }))
     }
 

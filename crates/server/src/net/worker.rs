@@ -88,6 +88,8 @@ pub(crate) struct Worker<S> {
     touched: Touched,
     tally: Tally,
     turns: u64,
+    /// Requests of the last turn from one look at the clock to the next.
+    stride: u32,
     /// How long the last turn waited for its durability.
     waited: Duration,
     /// When idle connections last gave back their buffers.
@@ -135,6 +137,7 @@ impl<S: Session> Worker<S> {
             touched: Touched::default(),
             tally: Tally::default(),
             turns: 0,
+            stride: 1,
             waited: Duration::ZERO,
             rested: Instant::now(),
             kills: 0,
@@ -304,9 +307,10 @@ impl<S: Session> Worker<S> {
             seed: self.turns,
             last_resort: false,
         };
-        let mut budget = Budget::new(started, self.waited);
+        let mut budget = Budget::new(started, self.waited, self.stride);
         let ready = &self.unanswered[first..];
         let done = self.turn.run(&mut self.session, env, &mut self.slots, ready, &mut budget);
+        self.stride = budget.stride();
         for &slot in ready {
             if let Some(connection) = self.slots.get(slot).filter(|connection| connection.taken > 0)
             {

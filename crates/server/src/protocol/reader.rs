@@ -338,6 +338,18 @@ impl RequestReader {
 #[inline]
 fn announcement(bytes: &[u8], at: usize, mark: u8) -> Option<(usize, usize)> {
     let line = bytes.get(at..)?;
+    // Most have one digit, or two.
+    if let Some(&[found, first, second, third, fourth]) = line.first_chunk()
+        && found == mark
+    {
+        let (tens, ones) = (first.wrapping_sub(b'0'), second.wrapping_sub(b'0'));
+        if (second, third) == (b'\r', b'\n') && tens < 10 {
+            return Some((tens.into(), at + 4));
+        }
+        if (third, fourth) == (b'\r', b'\n') && (1..10).contains(&tens) && ones < 10 {
+            return Some((usize::from(10 * tens + ones), at + 5));
+        }
+    }
     let (first, rest) = match *line {
         [found, first @ b'1'..=b'9', ref rest @ ..] if found == mark => (first, rest),
         [found, b'0', b'\r', b'\n', ..] if found == mark => return Some((0, at + 4)),

@@ -126,16 +126,25 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
 
     #[inline]
     fn table<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Table> {
+        Ok(self.table_and_seed(tx)?.0)
+    }
+
+    /// The table, and the seed of its hashes.
+    #[inline]
+    fn table_and_seed<T: Tx + ?Sized>(self, tx: &mut T) -> Result<(Table, u64)> {
         if Expected::is_elsewhere(self.pool, tx) {
             return Err(self.expected().missing(tx, self.at));
         }
-        let counting = match tx.read_word(self.at)? {
+        let mut header = [0; 3];
+        tx.read_words(self.at, &mut header)?;
+        let [tag, seed, buckets] = header;
+        let counting = match tag {
             tag if tag == Self::TAG && COUNTED => Counting::One,
             tag if tag == Self::TAG => Counting::No,
             tag if tag == Self::LANED_TAG && COUNTED => Counting::Lanes,
             _ => return Err(self.expected().missing(tx, self.at)),
         };
-        Table::open(tx, self.at, Self::SHAPE, counting)
+        Ok((Table::with(self.at, Self::SHAPE, counting, buckets)?, seed))
     }
 
     fn expected(self) -> Expected {
@@ -186,8 +195,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// `Corrupt` if the map is damaged.
     #[inline]
     pub fn slot<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<Ptr<V>>> {
-        let table = self.table(tx)?;
-        let hash = self.hash(tx, key)?;
+        let (table, seed) = self.table_and_seed(tx)?;
+        let hash = K::hash(key, seed);
         let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
         Ok(place.slot.map(|slot| Ptr::new(table.slot(place.block, slot) + Self::VALUE)))
     }
@@ -245,8 +254,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         value: V::Ref<'_>,
         old: impl FnOnce(&mut T, u64) -> Result<R>,
     ) -> Result<Option<R>> {
-        let mut table = self.table(tx)?;
-        let hash = self.hash(tx, key)?;
+        let (mut table, seed) = self.table_and_seed(tx)?;
+        let hash = K::hash(key, seed);
         let (key, value) = (K::probe(key, hash), V::probe_value(value));
         let place = Self::find(tx, &table, hash, key)?;
         if let Some(slot) = place.slot {
@@ -267,8 +276,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// # Errors
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
     pub fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
-        let mut table = self.table(tx)?;
-        let hash = self.hash(tx, key)?;
+        let (mut table, seed) = self.table_and_seed(tx)?;
+        let hash = K::hash(key, seed);
         let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
         let Some(slot) = place.slot else { return Ok(None) };
         let at = table.slot(place.block, slot);
