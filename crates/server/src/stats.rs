@@ -106,6 +106,9 @@ pub(crate) struct Stats {
     pub(crate) waits: Counter,
     pub(crate) input: Counter,
     pub(crate) output: Counter,
+    /// Calls of the system that read from clients' sockets, and wrote to them.
+    pub(crate) reads: Counter,
+    pub(crate) writes: Counter,
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
@@ -381,6 +384,8 @@ impl Stats {
             &self.waits,
             &self.input,
             &self.output,
+            &self.reads,
+            &self.writes,
             &self.hits,
             &self.misses,
             &self.expired,

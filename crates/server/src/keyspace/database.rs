@@ -1,8 +1,9 @@
 //! One database: finding, putting and removing keys.
 
 use super::entry::Entry;
-use super::{Expiries, Keys, garbage, header};
-use perdura::{Result, Tx};
+use super::{Expiries, Keys, Short, garbage, header};
+use perdura::collections::hash_map::Announcer;
+use perdura::{Error, Result, Tx};
 
 /// One database: a handle to it.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,28 @@ pub(crate) struct Database {
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     at: u64,
+}
+
+/// Announces a database's keys that will be looked for soon, so that their places are fetched meanwhile. Damage is an
+/// error of the command that looks for the key.
+pub(crate) struct Ahead(Announcer<Short>);
+
+impl Ahead {
+    /// Announces a key.
+    ///
+    /// # Errors
+    /// `Conflict`: the transaction is to be run again.
+    pub(crate) fn announce(&self, tx: &mut dyn Tx, key: &[u8]) -> Result<()> {
+        unless_conflict(directly!(tx => self.0.announce(tx, key))).map(drop)
+    }
+}
+
+/// The result, if there is one; the error, if it is a conflict.
+fn unless_conflict<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::Conflict) => Err(Error::Conflict),
+        result => Ok(result.ok()),
+    }
 }
 
 impl Database {
@@ -91,6 +114,19 @@ impl Database {
     /// The entry of a key.
     pub(crate) fn find(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Found>> {
         directly!(tx => self.find_in(tx, key))
+    }
+
+    /// What announces keys that will be looked for soon; `None` if that would be in vain.
+    ///
+    /// # Errors
+    /// `Conflict`: the transaction is to be run again.
+    pub(crate) fn ahead(self, tx: &mut dyn Tx) -> Result<Option<Ahead>> {
+        let announcer = match tx.read_word(self.word()) {
+            Ok(0) => Ok(None),
+            Ok(keys) => Keys::new(keys).announcer(tx),
+            Err(error) => Err(error),
+        };
+        Ok(unless_conflict(announcer)?.flatten().map(Ahead))
     }
 
     fn find_in<T: Tx + ?Sized>(self, tx: &mut T, key: &[u8]) -> Result<Option<Found>> {

@@ -37,7 +37,7 @@ pub(crate) mod text;
 pub(crate) mod zset;
 
 pub use check::{Findings, check, check_root};
-pub(crate) use database::{Database, Found, unguessable};
+pub(crate) use database::{Ahead, Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind, now};
 pub(crate) use header::{DATABASES, KIND, find, open};
 

@@ -24,7 +24,7 @@ use crate::command::{
     Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, is_never_queued,
     perform, refused, shown,
 };
-use crate::keyspace::Database;
+use crate::keyspace::{Ahead, Database};
 use crate::protocol::{Args, Reply, Request};
 use crate::room;
 use crate::stats::Called;
@@ -41,6 +41,9 @@ const BYTES_MAX: usize = 1 << 20;
 const WHOLE_ATTEMPTS: u32 = 2;
 /// Requests taken from one connection before it is another's turn in the same round.
 const AT_ONCE: usize = 64;
+
+/// How many operations before its own an operation's key is announced.
+const AHEAD: usize = 8;
 
 /// A planned request of one connection, or a whole transaction of it.
 struct Op {
@@ -415,7 +418,14 @@ impl Group<'_> {
         self.env.begin();
         self.attempts += 1;
         let count = self.attempted();
+        let mut ahead = None;
+        for index in 1..count.min(AHEAD) {
+            self.announce(tx, &mut ahead, index)?;
+        }
         for index in 0..count {
+            if index + AHEAD < count {
+                self.announce(tx, &mut ahead, index + AHEAD)?;
+            }
             if index + 1 == count {
                 self.env.tally.begin_last();
             }
@@ -426,6 +436,31 @@ impl Group<'_> {
         }
         self.env.tally.end();
         Ok(())
+    }
+
+    /// Announces the key of an operation that is performed soon: then many places are fetched at a time, and not each
+    /// of them waited for. `ahead` is of the database of the operation before.
+    fn announce(
+        &mut self,
+        tx: &mut dyn Tx,
+        ahead: &mut Option<(u8, Option<Ahead>)>,
+        index: usize,
+    ) -> Result<(), Error> {
+        let Op { slot, work: Work::Request(request, command), .. } = &self.ops[index] else {
+            return Ok(());
+        };
+        let Some(connection) = self.slots.get(*slot) else { return Ok(()) };
+        let db = connection.client.db;
+        if ahead.as_ref().is_none_or(|(of, _)| *of != db) {
+            *ahead = Some((db, Database::new(self.env.keyspace, db).ahead(tx)?));
+        }
+        let key = || connection.args(*request).get(command.keys.0 as usize);
+        match ahead {
+            Some((_, Some(ahead))) if command.keys.0 > 0 => {
+                key().map_or(Ok(()), |key| ahead.announce(tx, key))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes back all replies.

@@ -63,6 +63,33 @@ impl<K, V, const COUNTED: bool> fmt::Debug for HashMap<K, V, COUNTED> {
     }
 }
 
+/// Bytes of buckets from which on it is worth it to announce keys.
+const ANNOUNCED: u64 = 1 << 20;
+
+/// Announces keys that will be looked for soon, so that the processor fetches their buckets at the same time, and not one
+/// after the other. Made by [`HashMap::announcer`]; if the map has changed since, it may fetch in vain.
+pub struct Announcer<K> {
+    table: Table,
+    seed: u64,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<K: Item> Announcer<K> {
+    /// Has a key's bucket fetched.
+    ///
+    /// # Errors
+    /// As a look for the key.
+    #[inline]
+    pub fn announce<T: Tx + ?Sized>(&self, tx: &mut T, key: K::Ref<'_>) -> Result<()> {
+        let bucket = self.table.bucket(K::hash(key, self.seed));
+        let block = self.table.block(tx, bucket)?;
+        for line in (0..self.table.shape.block).step_by(64) {
+            tx.prefetch(block.wrapping_add(line));
+        }
+        Ok(())
+    }
+}
+
 /// Where a key is, or would be inserted.
 struct KeyPlace {
     bucket: u64,
@@ -199,6 +226,17 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         let hash = K::hash(key, seed);
         let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
         Ok(place.slot.map(|slot| Ptr::new(table.slot(place.block, slot) + Self::VALUE)))
+    }
+
+    /// The map as it is now, to announce keys that will be looked for soon ([`Announcer::announce`]); `None` if the map
+    /// is so small that it is in the processor's caches anyway.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn announcer<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Announcer<K>>> {
+        let (table, seed) = self.table_and_seed(tx)?;
+        let is_large = table.buckets * Self::SHAPE.block >= ANNOUNCED;
+        Ok(is_large.then_some(Announcer { table, seed, of: PhantomData }))
     }
 
     /// The value of a key.
