@@ -74,6 +74,15 @@ impl<'a, S: Session> HeapTx<'a, S> {
         Ok(read?)
     }
 
+    /// The same for several words, which may reach into the pages.
+    #[cold]
+    fn read_words_before(&mut self, at: u64, to: &mut [u64]) -> Boxed<()> {
+        for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+            *word = self.read_word(at)?;
+        }
+        Ok(())
+    }
+
     /// A write to an offset before the pages.
     #[cold]
     fn write_before(&mut self, at: u64, value: u64) -> Boxed<()> {
@@ -125,6 +134,14 @@ impl<S: Session> Access for HeapTx<'_, S> {
             return Ok(self.read_before(at)?);
         }
         self.0.session.read_word(at)
+    }
+
+    #[inline(always)]
+    fn read_words(&mut self, at: u64, to: &mut [u64]) -> Result<()> {
+        if at < self.0.pages {
+            return Ok(self.read_words_before(at, to)?);
+        }
+        self.0.session.read_words(at, to)
     }
 
     #[inline(always)]
