@@ -23,6 +23,19 @@ pub trait Access {
     /// `Misuse` where there is no aligned word.
     fn read_word(&mut self, at: u64) -> Result<u64>;
 
+    /// Fills `to` with the words from `at` on, a multiple of 8: as [`read_word`](Access::read_word) for each of them, and
+    /// faster for a few.
+    ///
+    /// # Errors
+    /// As [`read_word`](Access::read_word).
+    #[inline]
+    fn read_words(&mut self, at: u64, to: &mut [u64]) -> Result<()> {
+        for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+            *word = self.read_word(at)?;
+        }
+        Ok(())
+    }
+
     /// Writes the word at `at`, a multiple of 8.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 use crate::collections::Collection;
 pub use crate::fresh::Fresh;
 use crate::persist::{Persist, size};
+use crate::pool::PoolTx;
 pub use crate::savepoint::{Moment, Savepoint};
 use bytemuck::Zeroable;
 use perdura_engine::{Access, Error, Result};
@@ -186,6 +187,12 @@ pub trait Tx: Access {
     /// `Invalid` for an empty name or one of more than 255 bytes, or a kind that is neither a collection's nor from 1000
     /// on; as `allocate` otherwise.
     fn set_root(&mut self, name: &str, root: Root) -> Result<()>;
+
+    /// The transaction with its own type, if it is one on a [`Pool`](crate::Pool): code that gets a `dyn Tx` and accesses
+    /// many words asks once, and then needs no virtual call for each word. It has to be compiled for both types.
+    fn on_pool(&mut self) -> Option<PoolTx<'_>> {
+        None
+    }
 }
 
 /// An allocation: see [`Tx::extent`].

@@ -355,6 +355,19 @@ pub unsafe trait Memory: Send + Sync {
         word_fits(self, at).then(|| unsafe { self.load_unchecked(at) })
     }
 
+    /// Loads words that follow one another; false where they are out of bounds, or `at` is not aligned.
+    #[inline(always)]
+    fn try_load_words(&self, at: u64, to: &mut [u64]) -> bool {
+        let fits = at.is_multiple_of(WORD) && self.contains(at, WORD * to.len() as u64);
+        if fits {
+            for (index, word) in to.iter_mut().enumerate() {
+                // SAFETY: bounds and alignment were checked.
+                *word = unsafe { self.load_unchecked(at + WORD * index as u64) };
+            }
+        }
+        fits
+    }
+
     /// Copies bytes out; false where they are out of bounds.
     #[inline]
     fn try_copy_out(&self, at: u64, to: &mut [u8]) -> bool {

@@ -6,7 +6,6 @@
 
 use crate::command::Env;
 use crate::keyspace::{DATABASES, Database, garbage};
-use crate::stats::Counted;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::time::{Duration, Instant};
@@ -30,8 +29,9 @@ pub(crate) struct Cron {
 
 impl Cron {
     /// Whether it is time to look.
-    pub(crate) fn is_due(&self) -> bool {
-        self.busy || self.last.is_none_or(|last| last.elapsed() >= PAUSE)
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        let since = |last| now.saturating_duration_since(last);
+        self.busy || self.last.is_none_or(|last| since(last) >= PAUSE)
     }
 
     /// Whether the last look left something to do.
@@ -143,7 +143,7 @@ fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
                     return Err(Error::corrupt("an expiring key that is not there", expiries.at()));
                 }
                 env.touch_expired(&db, &key, time);
-                env.count(Counted::Expired);
+                env.tally.expired();
             }
             _ => break,
         }

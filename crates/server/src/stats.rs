@@ -71,8 +71,13 @@ pub(crate) struct Histogram {
 
 impl Histogram {
     pub(crate) fn add(&self, nanos: u64) {
-        self.buckets[BOUNDS.partition_point(|bound| *bound < nanos)].add(1);
-        self.nanos.add(nanos);
+        self.add_some(nanos, 1);
+    }
+
+    /// Adds something that took so long `count` times.
+    fn add_some(&self, nanos: u64, count: u64) {
+        self.buckets[BOUNDS.partition_point(|bound| *bound < nanos)].add(count);
+        self.nanos.add(nanos.wrapping_mul(count));
     }
 
     /// Adds its counts, each bucket's own, to `counts`, and the time to `nanos`.
@@ -101,6 +106,9 @@ pub(crate) struct Stats {
     pub(crate) waits: Counter,
     pub(crate) input: Counter,
     pub(crate) output: Counter,
+    /// Calls of the system that read from clients' sockets, and wrote to them.
+    pub(crate) reads: Counter,
+    pub(crate) writes: Counter,
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
@@ -135,16 +143,8 @@ impl Default for ByCommand {
     }
 }
 
-/// The counts of a transaction.
-pub(crate) enum Counted {
-    /// A key that was looked for was there.
-    Hit,
-    /// Or was not.
-    Miss,
-    /// A key was deleted, since its time had come.
-    Expired,
-    /// A command was called.
-    Called(Called),
+/// What happens seldom, and is counted with a transaction.
+enum Rare {
     /// An error is answered whose reply begins with this code.
     Error(&'static str),
     /// A command took so long that the slow log is to have it.
@@ -152,63 +152,186 @@ pub(crate) enum Counted {
 }
 
 /// A command that was called.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Called {
     pub(crate) command: &'static Command,
     /// Whether it did its work.
     pub(crate) done: bool,
-    pub(crate) took: Duration,
+    pub(crate) nanos: u64,
 }
 
+/// Brief commands that share one look at the clock, at most.
+const TOGETHER: usize = 8;
+/// While so many take longer than this together, each is timed.
+const QUICK: Duration = Duration::from_micros(20);
+
 /// The counts of the transaction under way: they are added to the counters once the transaction has committed.
+///
+/// Commands that take about the same time, whatever is stored, are timed some together, and each counts as having
+/// taken its part. A look at the clock takes as long as a tenth of such a command.
 #[derive(Default)]
 pub(crate) struct Tally {
-    counted: RefCell<Vec<Counted>>,
-    /// When the last command ended, or the transaction's body began.
-    lap: Cell<Option<Instant>>,
+    /// The commands that were called; those from `untimed` on are yet to be timed, together.
+    called: RefCell<Vec<Called>>,
+    untimed: Cell<usize>,
+    rare: RefCell<Vec<Rare>>,
+    keys: Cell<Keys>,
+    /// When the last timed command ended, or the transaction's body began.
+    looked: Cell<Option<Instant>>,
+    /// Commands that may be timed together now.
+    together: Cell<usize>,
+    /// Whether commands may be timed together at all.
+    shares: Cell<bool>,
+    /// Whether the next command is the body's last.
+    is_last: Cell<bool>,
+}
+
+/// What has become of keys that commands looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Keys {
+    found: u64,
+    missed: u64,
+    /// Deleted, since their time had come.
+    expired: u64,
+}
+
+/// How much a transaction has counted so far.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct TallyMark {
+    called: usize,
+    rare: usize,
+    keys: Keys,
 }
 
 impl Tally {
-    pub(crate) fn add(&self, counted: Counted) {
-        self.counted.borrow_mut().push(counted);
+    /// A key was looked for.
+    pub(crate) fn looked_for(&self, is_there: bool) {
+        let mut keys = self.keys.get();
+        keys.found += u64::from(is_there);
+        keys.missed += u64::from(!is_there);
+        self.keys.set(keys);
+    }
+
+    /// A key was deleted, since its time had come.
+    pub(crate) fn expired(&self) {
+        let keys = self.keys.get();
+        self.keys.set(Keys { expired: keys.expired + 1, ..keys });
+    }
+
+    /// An error is answered whose reply begins with this code.
+    pub(crate) fn error(&self, code: &str) {
+        self.rare.borrow_mut().push(Rare::Error(known(code)));
+    }
+
+    /// A command was slow.
+    pub(crate) fn slow(&self, command: SlowCommand) {
+        self.rare.borrow_mut().push(Rare::Slow(Box::new(command)));
     }
 
     /// How much was counted so far.
-    pub(crate) fn mark(&self) -> usize {
-        self.counted.borrow().len()
+    pub(crate) fn mark(&self) -> TallyMark {
+        TallyMark {
+            called: self.called.borrow().len(),
+            rare: self.rare.borrow().len(),
+            keys: self.keys.get(),
+        }
     }
 
     /// Takes back all counts since `mark`.
-    pub(crate) fn back_to(&self, mark: usize) {
-        self.counted.borrow_mut().truncate(mark);
+    pub(crate) fn back_to(&self, mark: TallyMark) {
+        self.called.borrow_mut().truncate(mark.called);
+        self.untimed.set(self.untimed.get().min(mark.called));
+        self.rare.borrow_mut().truncate(mark.rare);
+        self.keys.set(mark.keys);
     }
 
-    /// A transaction's body begins, perhaps once more: nothing was counted.
-    pub(crate) fn begin(&self) {
-        self.back_to(0);
-        self.lap.set(Some(Instant::now()));
+    /// A transaction's body begins, perhaps once more: nothing was counted. `shares` says whether brief commands may be
+    /// timed together.
+    pub(crate) fn begin(&self, shares: bool) {
+        self.back_to(TallyMark::default());
+        self.looked.set(Some(Instant::now()));
+        self.shares.set(shares);
+        self.is_last.set(false);
+        if !shares {
+            self.together.set(1);
+        }
     }
 
-    /// The time since a command ended before, or the body began: one look at the clock for each command.
-    pub(crate) fn lap(&self) -> Duration {
+    /// The next command is the body's last: it is timed, and those before it that were not.
+    pub(crate) fn begin_last(&self) {
+        self.is_last.set(true);
+    }
+
+    /// A command that may take long begins: its time is not to have that of others in it.
+    pub(crate) fn begin_long(&self) {
+        if self.called.borrow().len() > self.untimed.get() {
+            self.time();
+        }
+    }
+
+    /// A command was called, and has ended. A `brief` one may be timed with others. Returns the time of all commands
+    /// that were timed now, if any was.
+    pub(crate) fn ended(
+        &self,
+        command: &'static Command,
+        done: bool,
+        brief: bool,
+    ) -> Option<Duration> {
+        let mut called = self.called.borrow_mut();
+        called.push(Called { command, done, nanos: 0 });
+        let untimed = called.len() - self.untimed.get();
+        if brief && untimed < self.together.get() && !self.is_last.get() {
+            return None;
+        }
+        if !brief {
+            // All of the time is this one's: what the others before it took is little beside it.
+            self.untimed.set(called.len() - 1);
+        }
+        drop(called);
+        Some(self.time())
+    }
+
+    /// The transaction's body ends: commands that were not timed yet are.
+    pub(crate) fn end(&self) {
+        self.begin_long();
+    }
+
+    /// Looks at the clock: the commands since the last look share the time since then.
+    fn time(&self) -> Duration {
         let now = Instant::now();
-        let since = self.lap.replace(Some(now));
-        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        let since = self.looked.replace(Some(now));
+        let took = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        let mut called = self.called.borrow_mut();
+        let untimed = &mut called[self.untimed.get()..];
+        let each = as_nanos(took) / (untimed.len() as u64).max(1);
+        untimed.iter_mut().for_each(|one| one.nanos = each);
+        self.untimed.set(called.len());
+        let quick = self.shares.get() && took < QUICK;
+        self.together.set(if quick { (2 * self.together.get()).clamp(1, TOGETHER) } else { 1 });
+        took
     }
 
     /// The transaction was committed: counts it. Calls `slow` for each slow command.
     pub(crate) fn settle(&self, stats: &Stats, mut slow: impl FnMut(SlowCommand)) {
-        for counted in self.counted.borrow_mut().drain(..) {
-            match counted {
-                Counted::Hit => stats.hits.add(1),
-                Counted::Miss => stats.misses.add(1),
-                Counted::Expired => stats.expired.add(1),
-                Counted::Called(called) => stats.called(called),
-                Counted::Error(code) => stats.error(code),
-                Counted::Slow(command) => slow(*command),
+        let mut called = self.called.borrow_mut();
+        called.chunk_by(PartialEq::eq).for_each(|same| stats.called(same[0], same.len() as u64));
+        called.clear();
+        self.untimed.set(0);
+        let keys = self.keys.take();
+        stats.hits.add(keys.found);
+        stats.misses.add(keys.missed);
+        stats.expired.add(keys.expired);
+        for rare in self.rare.borrow_mut().drain(..) {
+            match rare {
+                Rare::Error(code) => stats.error(code),
+                Rare::Slow(command) => slow(*command),
             }
         }
     }
+}
+
+fn as_nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The code of those that are counted apart which an error's text begins with.
@@ -228,15 +351,14 @@ impl Stats {
         &self.by_command.0[command.number]
     }
 
-    /// A command was called.
-    pub(crate) fn called(&self, Called { command, done, took }: Called) {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    /// A command was called, `count` times with the same outcome.
+    pub(crate) fn called(&self, Called { command, done, nanos }: Called, count: u64) {
         let counters = self.of(command);
-        counters.calls.add(1);
-        counters.nanos.add(nanos);
-        self.took.add(nanos);
+        counters.calls.add(count);
+        counters.nanos.add(nanos.wrapping_mul(count));
+        self.took.add_some(nanos, count);
         if !done {
-            counters.failed.add(1);
+            counters.failed.add(count);
         }
     }
 
@@ -262,6 +384,8 @@ impl Stats {
             &self.waits,
             &self.input,
             &self.output,
+            &self.reads,
+            &self.writes,
             &self.hits,
             &self.misses,
             &self.expired,
@@ -283,6 +407,7 @@ pub(crate) fn sum(stats: &[Stats], pick: impl Fn(&Stats) -> &Counter) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::find;
 
     #[test]
     fn a_time_is_in_the_bucket_that_it_does_not_exceed() {
@@ -301,18 +426,46 @@ mod tests {
     #[test]
     fn reruns_count_once() {
         let (stats, tally) = (Stats::default(), Tally::default());
+        let get = find(b"get").expect("a command");
         for _ in 0..3 {
-            tally.begin();
-            tally.add(Counted::Hit);
+            tally.begin(true);
+            tally.looked_for(true);
+            tally.ended(get, true, true);
             let mark = tally.mark();
-            tally.add(Counted::Error("OOM"));
+            tally.looked_for(false);
+            tally.ended(get, false, false);
+            tally.error("OOM");
             tally.back_to(mark);
+            tally.end();
         }
         assert_eq!(stats.hits.get(), 0);
         tally.settle(&stats, |_| panic!("nothing is slow"));
         tally.settle(&stats, |_| ());
-        assert_eq!((stats.hits.get(), stats.errors.get()), (1, 0));
+        assert_eq!((stats.hits.get(), stats.misses.get(), stats.errors.get()), (1, 0, 0));
+        assert_eq!((stats.of(get).calls.get(), stats.of(get).failed.get()), (1, 0));
         stats.restart();
         assert_eq!((stats.hits.get(), stats.hits.total()), (0, 1));
+    }
+
+    /// Nothing is lost or counted twice when commands are timed together, and those that are not brief are timed alone.
+    #[test]
+    fn commands_share_looks_at_the_clock() {
+        let (stats, tally) = (Stats::default(), Tally::default());
+        let (get, keys) = (find(b"get").expect("a command"), find(b"keys").expect("a command"));
+        tally.begin(false);
+        assert!((0..20).all(|_| tally.ended(get, true, true).is_some()), "each is timed");
+        tally.begin(true);
+        let timed = (0..10_000).filter(|_| tally.ended(get, true, true).is_some()).count();
+        assert!((10_000 / TOGETHER..5_000).contains(&timed), "{timed} looks");
+        tally.begin_long();
+        std::thread::sleep(Duration::from_millis(2));
+        let took = tally.ended(keys, true, false).expect("it is timed");
+        assert!(took >= Duration::from_millis(2));
+        tally.ended(get, true, true);
+        tally.end();
+        tally.settle(&stats, |_| ());
+        assert_eq!((stats.of(get).calls.get(), stats.of(keys).calls.get()), (10_001, 1));
+        assert_eq!(u128::from(stats.of(keys).nanos.get()), took.as_nanos());
+        assert!(stats.of(get).nanos.get() < 1_000_000_000);
     }
 }

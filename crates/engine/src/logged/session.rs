@@ -110,6 +110,15 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(self.unless_moved(at, value))
     }
 
+    /// The words from `at` on, one by one.
+    #[inline(never)]
+    fn read_each(&mut self, at: u64, to: &mut [u64]) -> Boxed<()> {
+        for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+            *word = self.read_word(at)?;
+        }
+        Ok(())
+    }
+
     /// The word at `at`, where the memory had `value`, unless a writer has moved the transaction.
     fn unless_moved(&mut self, at: u64, value: u64) -> u64 {
         // Only now: the word may have been stored to since.
@@ -405,6 +414,27 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
             Some(value) => Ok(value),
             None => Ok(self.read_otherwise(at)?),
         }
+    }
+
+    #[inline(always)]
+    fn read_words(&mut self, at: u64, to: &mut [u64]) -> Result<()> {
+        let memory = &*self.engine.core.memory;
+        let last = at.wrapping_add(WORD * to.len() as u64).wrapping_sub(1);
+        let in_one_line = line_of(at) == line_of(last);
+        let may_have = |at| self.writer.writes.may_have(memory, at);
+        if self.checks || to.len() > 8 || may_have(at) || (!in_one_line && may_have(last)) {
+            return Ok(self.read_each(at, to)?);
+        }
+        if !memory.try_load_words(at, to) {
+            return Err(Error::outside(at));
+        }
+        // Only now, as for one word.
+        if self.seat.is_moved(memory) && !planted::has(Bug::MoveOverlooked) {
+            for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+                *word = self.word_of_snapshot(at, *word);
+            }
+        }
+        Ok(())
     }
 
     #[inline(always)]

@@ -230,17 +230,13 @@ impl<const W: usize> Item for Bytes<W> {
     }
 
     fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: BytesProbe<'_, W>) -> Result<bool> {
-        let end = at + 8 * (W as u64 - 1);
-        let last = tx.read_word(end)?;
+        let mut stored = [0; W];
+        tx.read_words(at, &mut stored)?;
+        let last = stored[W - 1];
         let blob = blob_in(last);
         let seen = if blob.is_some() { last & NOT_POINTER } else { last };
-        if seen != probe.words[W - 1] {
+        if seen != probe.words[W - 1] || stored[..W - 1] != probe.words[..W - 1] {
             return Ok(false);
-        }
-        for (word, wanted) in probe.words[..W - 1].iter().enumerate() {
-            if tx.read_word(at + word as u64 * 8)? != *wanted {
-                return Ok(false);
-            }
         }
         let equals = |blob: Blob| blob.equals(tx, probe.bytes).map_err(Error::in_pool);
         blob.map_or(Ok(true), equals)

@@ -81,6 +81,15 @@ impl<'a, S: Session> HeapTx<'a, S> {
         Ok(self.0.session.read_word(at)?)
     }
 
+    /// The same for several words, which may reach into the pages.
+    #[cold]
+    fn read_words_before(&mut self, at: u64, to: &mut [u64]) -> Boxed<()> {
+        for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+            *word = self.read_word(at)?;
+        }
+        Ok(())
+    }
+
     /// A write that may take checks.
     #[inline(never)]
     fn write_checked(&mut self, at: u64, value: u64) -> Boxed<()> {
@@ -138,6 +147,14 @@ impl<S: Session> Access for HeapTx<'_, S> {
             return Ok(value);
         }
         Ok(self.read_checked(at)?)
+    }
+
+    #[inline(always)]
+    fn read_words(&mut self, at: u64, to: &mut [u64]) -> Result<()> {
+        if at < self.0.pages {
+            return Ok(self.read_words_before(at, to)?);
+        }
+        self.0.session.read_words(at, to)
     }
 
     #[inline(always)]

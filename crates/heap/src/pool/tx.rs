@@ -59,6 +59,16 @@ impl<'t> PoolTx<'t> {
     pub(super) fn new(way: Way<'t>) -> Self {
         PoolTx(way)
     }
+
+    /// The transaction, for a part of its body.
+    #[inline]
+    fn again(&mut self) -> PoolTx<'_> {
+        PoolTx(match &mut self.0 {
+            Way::Redo(tx) => Way::Redo(tx.again()),
+            Way::Else(OtherWay::CcStm(tx)) => Way::Else(OtherWay::CcStm(tx.again())),
+            Way::Else(OtherWay::Any(tx)) => Way::Else(OtherWay::Any(AnyTx(&mut *tx.0))),
+        })
+    }
 }
 
 /// Runs code on the transaction's engine.
@@ -119,7 +129,7 @@ impl DerefMut for AnyTx<'_> {
 
 /// Makes the methods of a trait, as `PoolTx`'s own and as the trait's: those that change the transaction, then others.
 macro_rules! operations {
-    ($of:ident
+    ($of:ident $({ $($more:item)* })?
         $(mut $(#[$how:meta])* $name:ident($($given:ident: $type:ty),*) $(-> $result:ty)?;)*
         $(ref $(#[$ref_how:meta])* $look:ident() -> $looked:ty;)*
     ) => {
@@ -153,12 +163,14 @@ macro_rules! operations {
                     PoolTx::$look(self)
                 }
             )*
+            $($($more)*)?
         }
     };
 }
 
 operations! { Access
     mut #[inline(always)] read_word(at: u64) -> Result<u64>;
+    mut #[inline(always)] read_words(at: u64, to: &mut [u64]) -> Result<()>;
     mut #[inline(always)] write_word(at: u64, value: u64) -> Result<()>;
     mut #[inline] read_bytes(at: u64, to: &mut [u8]) -> Result<()>;
     mut #[inline] peek_bytes(at: u64, to: &mut [u8]) -> Result<()>;
@@ -168,7 +180,11 @@ operations! { Access
     ref #[inline] lane() -> u32;
 }
 
-operations! { Tx
+operations! { Tx {
+        fn on_pool(&mut self) -> Option<PoolTx<'_>> {
+            Some(self.again())
+        }
+    }
     mut allocate(purpose: Purpose, len: u64) -> Result<Fresh>;
     mut write_fresh(fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()>;
     mut allocate_now(purpose: Purpose, len: u64) -> Result<Option<Fresh>>;

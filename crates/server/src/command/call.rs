@@ -5,7 +5,7 @@ use crate::keyspace::{Database, Entry, Found, Kind};
 use crate::listing::Listing;
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
-use crate::stats::{Counted, Stats, Tally};
+use crate::stats::{Stats, Tally, TallyMark};
 use crate::watch::Touched;
 use perdura::{Error, Result, Tx};
 
@@ -62,15 +62,10 @@ impl Env<'_> {
         Ok(())
     }
 
-    /// Counts something that the transaction under way does.
-    pub(crate) fn count(&self, counted: Counted) {
-        self.tally.add(counted);
-    }
-
     /// A transaction's body begins, perhaps once more: nothing was touched or counted.
     pub(crate) fn begin(&self) {
         self.server.watch.retract(self.touched);
-        self.tally.begin();
+        self.tally.begin(self.server.tuning.allows_shared_times());
     }
 
     /// The transaction is over: to be said after each one.
@@ -83,7 +78,7 @@ impl Env<'_> {
             }
             Err(_) => {
                 self.server.watch.retract(self.touched);
-                self.tally.back_to(0);
+                self.tally.back_to(TallyMark::default());
             }
         }
     }
@@ -105,10 +100,7 @@ impl<'a> Call<'a> {
     pub(crate) fn look(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find(self.tx, key)?.map(|found| found.entry);
         let found = found.filter(|entry| !entry.expired(self.env.now));
-        match found {
-            Some(_) => self.env.count(Counted::Hit),
-            None => self.env.count(Counted::Miss),
-        }
+        self.env.tally.looked_for(found.is_some());
         Ok(found)
     }
 
@@ -129,7 +121,7 @@ impl<'a> Call<'a> {
                 if let Some(time) = found.entry.expires() {
                     self.env.touch_expired(&self.db, key, time);
                 }
-                self.env.count(Counted::Expired);
+                self.env.tally.expired();
                 Ok(None)
             }
             found => Ok(found),

@@ -38,7 +38,21 @@ pub(crate) struct Command {
     pub(crate) run: Run,
     /// One line for COMMAND DOCS.
     pub(crate) summary: &'static str,
+    /// Whether it takes about the same time whatever is stored, if its arguments and its reply are short.
+    pub(super) brief: bool,
 }
+
+/// Two commands are the same if they are at one place in the table.
+impl PartialEq for Command {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Command {}
+
+/// Bytes of short arguments, and of a short reply.
+pub(super) const BRIEF: usize = 1024;
 
 impl Command {
     pub(crate) const fn new(
@@ -48,7 +62,23 @@ impl Command {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        Command { number: 0, name, arity, keys, run, summary }
+        Command { number: 0, name, arity, keys, run, summary, brief: false }
+    }
+
+    /// A command that takes about the same time whatever is stored, if its arguments and its reply are short.
+    pub(super) const fn brief(
+        name: &'static str,
+        arity: i32,
+        keys: Keys,
+        run: Run,
+        summary: &'static str,
+    ) -> Self {
+        Command { brief: true, ..Command::new(name, arity, keys, run, summary) }
+    }
+
+    /// Whether it takes about the same time whatever is stored, if its reply is short.
+    pub(super) fn is_brief(&self, args: &Args<'_>) -> bool {
+        self.brief && args.bytes() <= BRIEF
     }
 
     /// Whether a request of `len` arguments, name included, has as many as it should.
@@ -88,7 +118,8 @@ impl ClientCall<'_> {
         let began = Instant::now();
         let done = run(self);
         let took = began.elapsed();
-        self.stats.called(Called { command, done: done.is_ok(), took });
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.stats.called(Called { command, done: done.is_ok(), nanos }, 1);
         // EXEC's commands are looked at one by one.
         if self.server.tuning.is_slow(took) && command.name != "exec" {
             let listing = &self.client.listing;

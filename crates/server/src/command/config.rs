@@ -88,6 +88,11 @@ impl Tuning {
         u64::try_from(micros).is_ok_and(|micros| took >= Duration::from_micros(micros))
     }
 
+    /// Whether commands that take some microseconds together may be timed together: none of them is for the slow log.
+    pub(crate) fn allows_shared_times(&self) -> bool {
+        !self.is_slow(Duration::from_millis(1))
+    }
+
     /// How long a client may send and read nothing, if that has an end.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.seconds(TIMEOUT)
@@ -319,6 +324,8 @@ mod tests {
         let took = Duration::from_micros(10);
         assert!(slow(0).is_slow(Duration::ZERO) && slow(10).is_slow(took));
         assert!(!slow(11).is_slow(took) && !slow(-1).is_slow(Duration::MAX));
+        assert!(!slow(1_000).allows_shared_times() && slow(1_001).allows_shared_times());
+        assert!(slow(-1).allows_shared_times());
     }
 
     #[test]

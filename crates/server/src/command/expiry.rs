@@ -6,15 +6,15 @@ use crate::protocol::Args;
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("expire", -3, ONE, Run::Write(expire), "Lets a key expire after seconds."),
-    Command::new("pexpire", -3, ONE, Run::Write(pexpire), "Lets a key expire after ms."),
+    Command::brief("expire", -3, ONE, Run::Write(expire), "Lets a key expire after seconds."),
+    Command::brief("pexpire", -3, ONE, Run::Write(pexpire), "Lets a key expire after ms."),
     Command::new("expireat", -3, ONE, Run::Write(expireat), "Lets a key expire at a second."),
     Command::new("pexpireat", -3, ONE, Run::Write(pexpireat), "Lets a key expire at a ms."),
-    Command::new("ttl", 2, ONE, Run::Read(ttl), "Seconds until a key expires."),
-    Command::new("pttl", 2, ONE, Run::Read(pttl), "Milliseconds until a key expires."),
+    Command::brief("ttl", 2, ONE, Run::Read(ttl), "Seconds until a key expires."),
+    Command::brief("pttl", 2, ONE, Run::Read(pttl), "Milliseconds until a key expires."),
     Command::new("expiretime", 2, ONE, Run::Read(expiretime), "The second when a key expires."),
     Command::new("pexpiretime", 2, ONE, Run::Read(pexpiretime), "The ms when a key expires."),
-    Command::new("persist", 2, ONE, Run::Write(persist), "Lets a key never expire."),
+    Command::brief("persist", 2, ONE, Run::Write(persist), "Lets a key never expire."),
 ];
 
 /// How a time is given.

@@ -7,8 +7,8 @@ use crate::protocol::number;
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("hincrby", 4, ONE, Run::Write(hincrby), "Adds to a field's integer."),
-    Command::new("hincrbyfloat", 4, ONE, Run::Write(hincrbyfloat), "Adds to a field's number."),
+    Command::brief("hincrby", 4, ONE, Run::Write(hincrby), "Adds to a field's integer."),
+    Command::brief("hincrbyfloat", 4, ONE, Run::Write(hincrbyfloat), "Adds to a field's number."),
 ];
 
 fn hincrby(call: &mut Call<'_>) -> Outcome {

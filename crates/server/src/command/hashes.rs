@@ -7,17 +7,17 @@ use crate::keyspace::{Found, Kind};
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("hset", -4, ONE, Run::Write(hset), "Sets fields of a hash."),
-    Command::new("hmset", -4, ONE, Run::Write(hmset), "Sets fields of a hash."),
-    Command::new("hsetnx", 4, ONE, Run::Write(hsetnx), "Sets a field that is not there."),
-    Command::new("hget", 3, ONE, Run::Read(hget), "Gets a field's value."),
-    Command::new("hmget", -3, ONE, Run::Read(hmget), "Gets several fields' values."),
+    Command::brief("hset", -4, ONE, Run::Write(hset), "Sets fields of a hash."),
+    Command::brief("hmset", -4, ONE, Run::Write(hmset), "Sets fields of a hash."),
+    Command::brief("hsetnx", 4, ONE, Run::Write(hsetnx), "Sets a field that is not there."),
+    Command::brief("hget", 3, ONE, Run::Read(hget), "Gets a field's value."),
+    Command::brief("hmget", -3, ONE, Run::Read(hmget), "Gets several fields' values."),
     Command::new("hgetall", 2, ONE, Run::Read(hgetall), "Gets all fields and values."),
     Command::new("hkeys", 2, ONE, Run::Read(hkeys), "Gets all fields."),
     Command::new("hvals", 2, ONE, Run::Read(hvals), "Gets all values."),
-    Command::new("hdel", -3, ONE, Run::Write(hdel), "Deletes fields."),
+    Command::brief("hdel", -3, ONE, Run::Write(hdel), "Deletes fields."),
     Command::new("hlen", 2, ONE, Run::Read(hlen), "How many fields a hash has."),
-    Command::new("hexists", 3, ONE, Run::Read(hexists), "Whether a field is there."),
+    Command::brief("hexists", 3, ONE, Run::Read(hexists), "Whether a field is there."),
     Command::new("hstrlen", 3, ONE, Run::Read(hstrlen), "The length of a field's value."),
 ];
 

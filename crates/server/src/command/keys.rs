@@ -10,11 +10,11 @@ const TWO: (i32, i32, i32) = (1, 2, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("del", -2, ALL, Run::Write(del), "Deletes keys."),
+    Command::brief("del", -2, ALL, Run::Write(del), "Deletes keys."),
     Command::new("unlink", -2, ALL, Run::Write(del), "Deletes keys."),
-    Command::new("exists", -2, ALL, Run::Read(exists), "Counts which of the keys are there."),
+    Command::brief("exists", -2, ALL, Run::Read(exists), "Counts which of the keys are there."),
     Command::new("touch", -2, ALL, Run::Read(exists), "Counts which of the keys are there."),
-    Command::new("type", 2, ONE, Run::Read(kind), "What a key holds."),
+    Command::brief("type", 2, ONE, Run::Read(kind), "What a key holds."),
     Command::new("rename", 3, TWO, Run::Write(rename), "Renames a key."),
     Command::new("renamenx", 3, TWO, Run::Write(renamenx), "Renames a key to a new name."),
     Command::new("move", 3, ONE, Run::Write(move_key), "Moves a key to another database."),

@@ -8,12 +8,15 @@ use crate::protocol::number;
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("incr", 2, ONE, Run::Write(incr), "Adds one to an integer."),
-    Command::new("decr", 2, ONE, Run::Write(decr), "Takes one from an integer."),
-    Command::new("incrby", 3, ONE, Run::Write(incrby), "Adds to an integer."),
-    Command::new("decrby", 3, ONE, Run::Write(decrby), "Takes from an integer."),
-    Command::new("incrbyfloat", 3, ONE, Run::Write(incrbyfloat), "Adds to a number."),
+    Command::brief("incr", 2, ONE, Run::Write(incr), "Adds one to an integer."),
+    Command::brief("decr", 2, ONE, Run::Write(decr), "Takes one from an integer."),
+    Command::brief("incrby", 3, ONE, Run::Write(incrby), "Adds to an integer."),
+    Command::brief("decrby", 3, ONE, Run::Write(decrby), "Takes from an integer."),
+    Command::brief("incrbyfloat", 3, ONE, Run::Write(incrbyfloat), "Adds to a number."),
 ];
+
+/// Bytes of the longest integer.
+const LONGEST: u64 = 20;
 
 fn incr(call: &mut Call<'_>) -> Outcome {
     add(call, 1)
@@ -45,10 +48,13 @@ fn bytes(call: &mut Call<'_>, found: Option<Found>) -> Outcome<Option<Vec<u8>>> 
 fn add(call: &mut Call<'_>, by: i64) -> Outcome {
     let key = call.args.at(1);
     let old = call.claim_for(key, Kind::String)?;
-    let value = match bytes(call, old)? {
-        Some(bytes) => number::parse_i64(&bytes).ok_or(Failure::NOT_INTEGER)?,
-        None => 0,
+    let value = match old.map(|old| old.entry) {
+        Some(entry) if entry.is_in_place() => number::parse_i64(entry.inline_bytes()),
+        Some(entry) if text::len(call.tx, entry)? > LONGEST => None,
+        Some(entry) => number::parse_i64(&text::read(call.tx, entry)?),
+        None => Some(0),
     };
+    let value = value.ok_or(Failure::NOT_INTEGER)?;
     let sum = value.checked_add(by).ok_or(Failure::OVERFLOW)?;
     store(call, key, old, itoa::Buffer::new().format(sum).as_bytes())?;
     call.out.integer(sum);

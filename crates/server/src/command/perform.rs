@@ -1,11 +1,11 @@
 //! Running commands on data inside a transaction: a command that fails leaves no trace.
 
+use super::client::BRIEF;
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::Database;
 use crate::listing::Listing;
 use crate::protocol::Reply;
 use crate::slow_log::SlowCommand;
-use crate::stats::{Called, Counted, known};
 use crate::watch::WatchList;
 use perdura::{Error, Tx};
 
@@ -20,6 +20,10 @@ pub(crate) enum Answer {
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
 pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answer, Error> {
     let start = call.out.len();
+    let brief = command.is_brief(&call.args);
+    if !brief {
+        call.env.tally.begin_long();
+    }
     let (done, mark): (Outcome, _) = match command.run {
         Run::Read(run) => (run(&mut call), None),
         Run::Write(run) => {
@@ -29,14 +33,13 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
         Run::Client(_) => return Ok(Answer::Done),
     };
     let done = done.and_then(|()| whole(&call.out, call.env));
-    let took = call.env.tally.lap();
     // One that finds no room is called again when there is some.
     let again = !call.env.last_resort && done.as_ref().is_err_and(Failure::is_full);
     if !again {
-        call.env.count(Counted::Called(Called { command, done: done.is_ok(), took }));
-        if call.env.server.tuning.is_slow(took) {
-            let slow = SlowCommand::new(command.name, call.args, call.client, took);
-            call.env.count(Counted::Slow(Box::new(slow)));
+        let brief = brief && call.out.len() - start <= BRIEF;
+        let timed = call.env.tally.ended(command, done.is_ok(), brief);
+        if let Some(took) = timed.filter(|took| call.env.server.tuning.is_slow(*took)) {
+            call.env.tally.slow(SlowCommand::new(command.name, call.args, call.client, took));
         }
     }
     // The server has every offset from the pool: a wrong one is damage.
@@ -48,7 +51,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     match failure {
         Failure::Pool(error) if !is_answer(&error, call.env) => Err(error),
         failure => {
-            call.env.count(Counted::Error(known(failure.code())));
+            call.env.tally.error(failure.code());
             failure.tell(&mut call.out);
             match &failure {
                 Failure::Pool(error @ Error::NoSpace { .. }) => call.env.server.warn_of_disk(error),
@@ -117,7 +120,7 @@ pub(crate) fn all(
     if let Err(failure) = whole(&out, env) {
         tx.undo_to(mark)?;
         out.truncate(start);
-        env.count(Counted::Error(known(failure.code())));
+        env.tally.error(failure.code());
         failure.tell(&mut out);
     }
     Ok(())

@@ -2,8 +2,8 @@
 
 use super::expiry::{self, Expire};
 use super::{Call, Command, Failure, Outcome, Run};
-use crate::keyspace::{Entry, Found, Kind, text};
-use crate::protocol::Reply;
+use crate::keyspace::{Ahead, Entry, Found, Kind, text};
+use crate::protocol::{Args, Reply};
 use perdura::Tx;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
@@ -11,11 +11,11 @@ const ALL: (i32, i32, i32) = (1, -1, 1);
 const PAIRS: (i32, i32, i32) = (1, -1, 2);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("get", 2, ONE, Run::Read(get), "Gets a key's string."),
-    Command::new("set", -3, ONE, Run::Write(set), "Sets a key's string, with options."),
-    Command::new("setnx", 3, ONE, Run::Write(setnx), "Sets a key that is not there."),
-    Command::new("setex", 4, ONE, Run::Write(setex), "Sets a key that expires after seconds."),
-    Command::new("psetex", 4, ONE, Run::Write(psetex), "Sets a key that expires after ms."),
+    Command::brief("get", 2, ONE, Run::Read(get), "Gets a key's string."),
+    Command::brief("set", -3, ONE, Run::Write(set), "Sets a key's string, with options."),
+    Command::brief("setnx", 3, ONE, Run::Write(setnx), "Sets a key that is not there."),
+    Command::brief("setex", 4, ONE, Run::Write(setex), "Sets a key that expires after seconds."),
+    Command::brief("psetex", 4, ONE, Run::Write(psetex), "Sets a key that expires after ms."),
     Command::new("delifeq", 3, ONE, Run::Write(delifeq), "Deletes a key that has this string."),
     Command::new(
         "delex",
@@ -24,7 +24,7 @@ pub(super) const TABLE: &[Command] = &[
         Run::Write(delex),
         "Deletes a key if its string is, or is not, this.",
     ),
-    Command::new("getset", 3, ONE, Run::Write(getset), "Sets a key and returns the old string."),
+    Command::brief("getset", 3, ONE, Run::Write(getset), "Sets a key and returns the old string."),
     Command::new("getdel", 2, ONE, Run::Write(getdel), "Returns a key's string and deletes it."),
     Command::new(
         "getex",
@@ -33,15 +33,19 @@ pub(super) const TABLE: &[Command] = &[
         Run::Write(getex),
         "Returns a key's string and sets its expiry.",
     ),
-    Command::new("mget", -2, ALL, Run::Read(mget), "Gets the strings of several keys."),
-    Command::new("mset", -3, PAIRS, Run::Write(mset), "Sets several keys."),
-    Command::new("msetnx", -3, PAIRS, Run::Write(msetnx), "Sets several keys if none is there."),
+    Command::brief("mget", -2, ALL, Run::Read(mget), "Gets the strings of several keys."),
+    Command::brief("mset", -3, PAIRS, Run::Write(mset), "Sets several keys."),
+    Command::brief("msetnx", -3, PAIRS, Run::Write(msetnx), "Sets several keys if none is there."),
 ];
+
+/// How many keys before its own a key is announced.
+const AHEAD: usize = 4;
 
 /// Writes a string's bytes as the reply.
 pub(super) fn reply(tx: &mut dyn Tx, out: &mut Reply<'_>, entry: Option<Entry>) -> Outcome {
     match entry {
         None => out.null(),
+        Some(entry) if entry.is_in_place() => out.bulk(entry.inline_bytes()),
         Some(entry) => {
             let len = text::len(tx, entry)?;
             out.bulk_from(len as usize, |to| text::read_into(tx, entry, to))?;
@@ -274,10 +278,29 @@ fn getex(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Announces the first few of several keys, of which each is `step` arguments after the one before.
+fn announce_first(call: &mut Call<'_>, keys: Args<'_>, step: usize) -> Outcome<Option<Ahead>> {
+    let ahead = if keys.len() > step { call.db.ahead(call.tx)? } else { None };
+    for index in (step..AHEAD * step).step_by(step) {
+        announce(call, ahead.as_ref(), keys, index)?;
+    }
+    Ok(ahead)
+}
+
+/// Announces the key at `index`, if there is one.
+fn announce(call: &mut Call<'_>, ahead: Option<&Ahead>, keys: Args<'_>, index: usize) -> Outcome {
+    match (ahead, keys.get(index)) {
+        (Some(ahead), Some(key)) => Ok(ahead.announce(call.tx, key)?),
+        _ => Ok(()),
+    }
+}
+
 fn mget(call: &mut Call<'_>) -> Outcome {
     let keys = call.args.from(1);
     call.out.array(keys.len());
-    for key in keys.iter() {
+    let ahead = announce_first(call, keys, 1)?;
+    for (index, key) in keys.iter().enumerate() {
+        announce(call, ahead.as_ref(), keys, index + AHEAD)?;
         let entry = call.look(key)?.filter(|entry| entry.kind() == Kind::String);
         reply(call.tx, &mut call.out, entry)?;
     }
@@ -285,7 +308,10 @@ fn mget(call: &mut Call<'_>) -> Outcome {
 }
 
 fn set_pairs(call: &mut Call<'_>) -> Outcome {
+    let pairs = call.args.from(1);
+    let ahead = announce_first(call, pairs, 2)?;
     for index in (1..call.args.len()).step_by(2) {
+        announce(call, ahead.as_ref(), pairs, index - 1 + 2 * AHEAD)?;
         let (key, value) = (call.args.at(index), call.args.at(index + 1));
         let old = call.claim(key)?;
         store(call, key, old, value, None)?;

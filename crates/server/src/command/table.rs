@@ -52,34 +52,69 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Command)> {
 /// Slots of the index: a power of two, sparse enough for short probes.
 const SLOTS: usize = 1024;
 
-static INDEX: LazyLock<Box<[Option<&'static Command>]>> = LazyLock::new(|| {
-    let mut index = vec![None; SLOTS];
+/// A command and its name in one word: see [`fold`].
+#[derive(Clone, Copy)]
+struct Indexed {
+    name: u64,
+    command: &'static Command,
+}
+
+static INDEX: LazyLock<Box<[Option<Indexed>; SLOTS]>> = LazyLock::new(|| {
+    let mut index = Box::new([None; SLOTS]);
     for (_, command) in all() {
-        let mut slot = hash(command.name.as_bytes());
+        let name = fold(command.name.as_bytes());
+        let mut slot = slot(name);
         while index[slot].is_some() {
             slot = (slot + 1) % SLOTS;
         }
-        index[slot] = Some(command);
+        index[slot] = Some(Indexed { name, command });
     }
-    index.into_boxed_slice()
+    index
 });
 
-/// FNV-1a over the name in lower case.
-fn hash(name: &[u8]) -> usize {
-    let fold = |hash: u32, byte: &u8| {
-        (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193)
+/// The longest name that its length and its [folded](fold) word tell apart from all others.
+const FOLDS: usize = 8;
+
+/// A name in one word, the same in any case: all of a short one; the beginning, mixed with the end, of another.
+#[inline]
+fn fold(name: &[u8]) -> u64 {
+    let four = |at: usize| {
+        u64::from(name[at])
+            | u64::from(name[at + 1]) << 8
+            | u64::from(name[at + 2]) << 16
+            | u64::from(name[at + 3]) << 24
     };
-    let hash = name.iter().fold(0x811c_9dc5, fold);
-    (hash ^ hash >> 15) as usize % SLOTS
+    let word = match name.len() {
+        0 => 0,
+        len @ 1..4 => {
+            let [first, middle, last] = [0, len / 2, len - 1].map(|at| u64::from(name[at]));
+            first | middle << 8 | last << 16
+        }
+        len @ 4..=FOLDS => four(0) | four(len - 4) << 32,
+        len => four(0) | (four(4) ^ four(len - 4) ^ four(len - 8)) << 32,
+    };
+    // Bytes from 64 on are letters, or in no name.
+    word | (word & 0x4040_4040_4040_4040) >> 1
+}
+
+#[inline]
+fn slot(name: u64) -> usize {
+    (name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % SLOTS
 }
 
 /// The command of this name.
+#[inline]
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    let mut slot = hash(name);
+    let (index, folded) = (&**INDEX, fold(name));
+    let mut slot = slot(folded);
     loop {
-        let command = INDEX[slot]?;
-        if command.name.as_bytes().eq_ignore_ascii_case(name) {
-            return Some(command);
+        let found = index[slot]?;
+        let wanted = found.command.name.as_bytes();
+        if found.name == folded
+            && wanted.len() == name.len()
+            && (wanted.len() <= FOLDS || wanted.eq_ignore_ascii_case(name))
+        {
+            return Some(found.command);
         }
         slot = (slot + 1) % SLOTS;
     }
@@ -211,6 +246,15 @@ mod tests {
             assert_eq!(command.name, command.name.to_lowercase());
             let found = find(command.name.to_uppercase().as_bytes()).unwrap();
             assert!(std::ptr::eq(found, command));
+            // What is almost its name is no name, or another's.
+            for at in 0..command.name.len() {
+                for other in [0, b' ', b'_', b'X', command.name.as_bytes()[at] ^ 0x40] {
+                    let mut name = command.name.to_owned().into_bytes();
+                    name[at] = other;
+                    let is_it = |found: &Command| found.name.as_bytes().eq_ignore_ascii_case(&name);
+                    assert!(find(&name).is_none_or(is_it), "{name:?}");
+                }
+            }
         }
         assert!(find(b"no-such-command").is_none());
         assert!(find(b"").is_none());

@@ -8,11 +8,11 @@ use crate::protocol::{Protocol, number};
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::new("zadd", -4, ONE, Run::Write(zadd), "Adds members, with options."),
-    Command::new("zincrby", 4, ONE, Run::Write(zincrby), "Adds to a member's score."),
-    Command::new("zrem", -3, ONE, Run::Write(zrem), "Removes members."),
+    Command::brief("zadd", -4, ONE, Run::Write(zadd), "Adds members, with options."),
+    Command::brief("zincrby", 4, ONE, Run::Write(zincrby), "Adds to a member's score."),
+    Command::brief("zrem", -3, ONE, Run::Write(zrem), "Removes members."),
     Command::new("zcard", 2, ONE, Run::Read(zcard), "How many members there are."),
-    Command::new("zscore", 3, ONE, Run::Read(zscore), "A member's score."),
+    Command::brief("zscore", 3, ONE, Run::Read(zscore), "A member's score."),
     Command::new("zmscore", -3, ONE, Run::Read(zmscore), "Several members' scores."),
     Command::new("zrank", 3, ONE, Run::Read(zrank), "How many members are before one."),
     Command::new("zrevrank", 3, ONE, Run::Read(zrevrank), "How many members are after one."),
@@ -119,9 +119,9 @@ fn zincrby(call: &mut Call<'_>) -> Outcome {
 }
 
 fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
-    let mut scores = Vec::with_capacity((call.args.len() - first) / 2);
+    // All of them are numbers, or nothing is done.
     for index in (first..call.args.len()).step_by(2) {
-        scores.push(call.float(index)?);
+        call.float(index)?;
     }
     let mut claimed = claim(call)?;
     if claimed.is_none() && !options.present {
@@ -131,8 +131,8 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
     }
     let (mut added, mut updated, mut last) = (0, 0, None);
     if let Some((_, set)) = claimed {
-        for (index, given) in scores.into_iter().enumerate() {
-            let member = call.args.at(first + 2 * index + 1);
+        for index in (first..call.args.len()).step_by(2) {
+            let (given, member) = (call.float(index)?, call.args.at(index + 1));
             let old = set.score(call.tx, member)?;
             last = options.score(old, given)?;
             let Some(new) = last else { continue };

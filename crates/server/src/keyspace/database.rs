@@ -1,8 +1,9 @@
 //! One database: finding, putting and removing keys.
 
 use super::entry::Entry;
-use super::{Expiries, Keys, garbage, header};
-use perdura::{Result, Tx};
+use super::{Expiries, Keys, Short, garbage, header};
+use perdura::collections::hash_map::Announcer;
+use perdura::{Error, Result, Tx};
 
 /// One database: a handle to it.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,28 @@ pub(crate) struct Database {
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     at: u64,
+}
+
+/// Announces a database's keys that will be looked for soon, so that their places are fetched meanwhile. Damage is an
+/// error of the command that looks for the key.
+pub(crate) struct Ahead(Announcer<Short>);
+
+impl Ahead {
+    /// Announces a key.
+    ///
+    /// # Errors
+    /// `Conflict`: the transaction is to be run again.
+    pub(crate) fn announce(&self, tx: &mut dyn Tx, key: &[u8]) -> Result<()> {
+        unless_conflict(directly!(tx => self.0.announce(tx, key))).map(drop)
+    }
+}
+
+/// The result, if there is one; the error, if it is a conflict.
+fn unless_conflict<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::Conflict) => Err(Error::Conflict),
+        result => Ok(result.ok()),
+    }
 }
 
 impl Database {
@@ -90,12 +113,32 @@ impl Database {
 
     /// The entry of a key.
     pub(crate) fn find(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Found>> {
-        let Some(keys) = self.keys(tx)? else { return Ok(None) };
-        let Some(slot) = keys.slot(tx, key)? else { return Ok(None) };
-        let mut words = [0u64; 3];
-        tx.read_bytes(slot.at(), bytemuck::cast_slice_mut(&mut words))?;
-        let entry: Entry = bytemuck::cast(words);
-        Ok(Some(Found { entry: entry.checked(slot.at())?, at: slot.at() }))
+        directly!(tx => self.find_in(tx, key))
+    }
+
+    /// What announces keys that will be looked for soon; `None` if that would be in vain.
+    ///
+    /// # Errors
+    /// `Conflict`: the transaction is to be run again.
+    pub(crate) fn ahead(self, tx: &mut dyn Tx) -> Result<Option<Ahead>> {
+        let announcer = match tx.read_word(self.word()) {
+            Ok(0) => Ok(None),
+            Ok(keys) => Keys::new(keys).announcer(tx),
+            Err(error) => Err(error),
+        };
+        Ok(unless_conflict(announcer)?.flatten().map(Ahead))
+    }
+
+    fn find_in<T: Tx + ?Sized>(self, tx: &mut T, key: &[u8]) -> Result<Option<Found>> {
+        let keys = tx.read_word(self.word())?;
+        if keys == 0 {
+            return Ok(None);
+        }
+        let Some(slot) = Keys::new(keys).slot(tx, key)? else { return Ok(None) };
+        let at = slot.at();
+        let mut words = [0; 3];
+        tx.read_words(at, &mut words)?;
+        Ok(Some(Found { entry: Entry::from_words(words).checked(at)?, at }))
     }
 
     /// Sets the entry of a key that [`find`](Database::find) has just found, or not. The
@@ -108,9 +151,10 @@ impl Database {
         new: Entry,
     ) -> Result<()> {
         match old {
-            Some(found) => update(tx, found, new)?,
+            Some(found) => directly!(tx => update(tx, found, new))?,
             None => {
-                self.make_keys(tx)?.set(tx, key, new)?;
+                let keys = self.make_keys(tx)?;
+                directly!(tx => keys.set(tx, key, new))?;
             }
         }
         self.move_expiry(tx, key, old.and_then(|old| old.entry.expires()), new.expires())
@@ -183,7 +227,7 @@ impl Database {
 }
 
 /// Writes the words of an entry that change.
-fn update(tx: &mut dyn Tx, found: Found, new: Entry) -> Result<()> {
+fn update<T: Tx + ?Sized>(tx: &mut T, found: Found, new: Entry) -> Result<()> {
     let words = found.entry.words().into_iter().zip(new.words());
     for (index, (old, new)) in words.enumerate() {
         if old != new {

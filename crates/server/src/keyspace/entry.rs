@@ -144,7 +144,7 @@ impl Entry {
     }
 
     /// The bytes of an inline string.
-    pub(super) fn inline_bytes(&self) -> &[u8] {
+    pub(crate) fn inline_bytes(&self) -> &[u8] {
         &self.payload[..usize::from(self.tag() & 0xF)]
     }
 
@@ -169,5 +169,10 @@ impl Entry {
 
     pub(super) fn words(self) -> [u64; 3] {
         bytemuck::cast(self)
+    }
+
+    /// The entry that is stored in these words, unless they are [damaged](Self::checked).
+    pub(super) fn from_words(words: [u64; 3]) -> Self {
+        bytemuck::cast(words)
     }
 }

@@ -32,7 +32,7 @@ impl Hash {
     pub(crate) fn get(&self, tx: &mut dyn Tx, field: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {
             Hash::Small(image) => Ok(image.get(field).map(<[u8]>::to_vec)),
-            Hash::Large(fields) => fields.get(tx, field),
+            Hash::Large(fields) => directly!(tx => fields.get(tx, field)),
         }
     }
 
@@ -94,7 +94,7 @@ impl Hash {
         }
         match self {
             Hash::Small(image) => Ok(image.set(field, value)),
-            Hash::Large(fields) => fields.set(tx, field, value),
+            Hash::Large(fields) => directly!(tx => fields.set(tx, field, value)),
         }
     }
 

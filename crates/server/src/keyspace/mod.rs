@@ -8,6 +8,20 @@
 //! Every operation takes the transaction that it runs in. Callers check whether a key has expired:
 //! [`Database::find`] also finds expired keys.
 
+/// Runs code that accesses many words with the transaction's own type, if it is one on a pool
+/// ([`on_pool`](perdura::Tx::on_pool)). The code is compiled twice: only for what most requests do.
+macro_rules! directly {
+    ($tx:ident => $code:expr) => {
+        match $tx.on_pool() {
+            Some(mut own) => {
+                let $tx = &mut own;
+                $code
+            }
+            None => $code,
+        }
+    };
+}
+
 mod check;
 pub(crate) mod compact;
 mod database;
@@ -23,7 +37,7 @@ pub(crate) mod text;
 pub(crate) mod zset;
 
 pub use check::{Findings, check, check_root};
-pub(crate) use database::{Database, Found, unguessable};
+pub(crate) use database::{Ahead, Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind, now};
 pub(crate) use header::{DATABASES, KIND, find, open};
 

@@ -23,7 +23,7 @@ pub(crate) fn len(tx: &mut dyn Tx, entry: Entry) -> Result<u64> {
 /// Appends a string's bytes to `to`.
 pub(crate) fn read_into(tx: &mut dyn Tx, entry: Entry, to: &mut Vec<u8>) -> Result<()> {
     match blob(entry) {
-        Some(blob) => blob.read_into(tx, to),
+        Some(blob) => directly!(tx => blob.read_into(tx, to)),
         None => {
             to.extend_from_slice(entry.inline_bytes());
             Ok(())
@@ -61,7 +61,7 @@ pub(crate) fn store(tx: &mut dyn Tx, old: Option<Entry>, bytes: &[u8]) -> Result
         return Ok(Entry::inline(bytes));
     }
     let new = match old {
-        Some(old) => old.set(tx, bytes)?,
+        Some(old) => directly!(tx => old.set(tx, bytes))?,
         None => Blob::create(tx, Purpose::Value, bytes)?,
     };
     Ok(outside(new))

@@ -85,7 +85,7 @@ impl SortedSet {
     }
 
     pub(crate) fn score(self, tx: &mut dyn Tx, member: &[u8]) -> Result<Option<f64>> {
-        self.scores.get(tx, member)
+        directly!(tx => self.scores.get(tx, member))
     }
 
     /// Adds a member, whose old score, if any, is `old`.
@@ -103,9 +103,11 @@ impl SortedSet {
         if let Some(old) = old {
             self.order.remove(tx, (Total(old), member))?;
         }
-        self.order.set(tx, (Total(score), member), ())?;
-        self.scores.set(tx, member, score)?;
-        Ok(())
+        directly!(tx => {
+            self.order.set(tx, (Total(score), member), ())?;
+            self.scores.set(tx, member, score)?;
+            Ok(())
+        })
     }
 
     /// Removes a member. Whether it was there.

@@ -59,25 +59,48 @@ pub(super) struct Budget {
 
 impl Budget {
     /// For a turn that has just begun. If the last one `waited` long to be durable, this one may
-    /// do more before it waits.
-    pub(super) fn new(started: Instant, waited: Duration) -> Self {
+    /// do more before it waits; `stride` is the last one's ([`stride`](Self::stride)).
+    pub(super) fn new(started: Instant, waited: Duration, stride: u32) -> Self {
         Budget {
             short: started + waited.clamp(SHORT, LONG),
             long: started + LONG,
             least: Claim::Extra,
             looked: started,
-            unseen: 0,
-            stride: 1,
+            unseen: stride - 1,
+            stride,
         }
     }
 
+    /// Requests from one look at the clock to the next: more than one while they take little time.
+    pub(super) fn stride(&self) -> u32 {
+        self.stride
+    }
+
     /// Whether there is no time left for a request with this claim. To be asked for each request.
+    #[inline]
     pub(super) fn is_short_for(&mut self, claim: Claim) -> bool {
+        self.pass();
+        self.was_short_for(claim)
+    }
+
+    /// The same, as of the last look at the clock.
+    #[inline]
+    pub(super) fn was_short_for(&self, claim: Claim) -> bool {
+        claim < self.least
+    }
+
+    /// A request is about to begin: the clock is looked at, unless it was looked at a moment ago.
+    #[inline]
+    pub(super) fn pass(&mut self) {
         match self.unseen {
-            0 => self.look(Instant::now()),
+            0 => self.look_now(),
             _ => self.unseen -= 1,
         }
-        claim < self.least
+    }
+
+    #[inline(never)]
+    fn look_now(&mut self) {
+        self.look(Instant::now());
     }
 
     fn look(&mut self, now: Instant) {
@@ -103,7 +126,7 @@ mod tests {
         let waits = [Duration::ZERO, 2 * SHORT, 2 * LONG];
         let shorts = [SHORT, 2 * SHORT, LONG];
         for (waited, short) in waits.into_iter().zip(shorts) {
-            let mut budget = Budget::new(started, waited);
+            let mut budget = Budget::new(started, waited, 1);
             for (after, least) in [
                 (Duration::ZERO, Claim::Extra),
                 (short - Duration::from_nanos(1), Claim::Extra),
@@ -124,7 +147,7 @@ mod tests {
     #[test]
     fn the_clock_is_looked_at_seldom_only_while_requests_are_short() {
         let started = Instant::now();
-        let mut budget = Budget::new(started, Duration::ZERO);
+        let mut budget = Budget::new(started, Duration::ZERO, 1);
         let mut now = started;
         for unseen in [1, 3, 7, 7] {
             now += Duration::from_micros(1);

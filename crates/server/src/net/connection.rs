@@ -169,6 +169,7 @@ impl Connection {
         // Not for the last few bytes of a turn's limit: they cost a call, as many do.
         while self.readable && received < MOST_READ / 2 {
             let room = self.reader.prepare().min(MOST_READ - received);
+            stats.reads.add(1);
             match self.reader.fill(&mut (&mut self.stream).take(room as u64)) {
                 Ok(0) => (self.readable, self.ended) = (false, true),
                 Ok(read) => {
@@ -282,6 +283,7 @@ impl Connection {
         }
         let end = self.out.len().min(self.sent + MOST_SENT);
         while self.sent < end && self.writable && !self.broken {
+            stats.writes.add(1);
             match self.stream.write(&self.out[self.sent..end]) {
                 Ok(0) => self.set_broken(&ErrorKind::WriteZero.into()),
                 Ok(written) => {

@@ -24,14 +24,13 @@ use crate::command::{
     Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, is_never_queued,
     perform, refused, shown,
 };
-use crate::keyspace::Database;
+use crate::keyspace::{Ahead, Database};
 use crate::protocol::{Args, Reply, Request};
 use crate::room;
 use crate::stats::Called;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// The number of commands in one transaction is limited to this.
 const COMMANDS_MAX: usize = 512;
@@ -42,6 +41,9 @@ const BYTES_MAX: usize = 1 << 20;
 const WHOLE_ATTEMPTS: u32 = 2;
 /// Requests taken from one connection before it is another's turn in the same round.
 const AT_ONCE: usize = 64;
+
+/// How many operations before its own an operation's key is announced.
+const AHEAD: usize = 8;
 
 /// A planned request of one connection, or a whole transaction of it.
 struct Op {
@@ -57,7 +59,7 @@ struct Op {
 enum Work {
     Request(Request, &'static Command),
     /// The commands that were queued since MULTI.
-    Exec(Exec),
+    Exec(Box<Exec>),
 }
 
 impl Op {
@@ -139,12 +141,14 @@ impl Turn {
         connection: &mut Connection,
         budget: &mut Budget,
     ) -> Planned {
+        // Once for all of them: to plan them takes little time.
+        budget.pass();
         for _ in 0..AT_ONCE {
             if !self.has_room() {
                 return Planned::Part;
             }
             let claim = Claim::after(connection.taken);
-            if budget.is_short_for(claim) {
+            if budget.was_short_for(claim) {
                 connection.stalled = true;
                 return Planned::All;
             }
@@ -158,34 +162,36 @@ impl Turn {
                     return Planned::All;
                 }
             };
+            if let Some(command) = on_data(connection, request) {
+                connection.taken += 1;
+                self.bytes += connection.args(request).bytes();
+                self.push(slot, connection, claim, Work::Request(request, command));
+                if connection.client.replies == Replies::Skip {
+                    // Only when this request is done is it known whether the next one gets a reply.
+                    return Planned::Blocked;
+                }
+                continue;
+            }
             let route = Route::of(connection, request);
-            if connection.waits && !matches!(route, Route::Data(_)) {
+            if connection.waits {
                 connection.put_back(request);
                 return Planned::Blocked;
             }
             connection.taken += 1;
-            match route {
-                Route::Data(command) => {
-                    self.bytes += connection.args(request).bytes();
-                    self.push(slot, connection, claim, Work::Request(request, command));
-                    if connection.client.replies == Replies::Skip {
-                        // Only when this request is done is it known whether the next one gets a reply.
-                        return Planned::Blocked;
-                    }
+            let next = route.answer(env, connection, request);
+            // This may have taken long: it is not only planning.
+            budget.pass();
+            match next {
+                Next::Go => {}
+                Next::Close => {
+                    connection
+                        .set_closing("QUIT, SHUTDOWN, CLIENT KILL, or a request of HTTP ended it");
+                    return Planned::All;
                 }
-                route => match route.answer(env, connection, request) {
-                    Next::Go => {}
-                    Next::Close => {
-                        connection.set_closing(
-                            "QUIT, SHUTDOWN, CLIENT KILL, or a request of HTTP ended it",
-                        );
-                        return Planned::All;
-                    }
-                    Next::Exec(exec) => {
-                        self.push(slot, connection, claim, Work::Exec(exec));
-                        return Planned::Blocked;
-                    }
-                },
+                Next::Exec(exec) => {
+                    self.push(slot, connection, claim, Work::Exec(Box::new(exec)));
+                    return Planned::Blocked;
+                }
             }
         }
         Planned::Part
@@ -199,19 +205,20 @@ impl Turn {
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
     fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
         let mut commands = 0;
-        for op in self.ops.drain(..).rev() {
+        for op in self.ops.iter().rev() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
             if connection.client.listing.is_killed() {
                 // The connection has killed itself by CLIENT KILL inside of EXEC: it still gets the reply.
                 connection.set_closing(KILLED);
             }
-            match op.work {
-                Work::Request(request, _) if op.skipped => connection.put_back(request),
+            match &op.work {
+                Work::Request(request, _) if op.skipped => connection.put_back(*request),
                 _ => commands += 1,
             }
         }
         env.stats.commands.add(commands);
+        self.ops.clear();
         self.bytes = 0;
         self.queue.extend(self.blocked.drain(..));
     }
@@ -268,10 +275,17 @@ impl Turn {
     }
 }
 
-/// The way that a request takes.
+/// The command of a request that goes into the round's transaction; `None` if it takes another way.
+fn on_data(connection: &Connection, request: Request) -> Option<&'static Command> {
+    let (args, client) = (connection.args(request), &connection.client);
+    let command = find(args.at(0))?;
+    let is_on_data = matches!(command.run, Run::Read(_) | Run::Write(_));
+    let goes = is_on_data && command.takes(args.len()) && client.authenticated;
+    (goes && client.queue.is_none()).then_some(command)
+}
+
+/// The way of a request that does not go into the round's transaction.
 enum Route {
-    /// Into the round's transaction.
-    Data(&'static Command),
     /// Answered at once.
     Client(&'static Command),
     /// Into the queue of commands after MULTI.
@@ -301,10 +315,7 @@ impl Route {
             }
             return Route::Queue(command);
         }
-        match command.run {
-            Run::Client(_) => Route::Client(command),
-            Run::Read(_) | Run::Write(_) => Route::Data(command),
-        }
+        Route::Client(command)
     }
 
     /// Follows a route without a transaction, and keeps the reply if the client wants replies.
@@ -321,7 +332,6 @@ impl Route {
         let start = out.len();
         let mut call = ClientCall { server: env.server, stats: env.stats, client, args, out };
         let outcome = match self {
-            Route::Data(_) => return Next::Go,
             Route::Queue(command) => {
                 let bytes_max = env.server.options.max_request;
                 let queue = call.client.queue.as_mut();
@@ -407,13 +417,50 @@ impl Group<'_> {
         self.retract();
         self.env.begin();
         self.attempts += 1;
-        for index in 0..self.attempted() {
+        let count = self.attempted();
+        let mut ahead = None;
+        for index in 1..count.min(AHEAD) {
+            self.announce(tx, &mut ahead, index)?;
+        }
+        for index in 0..count {
+            if index + AHEAD < count {
+                self.announce(tx, &mut ahead, index + AHEAD)?;
+            }
+            if index + 1 == count {
+                self.env.tally.begin_last();
+            }
             if !self.perform(tx, index)? {
                 break;
             }
             self.reached = index + 1;
         }
+        self.env.tally.end();
         Ok(())
+    }
+
+    /// Announces the key of an operation that is performed soon: then many places are fetched at a time, and not each
+    /// of them waited for. `ahead` is of the database of the operation before.
+    fn announce(
+        &mut self,
+        tx: &mut dyn Tx,
+        ahead: &mut Option<(u8, Option<Ahead>)>,
+        index: usize,
+    ) -> Result<(), Error> {
+        let Op { slot, work: Work::Request(request, command), .. } = &self.ops[index] else {
+            return Ok(());
+        };
+        let Some(connection) = self.slots.get(*slot) else { return Ok(()) };
+        let db = connection.client.db;
+        if ahead.as_ref().is_none_or(|(of, _)| *of != db) {
+            *ahead = Some((db, Database::new(self.env.keyspace, db).ahead(tx)?));
+        }
+        let key = || connection.args(*request).get(command.keys.0 as usize);
+        match ahead {
+            Some((_, Some(ahead))) if command.keys.0 > 0 => {
+                key().map_or(Ok(()), |key| ahead.announce(tx, key))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes back all replies.
@@ -494,7 +541,7 @@ impl Group<'_> {
         self.env.stats.error(failure.code());
         let op = &mut self.ops[0];
         if let Work::Request(_, command) = op.work {
-            self.env.stats.called(Called { command, done: false, took: Duration::ZERO });
+            self.env.stats.called(Called { command, done: false, nanos: 0 }, 1);
         }
         if let Some(connection) = self.slots.get(op.slot) {
             let start = connection.out.len();

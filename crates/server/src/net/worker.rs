@@ -12,7 +12,7 @@ use super::turn::Turn;
 use crate::client::Client;
 use crate::command::Env;
 use crate::cron::Cron;
-use crate::keyspace::now;
+use crate::keyspace;
 use crate::listing::Listing;
 use crate::server::Server;
 use crate::stats::{Stats, Tally};
@@ -88,6 +88,8 @@ pub(crate) struct Worker<S> {
     touched: Touched,
     tally: Tally,
     turns: u64,
+    /// Requests of the last turn from one look at the clock to the next.
+    stride: u32,
     /// How long the last turn waited for its durability.
     waited: Duration,
     /// When idle connections last gave back their buffers.
@@ -135,6 +137,7 @@ impl<S: Session> Worker<S> {
             touched: Touched::default(),
             tally: Tally::default(),
             turns: 0,
+            stride: 1,
             waited: Duration::ZERO,
             rested: Instant::now(),
             kills: 0,
@@ -151,22 +154,27 @@ impl<S: Session> Worker<S> {
     /// Works until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut spin = Spin::new(self.inboxes.len());
+        let mut now = Instant::now();
         while !self.server.stopping() {
             self.stats().looks.add(1);
             let idle = self.ready.is_empty() && !self.cron.is_busy();
-            let timeout = if idle && !spin.again() { TICK } else { Duration::ZERO };
+            let timeout = if idle && !spin.again(now) { TICK } else { Duration::ZERO };
             self.look(timeout)?;
-            if !self.ready.is_empty() {
+            let works = !self.ready.is_empty();
+            if works {
                 self.do_batch()?;
-                spin.worked();
             }
-            self.rest();
+            now = Instant::now();
+            if works {
+                spin.worked(now);
+            }
+            self.rest(now);
             self.close_killed();
             if std::mem::take(&mut self.crowded) {
                 self.accept();
             }
             if self.index == 0 {
-                self.run_cron();
+                self.run_cron(now);
             }
         }
         for connection in self.slots.drain() {
@@ -222,7 +230,7 @@ impl<S: Session> Worker<S> {
     fn do_batch(&mut self) -> io::Result<()> {
         if self.server.failed() {
             // Not even reads: they might see data that is not durable.
-            self.receive();
+            self.receive(Instant::now());
             self.answer(false);
             return Ok(());
         }
@@ -272,8 +280,8 @@ impl<S: Session> Worker<S> {
     }
 
     /// Reads from the ready connections, which are in the batch from here on; where these begin.
-    fn receive(&mut self) -> usize {
-        let (first, now) = (self.unanswered.len(), Instant::now());
+    fn receive(&mut self, now: Instant) -> usize {
+        let first = self.unanswered.len();
         for &slot in &self.ready {
             if let Some(connection) = self.slots.get(slot) {
                 connection.receive(now, &self.server.stats[self.index]);
@@ -285,24 +293,24 @@ impl<S: Session> Worker<S> {
 
     /// One more turn of the batch. The ticket is that of its last commit.
     fn take_turn(&mut self) -> Result<Option<S::Ticket>, Error> {
-        let server = Arc::clone(&self.server);
-        let stats = &server.stats[self.index];
         let started = Instant::now();
-        let first = self.receive();
+        let first = self.receive(started);
         self.turns += 1;
+        let server = &*self.server;
         let env = Env {
-            server: &server,
-            stats,
+            server,
+            stats: &server.stats[self.index],
             touched: &self.touched,
             tally: &self.tally,
             keyspace: self.keyspace,
-            now: now(),
+            now: keyspace::now(),
             seed: self.turns,
             last_resort: false,
         };
-        let mut budget = Budget::new(started, self.waited);
+        let mut budget = Budget::new(started, self.waited, self.stride);
         let ready = &self.unanswered[first..];
         let done = self.turn.run(&mut self.session, env, &mut self.slots, ready, &mut budget);
+        self.stride = budget.stride();
         for &slot in ready {
             if let Some(connection) = self.slots.get(slot).filter(|connection| connection.taken > 0)
             {
@@ -319,13 +327,12 @@ impl<S: Session> Worker<S> {
         self.batch += 1;
         (self.asked, self.again) = (0, 0);
         let mut ready = std::mem::take(&mut self.unanswered);
-        let server = Arc::clone(&self.server);
         ready.retain(|&slot| {
             let Some(connection) = self.slots.get(slot) else { return false };
             if !durable {
                 connection.retract();
             }
-            connection.send(&server.stats[self.index]);
+            connection.send(&self.server.stats[self.index]);
             if connection.is_over() {
                 self.drop_connection(slot);
                 return false;
@@ -338,8 +345,7 @@ impl<S: Session> Worker<S> {
     }
 
     /// Lets idle connections give back their buffers, and publishes the session's counters.
-    fn rest(&mut self) {
-        let now = Instant::now();
+    fn rest(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.rested);
         if since >= IDLE {
             self.slots.all().for_each(|connection| connection.rest(now));
@@ -452,11 +458,11 @@ impl<S: Session> Worker<S> {
         self.notice(slot, Some(false), true);
     }
 
-    fn run_cron(&mut self) {
+    fn run_cron(&mut self, now: Instant) {
         if let Some(notifier) = self.server.notifier.get() {
             notifier.beat(&self.server.stats);
         }
-        if self.server.failed() || !self.cron.is_due() {
+        if self.server.failed() || !self.cron.is_due(now) {
             return;
         }
         let server = Arc::clone(&self.server);
@@ -467,7 +473,7 @@ impl<S: Session> Worker<S> {
             touched: &self.touched,
             tally: &self.tally,
             keyspace: self.keyspace,
-            now: now(),
+            now: keyspace::now(),
             seed: self.turns,
             last_resort: false,
         };

@@ -26,6 +26,12 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
 /// A floating-point number, infinities included, NaN not. A number too large for one, or too
 /// small to differ from zero, is refused.
 pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
+    // Most are small and whole, and then exact.
+    if text.len() < 10
+        && let Some(whole) = parse_i64(text)
+    {
+        return Some(whole as f64);
+    }
     let value = parse_c(text)?;
     let infinite = || text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
     let in_range = match value {

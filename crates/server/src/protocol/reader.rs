@@ -6,7 +6,8 @@
 //! where spans of the buffer do.
 //!
 //! Always true:
-//! - every byte is looked at once, whatever the pieces;
+//! - every byte is looked at twice at most, whatever the pieces: once for a whole request, as most come, and once step by
+//!   step;
 //! - no memory is reserved for announced lengths: it grows with the bytes that arrived;
 //! - a request is refused as soon as it says that it is larger than it may be;
 //! - after an error the stream is dead: nothing that follows is read.
@@ -111,6 +112,9 @@ impl RequestReader {
     pub(crate) fn next(&mut self, limits: Limits) -> Result<Option<Request>, ProtocolError> {
         loop {
             if self.missing == 0 && self.bulk.is_none() {
+                if self.read_whole(limits) {
+                    return Ok(Some(self.finish()));
+                }
                 match self.start(limits)? {
                     Start::Partial => return Ok(None),
                     Start::Empty => continue,
@@ -175,6 +179,35 @@ impl RequestReader {
         self.first = self.spans.len();
         self.finished = self.next;
         request
+    }
+
+    /// Reads a request of arguments with lengths, if all of it is there and nothing about it is unusual. Otherwise
+    /// nothing has changed: whatever it is, reading it step by step finds out.
+    fn read_whole(&mut self, limits: Limits) -> bool {
+        let bytes = &self.buffer[..self.filled];
+        let Some((count, mut at)) = announcement(bytes, self.next, b'*') else { return false };
+        if count == 0 || count > FREE || count as i64 > limits.arguments {
+            return false;
+        }
+        for _ in 0..count {
+            let argument = announcement(bytes, at, b'$').filter(|(len, start)| {
+                *len as i64 <= limits.bulk && bytes.len() - start >= *len + 2
+            });
+            let Some((len, start)) = argument else {
+                self.spans.truncate(self.first);
+                return false;
+            };
+            self.spans.push(Span::new(start, len));
+            at = start + len + 2;
+        }
+        // The bytes after the last argument do not count.
+        if at - 2 - self.finished > limits.request {
+            self.spans.truncate(self.first);
+            return false;
+        }
+        self.next = at;
+        self.searched = at;
+        true
     }
 
     /// Reads the line that a request begins with.
@@ -298,6 +331,39 @@ impl RequestReader {
             }
         }
     }
+}
+
+/// A number of up to nine digits in a line at `at` that begins with `mark`, and the place after the line. `None` if
+/// the line is not all there, or is written in an unusual way.
+#[inline]
+fn announcement(bytes: &[u8], at: usize, mark: u8) -> Option<(usize, usize)> {
+    let line = bytes.get(at..)?;
+    // Most have one digit, or two.
+    if let Some(&[found, first, second, third, fourth]) = line.first_chunk()
+        && found == mark
+    {
+        let (tens, ones) = (first.wrapping_sub(b'0'), second.wrapping_sub(b'0'));
+        if (second, third) == (b'\r', b'\n') && tens < 10 {
+            return Some((tens.into(), at + 4));
+        }
+        if (third, fourth) == (b'\r', b'\n') && (1..10).contains(&tens) && ones < 10 {
+            return Some((usize::from(10 * tens + ones), at + 5));
+        }
+    }
+    let (first, rest) = match *line {
+        [found, first @ b'1'..=b'9', ref rest @ ..] if found == mark => (first, rest),
+        [found, b'0', b'\r', b'\n', ..] if found == mark => return Some((0, at + 4)),
+        _ => return None,
+    };
+    let mut number = usize::from(first - b'0');
+    for (index, byte) in rest.iter().enumerate().take(9) {
+        match byte {
+            b'0'..=b'9' if index < 8 => number = 10 * number + usize::from(byte - b'0'),
+            b'\r' if rest.get(index + 1) == Some(&b'\n') => return Some((number, at + index + 4)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// The kind of a request's first line.

@@ -187,3 +187,24 @@ proptest! {
         prop_assert_eq!(read(&pieces_of(&text, &cuts), Limits::USUAL), whole(&text));
     }
 }
+
+#[test]
+fn unusual_numbers_are_left_to_the_careful_reader() {
+    for (line, number) in [
+        ("*0\r\n", Some((0, 4))),
+        ("*7\r\n", Some((7, 4))),
+        ("*123456789\r\n", Some((123_456_789, 12))),
+        ("*1234567890\r\n", None),
+        ("*01\r\n", None),
+        ("*-1\r\n", None),
+        ("*1 \r\n", None),
+        ("*1\r", None),
+        ("*1\r*", None),
+        ("*\r\n", None),
+        ("*", None),
+        ("", None),
+        ("$1\r\n", None),
+    ] {
+        assert_eq!(announcement(line.as_bytes(), 0, b'*'), number, "{line:?}");
+    }
+}

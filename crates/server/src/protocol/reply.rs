@@ -200,7 +200,22 @@ impl<'a> Reply<'a> {
         self.bytes[start..].rotate_right(header);
     }
 
+    #[inline]
     fn header(&mut self, kind: u8, value: i64) {
+        match u8::try_from(value) {
+            Ok(digit @ 0..10) if self.has_room(4) => {
+                self.bytes.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']);
+            }
+            Ok(both @ 10..100) if self.has_room(5) => {
+                let digits = [b'0' + both / 10, b'0' + both % 10];
+                self.bytes.extend_from_slice(&[kind, digits[0], digits[1], b'\r', b'\n']);
+            }
+            _ => self.long_header(kind, value),
+        }
+    }
+
+    #[inline(never)]
+    fn long_header(&mut self, kind: u8, value: i64) {
         let mut digits = itoa::Buffer::new();
         self.line(kind, digits.format(value).as_bytes());
     }

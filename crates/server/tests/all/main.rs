@@ -7,6 +7,7 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod counts;
 mod differential;
 mod durability;
 mod engines;

@@ -63,6 +63,33 @@ impl<K, V, const COUNTED: bool> fmt::Debug for HashMap<K, V, COUNTED> {
     }
 }
 
+/// Bytes of buckets from which on it is worth it to announce keys.
+const ANNOUNCED: u64 = 1 << 20;
+
+/// Announces keys that will be looked for soon, so that the processor fetches their buckets at the same time, and not one
+/// after the other. Made by [`HashMap::announcer`]; if the map has changed since, it may fetch in vain.
+pub struct Announcer<K> {
+    table: Table,
+    seed: u64,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<K: Item> Announcer<K> {
+    /// Has a key's bucket fetched.
+    ///
+    /// # Errors
+    /// As a look for the key.
+    #[inline]
+    pub fn announce<T: Tx + ?Sized>(&self, tx: &mut T, key: K::Ref<'_>) -> Result<()> {
+        let bucket = self.table.bucket(K::hash(key, self.seed));
+        let block = self.table.block(tx, bucket)?;
+        for line in (0..self.table.shape.block).step_by(64) {
+            tx.prefetch(block.wrapping_add(line));
+        }
+        Ok(())
+    }
+}
+
 /// Where a key is, or would be inserted.
 struct KeyPlace {
     bucket: u64,
@@ -126,16 +153,25 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
 
     #[inline]
     fn table<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Table> {
+        Ok(self.table_and_seed(tx)?.0)
+    }
+
+    /// The table, and the seed of its hashes.
+    #[inline]
+    fn table_and_seed<T: Tx + ?Sized>(self, tx: &mut T) -> Result<(Table, u64)> {
         if Expected::is_elsewhere(self.pool, tx) {
             return Err(self.expected().missing(tx, self.at));
         }
-        let counting = match tx.read_word(self.at)? {
+        let mut header = [0; 3];
+        tx.read_words(self.at, &mut header)?;
+        let [tag, seed, buckets] = header;
+        let counting = match tag {
             tag if tag == Self::TAG && COUNTED => Counting::One,
             tag if tag == Self::TAG => Counting::No,
             tag if tag == Self::LANED_TAG && COUNTED => Counting::Lanes,
             _ => return Err(self.expected().missing(tx, self.at)),
         };
-        Table::open(tx, self.at, Self::SHAPE, counting)
+        Ok((Table::with(self.at, Self::SHAPE, counting, buckets)?, seed))
     }
 
     fn expected(self) -> Expected {
@@ -186,10 +222,21 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// `Corrupt` if the map is damaged.
     #[inline]
     pub fn slot<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<Ptr<V>>> {
-        let table = self.table(tx)?;
-        let hash = self.hash(tx, key)?;
+        let (table, seed) = self.table_and_seed(tx)?;
+        let hash = K::hash(key, seed);
         let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
         Ok(place.slot.map(|slot| Ptr::new(table.slot(place.block, slot) + Self::VALUE)))
+    }
+
+    /// The map as it is now, to announce keys that will be looked for soon ([`Announcer::announce`]); `None` if the map
+    /// is so small that it is in the processor's caches anyway.
+    ///
+    /// # Errors
+    /// `Corrupt` if the map is damaged.
+    pub fn announcer<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Announcer<K>>> {
+        let (table, seed) = self.table_and_seed(tx)?;
+        let is_large = table.buckets * Self::SHAPE.block >= ANNOUNCED;
+        Ok(is_large.then_some(Announcer { table, seed, of: PhantomData }))
     }
 
     /// The value of a key.
@@ -245,8 +292,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         value: V::Ref<'_>,
         old: impl FnOnce(&mut T, u64) -> Result<R>,
     ) -> Result<Option<R>> {
-        let mut table = self.table(tx)?;
-        let hash = self.hash(tx, key)?;
+        let (mut table, seed) = self.table_and_seed(tx)?;
+        let hash = K::hash(key, seed);
         let (key, value) = (K::probe(key, hash), V::probe_value(value));
         let place = Self::find(tx, &table, hash, key)?;
         if let Some(slot) = place.slot {
@@ -267,8 +314,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     /// # Errors
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
     pub fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
-        let mut table = self.table(tx)?;
-        let hash = self.hash(tx, key)?;
+        let (mut table, seed) = self.table_and_seed(tx)?;
+        let hash = K::hash(key, seed);
         let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
         let Some(slot) = place.slot else { return Ok(None) };
         let at = table.slot(place.block, slot);

@@ -152,6 +152,12 @@ impl Table {
         counting: Counting,
     ) -> Result<Self> {
         let buckets = tx.read_word(at + BUCKETS)?;
+        Table::with(at, shape, counting, buckets)
+    }
+
+    /// The table whose header at `at` has been read.
+    #[inline]
+    pub(super) fn with(at: u64, shape: Shape, counting: Counting, buckets: u64) -> Result<Self> {
         if buckets == 0 || buckets > MAX_BUCKETS {
             return Err(Error::corrupt("a hash map's number of buckets", at));
         }
