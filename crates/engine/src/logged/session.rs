@@ -422,7 +422,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
         let last = at.wrapping_add(WORD * to.len() as u64).wrapping_sub(1);
         let in_one_line = line_of(at) == line_of(last);
         let may_have = |at| self.writer.writes.may_have(memory, at);
-        if self.checks || to.len() > 8 || may_have(at) || (!in_one_line && may_have(last)) {
+        let at_once = matches!(self.reading, Reading::Own | Reading::Moved);
+        if !at_once || to.len() > 8 || may_have(at) || (!in_one_line && may_have(last)) {
             return Ok(self.read_each(at, to)?);
         }
         if !memory.try_load_words(at, to) {
