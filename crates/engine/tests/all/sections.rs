@@ -712,3 +712,23 @@ fn random_programs_leave_closed_sets_of_sections() {
         random::program(seed, domain, 8).unwrap_or_else(|error| panic!("{error}"));
     }
 }
+
+/// Each bug shows within some programs.
+#[cfg(feature = "planted")]
+#[test]
+fn planted_bugs_are_found() {
+    use perdura_engine::planted::{Bug, with};
+    let bugs = [
+        Bug::FollowedUnrecorded,
+        Bug::FollowedOverlooked,
+        Bug::LogDroppedEarly,
+        Bug::SectionDataForgotten,
+        Bug::UndoneInOrder,
+    ];
+    for bug in bugs {
+        let found = with(bug, || {
+            (1..400).find_map(|seed| random::program(seed, Domain::Transient, 8).err())
+        });
+        println!("{bug:?}: {}", found.expect("it shows"));
+    }
+}
