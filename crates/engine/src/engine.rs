@@ -70,6 +70,9 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
         Self::IN_ORDER
     }
 
+    /// Whether its sessions have sections over several locks: see [`Session::begin_section`].
+    const SECTIONS: bool = false;
+
     /// Whether it runs on pools that keep checksums of all pages.
     const KEEPS_CHECKSUMS: bool = true;
 
@@ -198,6 +201,10 @@ pub trait Engine<M: Memory>: Send + Sync + Sized + 'static {
     fn checkpoint(&self) -> Result<()>;
 }
 
+/// The error of a call for sections.
+pub(crate) const NO_SECTIONS: Error =
+    Error::Invalid("the engine has no sections; use the engine 'atlas'");
+
 /// One thread's transactions, one after the other.
 ///
 /// Outside a transaction nothing can be written, and a read finds the memory's contents, which may lack committed words
@@ -231,6 +238,54 @@ pub trait Session: Access + Send {
     /// Whether the running transaction has met a conflict, so that it can only be rolled back and run again.
     #[inline(always)]
     fn has_conflict(&self) -> bool {
+        false
+    }
+
+    /// Begins a section: what it stores between its first lock and its last unlock is whole or absent after a power cut.
+    /// It stores in place at once, and is over by [`commit`](Self::commit), which releases the locks that it still holds,
+    /// or by [`abort`](Self::abort). Data is to be accessed only by sections that hold one and the same lock meanwhile,
+    /// or only by transactions. **A thread that is inside a transaction or a section may wait for itself here.**
+    ///
+    /// # Errors
+    /// `Invalid` under engines without [sections](Engine::SECTIONS), and on pools with checksums of all pages, which
+    /// sections would share.
+    fn begin_section(&mut self) -> Result<()> {
+        Err(NO_SECTIONS)
+    }
+
+    /// Takes the lock with this number for the running section, after waiting for the section that has it.
+    ///
+    /// # Errors
+    /// `Deadlock` if it would wait for itself; `TooLarge` when the log has no room to note what the section follows;
+    /// `Invalid` outside of a section.
+    fn lock(&mut self, id: u64) -> Result<()> {
+        let _ = id;
+        Err(NO_SECTIONS)
+    }
+
+    /// Releases the lock with this number. The section cannot be rolled back from here on if it has stored anything:
+    /// others may have seen it. If it fails all the same, nothing is committed any more until the pool is recovered.
+    ///
+    /// # Errors
+    /// `Invalid` if the running section does not hold it.
+    fn unlock(&mut self, id: u64) -> Result<()> {
+        let _ = id;
+        Err(NO_SECTIONS)
+    }
+
+    /// The running transaction or section is about to read or change the heap's own data: a section waits for the lock of
+    /// transactions here, and keeps it until it is over.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    #[inline(always)]
+    fn enter_heap(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether a section runs.
+    #[inline(always)]
+    fn in_section(&self) -> bool {
         false
     }
 

@@ -3,6 +3,7 @@
 //! Kinds, names, dispatch at run time, recovery by the name in a pool's header, help texts, the crash tester's families
 //! and the lists of tests all come from here. A new engine is a line of `listed!`, plus its own files.
 
+use crate::consistency::atlas::Atlas;
 use crate::consistency::eager::Eager;
 use crate::consistency::none::{Nothing, Unlogged};
 use crate::consistency::plain::Direct;
@@ -65,6 +66,8 @@ macro_rules! listed {
             SWal "s-wal" SWalEngine [Logged: SWal, Spin];
             /// Undo logging with an entry and a fence for each store: a baseline.
             UndoEach "undo-each" UndoEachEngine [Logged: UndoEach, Spin];
+            /// Undo logging as `UndoEach`, for sections over several locks: durability lags unless it is waited for.
+            Atlas "atlas" AtlasEngine [Logged: Atlas, Spin];
             /// Hardware transactions, where the memory has them; those that the hardware gives up as under `UndoEach`.
             HtmUndo "htm-undo" HtmUndoEngine [Elided: UndoEach, Htm];
             /// Hardware transactions, where the memory has them; those that the hardware gives up as under `SWal`.
@@ -306,7 +309,7 @@ mod tests {
                 .starts_with("plain, seq, volatile, stm, htm-volatile, undo, redo, ccstm, ")
         );
         assert!(EngineKind::NAMES.ends_with(EngineKind::ALL[EngineKind::ALL.len() - 1].name()));
-        assert_eq!(EngineKind::names_of(EngineKind::syncs_stores), "undo-each, htm-undo");
+        assert_eq!(EngineKind::names_of(EngineKind::syncs_stores), "undo-each, atlas, htm-undo");
         assert_eq!("ondo".parse::<EngineKind>().map_err(|e| e.len() > 20), Err(true));
     }
 }

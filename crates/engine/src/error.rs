@@ -64,6 +64,22 @@ pub enum Error {
         "another transaction has changed what this one has read: hand this error on from the transaction's body, and it is run again"
     )]
     Conflict,
+    /// A section would wait for a lock for ever: it holds that itself, or the sections that it would wait for wait for it.
+    #[error("the section would wait for ever for {}: {}", of_lock(*.lock), of_circle(*.is_own))]
+    Deadlock {
+        /// The lock; `None` for that of transactions.
+        lock: Option<u64>,
+        /// Whether the section holds it itself.
+        is_own: bool,
+    },
+    /// The engine has no sections.
+    #[error(
+        "the engine {engine} has no sections over several locks: use transactions, or create the pool with the engine atlas"
+    )]
+    NoSections {
+        /// The engine's name.
+        engine: &'static str,
+    },
     /// The pool's contents violate their format.
     #[error("the pool is damaged: {what} at offset {at:#x}; run `perdura pool check` on it")]
     Corrupt {
@@ -135,6 +151,21 @@ pub enum Error {
     /// acknowledged on this pool.
     #[error("{}", of_medium(.0))]
     Io(#[source] io::Error),
+}
+
+/// The name of a lock of sections.
+fn of_lock(lock: Option<u64>) -> String {
+    lock.map_or("the lock of transactions".to_owned(), |lock| format!("lock {lock}"))
+}
+
+/// Why it would wait for ever.
+const fn of_circle(is_own: bool) -> &'static str {
+    match is_own {
+        true => "it holds that lock itself; a section takes each lock once",
+        false => {
+            "a section that has it waits for this one; take locks in one order everywhere, or run the section again"
+        }
+    }
 }
 
 /// What the text of [`Error::Full`] says of running transactions.
@@ -239,6 +270,8 @@ impl Error {
                 | Error::NotSafe { .. }
                 | Error::Invalid(_)
                 | Error::ReadOnly
+                | Error::Deadlock { is_own: true, .. }
+                | Error::NoSections { .. }
         )
     }
 

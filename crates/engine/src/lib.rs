@@ -13,7 +13,7 @@
 //!
 //! Reading order, each using only what stands before it: [`access`] and [`engine`] (what a transaction's body sees;
 //! engines, sessions, the two commit moments), [`writes`] (a transaction's buffered stores), `log` (the format and
-//! place of logs), [`sums`] (checksums of data at rest), `sync`, `consistency`, [`groups`], `logged` (a transaction
+//! place of logs), [`sums`] (checksums of data at rest), `sections` (between a first lock and a last unlock), `sync`, `consistency`, [`groups`], `logged` (a transaction
 //! from begin to commit, with a lock), `optimistic` (the same with software transactional memory), `elided` (the same
 //! with hardware transactional memory, over one of those with a lock), `engines` (the list).
 
@@ -35,6 +35,7 @@ mod optimistic;
 mod pins;
 #[doc(hidden)]
 pub mod planted;
+mod sections;
 #[cfg(all(test, loom))]
 mod stm_models;
 pub mod sums;

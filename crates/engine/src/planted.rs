@@ -62,6 +62,16 @@ bugs! {
     StoredBeforeEntry,
     /// Recovery takes the entries that committed transactions have left behind for some of the one that it undoes.
     RemnantsTakenBack,
+    /// A section does not record the sections that it follows.
+    FollowedUnrecorded,
+    /// A section enters the cut before the sections that it follows.
+    FollowedOverlooked,
+    /// The records of sections outside the cut are given up.
+    LogDroppedEarly,
+    /// A section's data is not written back before its last record.
+    SectionDataForgotten,
+    /// Recovery puts the old values of sections back in the order of the stores.
+    UndoneInOrder,
     /// A commit does not check whether what it has read has been changed.
     UncheckedReads,
     /// A transaction that moves its moment on does not check it.

@@ -13,6 +13,7 @@ mod recovery;
 mod refused;
 mod release;
 mod room;
+mod section;
 mod transaction;
 
 pub(crate) use erased::Erased;

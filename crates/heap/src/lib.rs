@@ -60,11 +60,11 @@ pub use heap::{AnyHeap, AnySession, AnyTx, Format, Heap, HeapSession, HeapTx, Op
 pub use info::Info;
 pub use perdura_derive::Persist;
 pub use perdura_engine::{
-    Access, ArchaptRedoEngine, ArchaptUndoEngine, CcStmEngine, CcStmUndoEngine, Counters,
-    EagerEngine, Engine, Error, HtmEngine, HtmRedoEngine, HtmUndoEngine, HtmVolatileEngine, Mode,
-    OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine, SeqEngine, Session, Skip,
-    SkippingRedoEngine, SkippingUndoEngine, StmEngine, Ticket, Tuning, UndoEachEngine, UndoEngine,
-    Volatile, on_each_engine,
+    Access, ArchaptRedoEngine, ArchaptUndoEngine, AtlasEngine, CcStmEngine, CcStmUndoEngine,
+    Counters, EagerEngine, Engine, Error, HtmEngine, HtmRedoEngine, HtmUndoEngine,
+    HtmVolatileEngine, Mode, OnEngine, PlainEngine, Recovery, RedoEngine, Result, SWalEngine,
+    SeqEngine, Session, Skip, SkippingRedoEngine, SkippingUndoEngine, StmEngine, Ticket, Tuning,
+    UndoEachEngine, UndoEngine, Volatile, on_each_engine,
 };
 pub use perdura_memory::mapped::report_sigbus;
 pub use perdura_memory::{Domain, Gather, MapError, Mapped, Memory, Survives};
@@ -72,4 +72,4 @@ pub use persist::Persist;
 pub use pool::{
     Compaction, Durable, EngineKind, Handle, Options, Pool, PoolTx, Transaction, Visitor,
 };
-pub use tx::{Extent, Fresh, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};
+pub use tx::{Extent, Fresh, Locked, Moment, Ptr, Purpose, Root, Savepoint, Tx, TxExt};

@@ -5,6 +5,7 @@ mod durable;
 mod explicit;
 mod guard;
 mod rehearsal;
+mod section;
 mod session;
 mod tx;
 

@@ -193,6 +193,42 @@ pub trait Tx: Access {
     fn on_pool(&mut self) -> Option<PoolTx<'_>> {
         None
     }
+
+    /// In a section ([`Handle::section`](crate::Handle::section)), takes the lock with this number, which the program
+    /// chooses, after waiting for the section that has it. A section keeps its locks until it is over, unless it
+    /// [releases](Self::unlock) them.
+    ///
+    /// # Errors
+    /// `Deadlock` if the section would wait for itself, also by way of others: return the error, and run the section
+    /// again if it waited for others. `TooLarge` if the log is full. `Invalid` outside of a section.
+    fn lock(&mut self, id: u64) -> Result<Locked> {
+        let _ = id;
+        Err(NO_SECTION)
+    }
+
+    /// Releases a lock before the section is over. **From then on others may see what the section has stored, so that it
+    /// cannot be rolled back any more**: if it fails, nothing is committed to the pool until it is opened again, which
+    /// undoes this section and all that have taken a lock after it.
+    ///
+    /// # Errors
+    /// `Invalid` if the running section does not hold it.
+    fn unlock(&mut self, lock: Locked) -> Result<()> {
+        let _ = lock;
+        Err(NO_SECTION)
+    }
+}
+
+const NO_SECTION: Error = Error::Invalid("locks are taken and released in sections only");
+
+/// A lock that a section holds: [`Tx::lock`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Locked(pub(crate) u64);
+
+impl Locked {
+    /// Its number.
+    pub const fn id(&self) -> u64 {
+        self.0
+    }
 }
 
 /// An allocation: see [`Tx::extent`].

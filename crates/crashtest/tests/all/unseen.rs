@@ -251,7 +251,7 @@ fn old_words_believed_after_the_log_was_cut() {
 
 #[test]
 fn a_writer_that_does_not_wait_for_readers() {
-    for engine in ["redo", "undo", "undo-each", "s-wal", "archapt-redo"] {
+    for engine in ["redo", "undo", "undo-each", "atlas", "s-wal", "archapt-redo"] {
         Hunt { engine, ..HUNT }.finds(Bug::NotAlone, &[READ]);
     }
 }

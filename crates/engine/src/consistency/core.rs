@@ -7,6 +7,7 @@ use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry};
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
+use crate::sections::Sections;
 use crate::sync::in_place::Still;
 use crate::writes::overlay::MayOverlay;
 use crate::{Counters, Error, Result, Sums, Ticket};
@@ -74,6 +75,8 @@ pub struct Core<M: Memory> {
     broken: AtomicBool,
     pub(crate) touched: TouchedPages,
     pub(crate) snapshots: Snapshots,
+    /// What sections share, in engines that have them.
+    sections: Option<Box<Sections>>,
     /// Low bits of a ticket that tell the transactions of a group apart.
     ticket_bits: u32,
     /// The last number possible for a commit or a group of commits.
@@ -119,12 +122,25 @@ impl<M: Memory> Core<M> {
             touched: TouchedPages::new(memory.domain()),
             snapshots: Snapshots::new(&*memory),
             sums,
+            sections: None,
             ticket_bits: bits,
             last_number: last_number(bits),
             counters: Mutex::default(),
             geometry,
             memory,
         })
+    }
+
+    /// The same, for an engine with sections.
+    pub(crate) fn with_sections(mut self) -> Self {
+        let dead = self.checkpointed.load(Ordering::Relaxed);
+        self.sections = Some(Box::new(Sections::new(&*self.memory, dead)));
+        self
+    }
+
+    /// What sections share.
+    pub(crate) fn sections(&self) -> &Sections {
+        self.sections.as_deref().expect("an engine with sections")
     }
 
     /// Counts of work that belongs to no session.
@@ -389,7 +405,7 @@ pub(crate) fn marker<M: Memory>(
 }
 
 #[cold]
-fn numbers_ran_out() -> Box<Error> {
+pub(crate) fn numbers_ran_out() -> Box<Error> {
     Box::new(Error::Invalid(
         "the pool has numbered as many commits as it can since it was opened; close it and open it again",
     ))

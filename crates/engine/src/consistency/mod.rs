@@ -8,10 +8,11 @@
 //! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (how a
 //! transaction is logged), `snapshots` (of readers that read for long), `protocol` (what a consistency and groups are),
 //! `choice` and `shared` (group commit); then each consistency in a file of its own: `redo`, `undo`, `undo_each`, `swal`,
-//! `eager`; and `none`, which logs nothing and stands apart, with `plain`, which keeps nothing either.
+//! `eager`, `atlas`; and `none`, which logs nothing and stands apart, with `plain`, which keeps nothing either.
 
 pub(crate) mod alone;
 pub(crate) mod append;
+pub(crate) mod atlas;
 pub(crate) mod choice;
 pub(crate) mod core;
 pub(crate) mod eager;

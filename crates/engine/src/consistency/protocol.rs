@@ -6,6 +6,7 @@ use crate::error::Boxed;
 use crate::log::area::{Checkpoint, Geometry, KnownDurable};
 use crate::log::record::FoundRecord;
 use crate::log::recovery;
+use crate::sections::running::Running;
 use crate::tuning::Tuning;
 use crate::writes::overlay::MayOverlay;
 use crate::{Counters, Recovery, Result, Ticket};
@@ -36,6 +37,9 @@ pub trait Consistency: Send + Sync + Sized + 'static {
 
     /// Whether each store in place waits for its entry of the log: see [`Engine::SYNCS_STORES`](crate::Engine::SYNCS_STORES).
     const SYNCS_STORES: bool = false;
+
+    /// Whether it has sections over several locks: see [`Session::begin_section`](crate::Session::begin_section).
+    const SECTIONS: bool = false;
 
     /// How its transactions form groups; [`NoGroups`] if they do not.
     type Groups: Groups;
@@ -96,6 +100,28 @@ pub trait Consistency: Send + Sync + Sized + 'static {
         counters: &mut Counters,
     ) -> Result<()> {
         lock.writing(&*core.memory, |right| Self::checkpoint_within(core, right, counters))
+    }
+
+    /// Makes commits durable whose durability has been left for later, in engines with sections. Returns whether there
+    /// were any.
+    ///
+    /// # Errors
+    /// `Io` when the medium failed.
+    fn advance<M: Memory>(_core: &Core<M>, _counters: &mut Counters) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Stores the buffered words of a section, each after its record, in engines with sections.
+    ///
+    /// # Errors
+    /// `TooLarge`, `Io`.
+    fn store_heap<M: Memory>(
+        _core: &Core<M>,
+        _right: &mut Right<'_, Self>,
+        _writer: &mut Writer,
+        _running: &mut Running,
+    ) -> Boxed<()> {
+        Ok(())
     }
 
     /// As [`Engine::reclaimable`](crate::Engine::reclaimable), as a group's number.

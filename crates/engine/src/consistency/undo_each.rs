@@ -158,7 +158,7 @@ fn needs<M: Memory>(core: &Core<M>, entries: &[LineWrite]) -> LogNeeds {
 }
 
 /// The stores that write a line: of the whole line, or of each word.
-fn stores_of(line: LineWrite) -> impl Iterator<Item = LineWrite> {
+pub(crate) fn stores_of(line: LineWrite) -> impl Iterator<Item = LineWrite> {
     let mut left = line.mask;
     std::iter::from_fn(move || {
         let mask = if left == ALL { ALL } else { left & left.wrapping_neg() };

@@ -6,6 +6,7 @@ use crate::log::area::Geometry;
 use crate::log::record;
 use crate::log::segments::Segments;
 use crate::planted::{self, Bug};
+use crate::sections::running::Running;
 use crate::sync::in_place::InPlace;
 use crate::writes::{LineWrite, WriteSet};
 use crate::{Counters, Error, Result};
@@ -62,6 +63,8 @@ pub struct Writer {
     pub(crate) parts_before: u16,
     /// Old words, of engines that log only some of them.
     pub(crate) old: Box<WriteSet>,
+    /// The session's section, in engines that have them.
+    pub(crate) section: Option<Box<Running>>,
 }
 
 impl Writer {
@@ -93,6 +96,7 @@ impl Writer {
             scratch: Vec::new(),
             parts_before: 0,
             old: Box::new(WriteSet::new(memory)),
+            section: None,
         }
     }
 
@@ -444,13 +448,15 @@ impl Writer {
 
     /// The error of a transaction that needs more log than there is.
     pub(crate) fn too_large<M: Memory>(&mut self, core: &Core<M>, needed: u64) -> Error {
+        self.counters.aborts_capacity += 1;
+        Error::TooLarge { needed, available: self.available(core) }
+    }
+
+    /// Bytes of log that one transaction may use.
+    pub(crate) fn available<M: Memory>(&self, core: &Core<M>) -> u64 {
         let Geometry { segments, segment_bytes, .. } = core.geometry;
         let others = Segments::most_kept(&core.geometry) as u64;
-        self.counters.aborts_capacity += 1;
-        Error::TooLarge {
-            needed,
-            available: u64::from(segments).saturating_sub(others) * segment_bytes,
-        }
+        u64::from(segments).saturating_sub(others) * segment_bytes
     }
 }
 
@@ -498,7 +504,12 @@ fn encode_wrongly<'s, M: Memory>(
 /// As [`Writer::stream_log`], counting in `counters`.
 #[inline(always)]
 #[track_caller]
-fn stream_log<M: Memory>(core: &Core<M>, counters: &mut Counters, at: u64, words: &[u64]) {
+pub(crate) fn stream_log<M: Memory>(
+    core: &Core<M>,
+    counters: &mut Counters,
+    at: u64,
+    words: &[u64],
+) {
     let bytes = words.len() as u64 * WORD;
     counters.streamed_bytes += bytes;
     if core.memory.domain().needs_write_back() {

@@ -12,6 +12,9 @@
 //! A durable record that is damaged later looks like one that was never complete. So each record says how far behind
 //! its ticket everything was durable when it was written: later records prove that earlier ones existed.
 //!
+//! The entry of the line [`NOTES`] has words that are stored nowhere: notes, of logs whose records say more about
+//! themselves.
+//!
 //! Words that hold 0 are not stored but marked in `zeros`: typically fields and slots that were unused before.
 //!
 //! There is no commit record: a record is whole exactly when its check is right, so that one fence makes it count. A
@@ -29,6 +32,8 @@ const LINE_WORDS: usize = (LINE / 8) as usize;
 const ENTRY_WORDS: usize = 1 + LINE_WORDS;
 /// Lines that a record can name.
 const LINES: u64 = 1 << 48;
+/// The line, beyond every memory, whose words are notes.
+pub(crate) const NOTES: u64 = (LINES - 1) * LINE;
 /// The first bit of an entry's zeros.
 const ZEROS: u32 = 56;
 
@@ -272,11 +277,31 @@ impl FoundRecord {
         }
     }
 
-    /// Calls `word` with the offset and value of each word of the record.
+    /// Calls `word` with the offset and value of each word of the record, except notes.
     ///
     /// # Errors
     /// `Corrupt` where the entries are inconsistent, although the check is right.
     pub fn for_each_word(&self, mut word: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
+        self.for_each(|at, value| if at < NOTES { word(at, value) } else { Ok(()) })
+    }
+
+    /// The record's notes.
+    ///
+    /// # Errors
+    /// As [`for_each_word`](Self::for_each_word).
+    pub(crate) fn notes(&self) -> Result<Vec<u64>> {
+        let mut notes = Vec::new();
+        self.for_each(|at, value| {
+            if at >= NOTES {
+                notes.push(value);
+            }
+            Ok(())
+        })?;
+        Ok(notes)
+    }
+
+    /// Calls `word` with the offset and value of each word.
+    fn for_each(&self, mut word: impl FnMut(u64, u64) -> Result<()>) -> Result<()> {
         let mut rest = self.words.as_slice();
         while let Some((header, after)) = rest.split_first() {
             let ((number, mut mask), zeros) = (number_and_mask(*header), (header >> ZEROS) as u8);

@@ -3,7 +3,7 @@
 use super::lookup::open;
 use super::session::Buffered;
 use super::state::Logged;
-use crate::consistency::core::ticket;
+use crate::consistency::core::{cut_short, ticket};
 use crate::consistency::protocol::{Consistency, Groups, Right};
 use crate::sync::Synchronisation;
 use crate::writes::overlay::MayOverlay;
@@ -15,6 +15,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     pub(super) fn wait(&mut self, number: u64) -> Result<()> {
         let allowed = self.allowed();
         self.engine.core.check_usable()?;
+        if C::SECTIONS {
+            return self.wait_for_cut(number);
+        }
         let Logged { core, lock } = &*self.engine;
         let (seat, writer) = (&mut self.seat, &mut self.writer);
         let is_durable = || core.durable() >= number;
@@ -41,6 +44,30 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             let committed = core.last_commit();
             writer.fence(core)?;
             core.raise_durable(committed);
+        }
+        Ok(())
+    }
+
+    /// Returns when the section with this ticket is in the cut.
+    fn wait_for_cut(&mut self, ticket: u64) -> Result<()> {
+        let is_inside = self.allowed().is_some();
+        let core = &self.engine.core;
+        let mut turn = 0;
+        while core.sections().cut.is_open(&*core.memory, ticket) {
+            if C::advance(core, &mut self.writer.counters)? {
+                continue;
+            }
+            if core.is_broken() {
+                // A section that it follows will never be complete.
+                return Err(cut_short());
+            }
+            if is_inside {
+                return Err(Error::Invalid(
+                    "a wait, inside of a section, for a commit that follows a running section",
+                ));
+            }
+            core.memory.pause(turn);
+            turn += 1;
         }
         Ok(())
     }

@@ -31,6 +31,7 @@ where
     const NEEDS_FLUSHER: bool = C::Groups::NEEDS_FLUSHER;
     const SKIPS: bool = C::Groups::SKIPS;
     const SYNCS_STORES: bool = C::SYNCS_STORES;
+    const SECTIONS: bool = C::SECTIONS;
     type Session = Buffered<M, C, S>;
 
     fn refusal(memory: &M) -> Option<&'static str> {
@@ -89,6 +90,7 @@ where
         let checkpoint = geometry.checkpoint(&*memory)?;
         let (open, own) = C::Groups::new(&*memory, &geometry, checkpoint.salt);
         let core = Core::new(memory, (geometry, checkpoint), C::Groups::TICKET_BITS, sums)?;
+        let core = if C::SECTIONS { core.with_sections() } else { core };
         let lock = Arc::new(Lock::new(&*core.memory, SESSIONS, open, own));
         Ok(Arc::new(Logged { core, lock }))
     }
@@ -133,6 +135,12 @@ where
             return Ok(());
         }
         self.core.check_usable()?;
+        if C::SECTIONS {
+            let mut counters = Counters::default();
+            let advanced = C::advance(&self.core, &mut counters);
+            *self.core.counters() += counters;
+            return advanced.map(drop);
+        }
         self.lock.writing(&*self.core.memory, |right| C::Groups::flush_due(&self.core, right))
     }
 
@@ -143,8 +151,15 @@ where
     fn give_back(&self) -> Result<()> {
         Engine::checkpoint(self)?;
         let Logged { core, lock } = self;
-        while lock.writing(&*core.memory, |mut right| core.give_back(&mut right))? {}
-        Ok(())
+        let memory = &*core.memory;
+        let give_back = || {
+            while lock.writing(memory, |mut right| core.give_back(&mut right))? {}
+            Ok(())
+        };
+        if C::SECTIONS {
+            return core.sections().gate.closed(memory, give_back).unwrap_or(Ok(()));
+        }
+        give_back()
     }
 
     fn tune(&self, tuning: &Tuning) {
@@ -176,7 +191,7 @@ where
             result =
                 lock.writing(&*core.memory, |right| C::Groups::settle(core, right, &mut counters));
         }
-        if C::Groups::ANY {
+        if C::Groups::ANY || C::SECTIONS {
             *core.counters() += counters;
         }
         result

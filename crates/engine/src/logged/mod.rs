@@ -2,12 +2,13 @@
 //!
 //! Reading order: `state`, `lookup` (a session's view of words that are not in the memory), `session` (a transaction
 //! from its begin to its commit), `snapshot` (transactions that read for long), `window` (how one begins if committed
-//! words are in the writer's write set), `durable` (tickets, and waits for them), `engine` (opening, recovery,
+//! words are in the writer's write set), `section` (sections over several locks), `durable` (tickets, and waits for them), `engine` (opening, recovery,
 //! checkpoints).
 
 mod durable;
 mod engine;
 mod lookup;
+mod section;
 mod session;
 mod snapshot;
 mod state;

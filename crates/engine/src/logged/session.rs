@@ -7,8 +7,10 @@ use crate::consistency::core::cut_short;
 use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf};
 use crate::consistency::snapshots::Snapshot;
 use crate::consistency::writer::Writer;
+use crate::engine::NO_SECTIONS;
 use crate::error::{Boxed, boxed};
 use crate::planted::{self, Bug};
+use crate::sections::running::Running;
 use crate::sums::Change;
 use crate::sync::Synchronisation;
 use crate::writable::Writable;
@@ -45,6 +47,8 @@ pub struct Buffered<M: Memory, C: Consistency, S: Synchronisation> {
     pub(super) reading: Reading,
     /// See [`Sums::add_to`].
     changes: Vec<Change>,
+    /// Whether a section runs.
+    pub(super) in_section: bool,
 }
 
 /// What a read looks at in addition to the memory.
@@ -60,12 +64,15 @@ pub(super) enum Reading {
 
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     pub(crate) fn new(engine: Arc<Logged<M, C, S>>) -> Option<Self> {
+        let (memory, segment_bytes) = (&*engine.core.memory, engine.core.geometry.segment_bytes);
+        let mut writer = match C::LOGS_NEW_WORDS {
+            true => Writer::new_short(memory, segment_bytes),
+            false => Writer::new(memory, segment_bytes),
+        };
+        writer.section = C::SECTIONS.then(|| Box::new(Running::new(memory, segment_bytes)));
         Some(Buffered {
             seat: Seat::new(&engine.lock)?,
-            writer: match C::LOGS_NEW_WORDS {
-                true => Writer::new_short(&*engine.core.memory, engine.core.geometry.segment_bytes),
-                false => Writer::new(&*engine.core.memory, engine.core.geometry.segment_bytes),
-            },
+            writer,
             writable: Writable::new(engine.core.sums.as_ref()),
             memory: engine.core.memory.clone(),
             snapshot: 0,
@@ -80,6 +87,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
                 false => Reading::Own,
             },
             changes: Vec::new(),
+            in_section: false,
             engine,
         })
     }
@@ -158,6 +166,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// Releases the lock and forgets the transaction.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
+        if C::SECTIONS && self.in_section {
+            return self.leave_section();
+        }
         let wrote = self.seat.mode() == Some(Mode::Write);
         if !wrote && self.seat.is_moved(&*self.engine.core.memory) {
             self.end_snapshot();
@@ -181,6 +192,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// What the transaction may do; `None` outside of one.
     #[inline(always)]
     pub(super) fn allowed(&self) -> Option<Mode> {
+        if C::SECTIONS && self.in_section {
+            return Some(Mode::Write);
+        }
         self.seat.mode()
     }
 
@@ -196,6 +210,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     #[inline(always)]
     fn commit_as(&mut self, awaited: bool) -> Boxed<Ticket> {
         let core = &self.engine.core;
+        if C::SECTIONS && self.in_section {
+            let ending = Ending { session: self };
+            let result = ending.session.commit_section();
+            ending.returned();
+            return result;
+        }
         if self.seat.mode().is_none() || core.is_broken() {
             return self.no_commit();
         }
@@ -270,7 +290,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
 
     /// Adds the sums that the transaction changes to its words.
     #[inline(never)]
-    fn add_sums(&mut self) -> Boxed<()> {
+    pub(super) fn add_sums(&mut self) -> Boxed<()> {
         let Buffered { engine, seat, writer, changes, snapshot, .. } = self;
         let Some(sums) = &engine.core.sums else { return Ok(()) };
         let memory = &*engine.core.memory;
@@ -344,6 +364,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     #[cold]
     #[inline(never)]
     fn write_otherwise(&mut self, at: u64, value: u64) -> Boxed<()> {
+        if C::SECTIONS && self.in_section {
+            return self.write_in_section(at, value);
+        }
         self.check_write(at, WORD)?;
         if !at.is_multiple_of(WORD) {
             return Err(Box::new(self.bad_write(at)));
@@ -484,6 +507,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
 
     fn write_bytes(&mut self, at: u64, from: &[u8]) -> Result<()> {
         self.check_write(at, from.len() as u64)?;
+        if C::SECTIONS && self.in_section {
+            return Ok(self.write_bytes_in_section(at, from)?);
+        }
         self.put_checked(at, from)
     }
 
@@ -549,17 +575,45 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         self.writable.set_floor(floor);
     }
 
+    fn begin_section(&mut self) -> Result<()> {
+        if C::SECTIONS { self.enter_section() } else { Err(NO_SECTIONS) }
+    }
+
+    fn lock(&mut self, id: u64) -> Result<()> {
+        if C::SECTIONS { Ok(self.take_lock(id)?) } else { Err(NO_SECTIONS) }
+    }
+
+    fn unlock(&mut self, id: u64) -> Result<()> {
+        if C::SECTIONS { Ok(self.release_lock(id)?) } else { Err(NO_SECTIONS) }
+    }
+
+    #[inline(always)]
+    fn enter_heap(&mut self) -> Result<()> {
+        if C::SECTIONS && self.in_section { Ok(self.take_heap()?) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn in_section(&self) -> bool {
+        C::SECTIONS && self.in_section
+    }
+
     fn mark(&mut self) -> Mark {
+        if C::SECTIONS && self.in_section {
+            return self.mark_section();
+        }
         self.writer.writes.mark(&*self.engine.core.memory)
     }
 
     fn rollback_to(&mut self, mark: Mark) {
+        if C::SECTIONS && self.in_section {
+            return self.roll_section_back_to(mark);
+        }
         self.writer.writes.rollback_to(&*self.engine.core.memory, mark);
     }
 
     #[inline(always)]
     fn begin(&mut self, mode: Mode) {
-        if self.seat.mode().is_some() {
+        if self.allowed().is_some() {
             return self.abort();
         }
         self.writer.touch_fields(&*self.engine.core.memory);
@@ -567,6 +621,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             self.enter_by_window(mode);
         } else {
             self.seat.enter(mode, &*self.engine.core.memory);
+        }
+        if C::SECTIONS && mode == Mode::Read {
+            self.see_transactions();
         }
         match mode {
             Mode::Write => self.writable.begin(&*self.memory),
@@ -596,12 +653,17 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
 
     fn abort(&mut self) {
         self.writer.counters.aborts_user += u64::from(self.allowed().is_some());
+        if C::SECTIONS && self.in_section {
+            return self.abort_section();
+        }
         self.finish();
     }
 
     #[inline(always)]
     fn is_durable(&self, ticket: Ticket) -> bool {
-        let is_durable = self.engine.core.durable() >= ticket.0 >> C::Groups::TICKET_BITS;
+        let core = &self.engine.core;
+        let is_durable = core.durable() >= ticket.0 >> C::Groups::TICKET_BITS
+            || C::SECTIONS && core.sections().cut.has(&*core.memory, ticket.0);
         if is_durable && self.compares {
             // It may have become durable in a group that no session waited for.
             self.engine.core.acknowledge();
@@ -646,6 +708,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Buffered<M, C, S> {
         // In a forked child others may have locked what they share for ever.
         if self.engine.core.memory.is_forked() {
             return;
+        }
+        if C::SECTIONS && self.in_section {
+            self.abort_section();
         }
         self.finish();
         self.writer.end(&self.engine.core);

@@ -21,6 +21,7 @@ mod plain;
 mod readers;
 mod recovery_cost;
 mod rot;
+mod sections;
 mod shared;
 mod skipping;
 mod speculating;

@@ -185,7 +185,8 @@ fn too_large_is_refused_and_harmless() {
         }
         // A transaction of the promised size fits, with every session holding a segment. An entry for each line takes
         // two.
-        let bytes = if ["undo-each", "htm-undo"].contains(&E::NAME) { LOG / 4 } else { LOG / 2 };
+        let bytes =
+            if ["undo-each", "atlas", "htm-undo"].contains(&E::NAME) { LOG / 4 } else { LOG / 2 };
         session.begin(Mode::Write);
         for at in (SHARED..SHARED + bytes).step_by(8) {
             session.write_word(at, 9).unwrap();

@@ -6,7 +6,7 @@ use super::{Heap, HeapSession};
 use crate::alloc::Space;
 use crate::check::{CheckRoot, Report, check_heap};
 use crate::superblock::{State, Superblock};
-use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
+use crate::tx::{Extent, Fresh, Locked, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Counters, Engine, Mode, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
 
@@ -154,6 +154,7 @@ pub(crate) type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 pub(crate) trait Erased: Send {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
+    fn section(&mut self, is_awaited: bool, body: &mut Body<'_>) -> Result<Ticket>;
     fn begin(&mut self, mode: Mode) -> Result<()>;
     fn check_alone(&self) -> Result<()>;
     fn within(&mut self, body: &mut Body<'_>) -> Result<()>;
@@ -174,6 +175,10 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
 
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
         HeapSession::run_awaited(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
+    }
+
+    fn section(&mut self, is_awaited: bool, body: &mut Body<'_>) -> Result<Ticket> {
+        HeapSession::run_section(self, is_awaited, |tx| body(tx)).map(|((), ticket)| ticket)
     }
 
     fn begin(&mut self, mode: Mode) -> Result<()> {
@@ -263,6 +268,37 @@ impl AnySession {
         body: impl FnMut(&mut dyn Tx) -> Result<R>,
     ) -> Result<(R, Ticket)> {
         with_result(body, |body| self.0.run_awaited(mode, body))
+    }
+
+    /// As [`HeapSession::section`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::section`].
+    pub fn section<R>(&mut self, body: impl FnOnce(&mut dyn Tx) -> Result<R>) -> Result<R> {
+        self.run_section(true, body).map(|(result, _)| result)
+    }
+
+    /// As [`HeapSession::submit_section`].
+    ///
+    /// # Errors
+    /// As [`HeapSession::section`].
+    pub fn submit_section<R>(
+        &mut self,
+        body: impl FnOnce(&mut dyn Tx) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        self.run_section(false, body)
+    }
+
+    fn run_section<R>(
+        &mut self,
+        is_awaited: bool,
+        body: impl FnOnce(&mut dyn Tx) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        let mut body = Some(body);
+        with_result(
+            |tx| body.take().expect("a section runs once")(tx),
+            |body| self.0.section(is_awaited, body),
+        )
     }
 
     /// As [`HeapSession::is_durable`].
@@ -414,5 +450,13 @@ impl Tx for AnyTx<'_> {
 
     fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
         self.0.set_root(name, root)
+    }
+
+    fn lock(&mut self, id: u64) -> Result<Locked> {
+        self.0.lock(id)
+    }
+
+    fn unlock(&mut self, lock: Locked) -> Result<()> {
+        self.0.unlock(lock)
     }
 }

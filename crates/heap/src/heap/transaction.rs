@@ -7,7 +7,7 @@ use super::{Boxed, SharedState};
 use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
-use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
+use crate::tx::{Extent, Fresh, Locked, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, Error, Mode, Oldest, Pins, Result, Session};
 use std::sync::Arc;
 
@@ -134,6 +134,10 @@ const NOT_FRESH: Error = Error::Invalid(
      use `write_bytes` for what is allocated already",
 );
 
+const NAMED_BY_TRANSACTIONS: Error = Error::Invalid(
+    "a section was to set a named root, which transactions may be reading; set it in a transaction",
+);
+
 const OVER_THE_END: Error = Error::Invalid(
     "the bytes run over the end of the allocation, or do not begin at one of its words; allocate a larger one",
 );
@@ -217,6 +221,7 @@ impl<S: Session> HeapTx<'_, S> {
         if len == 0 {
             return Err(Error::Invalid("an allocation of 0 bytes"));
         }
+        self.0.session.enter_heap()?;
         let SessionState { session, local, shared, .. } = &mut *self.0;
         let SharedState { space, memory, .. } = &**shared;
         if len > memory.limit() {
@@ -311,6 +316,7 @@ impl<S: Session> Tx for HeapTx<'_, S> {
         if self.0.session.mode() == Mode::Read {
             return Err(Error::ReadOnly);
         }
+        self.0.session.enter_heap()?;
         self.0.local.savepoints.changed();
         let freed = self.0.local.free(&mut self.0.session, &self.0.shared.space, at);
         self.noted(freed)
@@ -342,11 +348,23 @@ impl<S: Session> Tx for HeapTx<'_, S> {
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {
+        self.0.session.enter_heap()?;
         roots::get(self, name)
     }
 
     fn set_root(&mut self, name: &str, root: Root) -> Result<()> {
+        if self.0.session.in_section() {
+            return Err(NAMED_BY_TRANSACTIONS);
+        }
         let naming = Naming::begin(self);
         roots::set(&mut *naming.0, name, root)
+    }
+
+    fn lock(&mut self, id: u64) -> Result<Locked> {
+        self.0.session.lock(id).map(|()| Locked(id))
+    }
+
+    fn unlock(&mut self, lock: Locked) -> Result<()> {
+        self.0.session.unlock(lock.0)
     }
 }

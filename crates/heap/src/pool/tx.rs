@@ -5,7 +5,7 @@
 //! others, whose transactions cost more anyway, are called.
 
 use crate::heap::{Boxed, HeapTx};
-use crate::tx::{Extent, Fresh, Moment, Purpose, Root, Savepoint, Tx};
+use crate::tx::{Extent, Fresh, Locked, Moment, Purpose, Root, Savepoint, Tx};
 use perdura_engine::{Access, CcStmEngine, Engine, Mode, RedoEngine, Result};
 use perdura_memory::Mapped;
 use std::hint::cold_path;
@@ -197,5 +197,7 @@ operations! { Tx {
     mut point() -> Savepoint;
     mut root(name: &str) -> Result<Option<Root>>;
     mut set_root(name: &str, root: Root) -> Result<()>;
+    mut lock(id: u64) -> Result<Locked>;
+    mut unlock(lock: Locked) -> Result<()>;
     ref moment() -> Moment;
 }

@@ -24,6 +24,7 @@ mod pool;
 mod readme;
 mod release;
 mod room;
+mod sections;
 mod stocks;
 mod sums;
 mod traps;

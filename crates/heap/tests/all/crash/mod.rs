@@ -17,8 +17,8 @@ use crate::family::Family;
 use explore::{Bench, Story};
 use omit::{Omitting, Site, Sites};
 use perdura::{
-    ArchaptRedoEngine, ArchaptUndoEngine, CcStmUndoEngine, Domain, Engine, HtmRedoEngine,
-    HtmUndoEngine, RedoEngine, SWalEngine, UndoEachEngine, UndoEngine, Volatile,
+    ArchaptRedoEngine, ArchaptUndoEngine, AtlasEngine, CcStmUndoEngine, Domain, Engine,
+    HtmRedoEngine, HtmUndoEngine, RedoEngine, SWalEngine, UndoEachEngine, UndoEngine, Volatile,
 };
 use perdura_memory::reference::Cut;
 use perdura_memory::{AnyMemory, Reference};
@@ -37,6 +37,7 @@ const REDO: Family = Family::of::<RedoEngine<AnyMemory>>();
 const UNDO: Family = Family::of::<UndoEngine<AnyMemory>>();
 const S_WAL: Family = Family::of::<SWalEngine<AnyMemory>>();
 const UNDO_EACH: Family = Family::of::<UndoEachEngine<AnyMemory>>();
+const ATLAS: Family = Family::of::<AtlasEngine<AnyMemory>>();
 const HTM_UNDO: Family = Family::of::<HtmUndoEngine<AnyMemory>>();
 const HTM_REDO: Family = Family::of::<HtmRedoEngine<AnyMemory>>();
 const CCSTM_UNDO: Family = Family::of::<CcStmUndoEngine<AnyMemory>>();
@@ -129,6 +130,11 @@ fn undo_each_survives_every_cut() {
 }
 
 #[test]
+fn atlas_survives_every_cut() {
+    survives(ATLAS);
+}
+
+#[test]
 fn ccstm_undo_survives_every_cut() {
     survives(CCSTM_UNDO);
 }
@@ -164,6 +170,7 @@ fn a_pool_cut_while_it_is_made_is_refused_or_empty() {
         holds(&bench, &stories::creating(UNDO, domain));
         holds(&bench, &stories::creating(S_WAL, domain));
         holds(&bench, &stories::creating(UNDO_EACH, domain));
+        holds(&bench, &stories::creating(ATLAS, domain));
         holds(&bench, &stories::creating(ARCHAPT_UNDO, domain));
         holds(&bench, &stories::creating(ARCHAPT_REDO, domain));
         holds(&bench, &stories::creating(VOLATILE, domain));
@@ -185,6 +192,8 @@ fn changing_the_engine_survives_every_cut() {
             holds(&bench, &stories::switching(&bench, UNDO, S_WAL, domain, crashed));
             holds(&bench, &stories::switching(&bench, UNDO_EACH, UNDO, domain, crashed));
             holds(&bench, &stories::switching(&bench, REDO, UNDO_EACH, domain, crashed));
+            holds(&bench, &stories::switching(&bench, UNDO, ATLAS, domain, crashed));
+            holds(&bench, &stories::switching(&bench, ATLAS, REDO, domain, crashed));
             holds(&bench, &stories::switching(&bench, ARCHAPT_UNDO, REDO, domain, crashed));
             holds(&bench, &stories::switching(&bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, crashed));
             holds(&bench, &stories::switching(&bench, UNDO, ARCHAPT_REDO, domain, crashed));
@@ -243,6 +252,7 @@ fn omission_stories<'a>(bench: &Bench<'_>) -> Vec<Story<'a>> {
             all.push(stories::running(bench, UNDO, domain, seed, false));
             all.push(stories::running(bench, S_WAL, domain, seed, false));
             all.push(stories::running(bench, UNDO_EACH, domain, seed, false));
+            all.push(stories::running(bench, ATLAS, domain, seed, false));
             all.push(stories::running(bench, ARCHAPT_UNDO, domain, seed, false));
             all.push(stories::running(bench, ARCHAPT_REDO, domain, seed, false));
         }
@@ -257,6 +267,7 @@ fn omission_stories<'a>(bench: &Bench<'_>) -> Vec<Story<'a>> {
         all.push(stories::switching(bench, S_WAL, UNDO, domain, None));
         all.push(stories::switching(bench, REDO, S_WAL, domain, None));
         all.push(stories::switching(bench, S_WAL, UNDO_EACH, domain, None));
+        all.push(stories::switching(bench, UNDO_EACH, ATLAS, domain, None));
         all.push(stories::switching(bench, ARCHAPT_UNDO, ARCHAPT_REDO, domain, None));
         all.push(stories::switching(bench, ARCHAPT_REDO, ARCHAPT_UNDO, domain, None));
     }
