@@ -12,6 +12,7 @@ mod pins;
 mod plain;
 mod planted;
 mod rot;
+mod sections;
 mod serial;
 mod shrink;
 mod sqlite;
