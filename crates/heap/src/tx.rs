@@ -221,6 +221,27 @@ pub trait Tx: Access {
 const NO_SECTION: Error = Error::Invalid("locks are taken and released in sections only");
 
 /// A lock that a section holds: [`Tx::lock`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("a.pool");
+/// # let pool = perdura::Options::new().engine(perdura::EngineKind::Atlas).size(8 << 20).create(&path)?;
+/// use perdura::{Locked, Result, Tx};
+///
+/// /// Goes on to the next lock before it releases the one that it has.
+/// fn pass(tx: &mut dyn Tx, held: Locked) -> Result<Locked> {
+///     let next = tx.lock(held.id() + 1)?;
+///     tx.unlock(held)?;
+///     Ok(next)
+/// }
+///
+/// pool.session()?.section(|tx| {
+///     let first = tx.lock(7)?;
+///     assert_eq!(pass(tx, first)?.id(), 8);
+///     Ok(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct Locked(pub(crate) u64);
 

@@ -13,6 +13,7 @@ mod pins;
 mod plain;
 mod planted;
 mod rot;
+mod sections;
 mod serial;
 mod shrink;
 mod sqlite;

@@ -35,6 +35,18 @@ const SUMMED: Error = Error::Invalid(
 );
 const NESTED: Error = Error::Invalid("a section begins inside of a transaction, which is over now");
 
+/// A session without its section, which it gets back, also if a panic comes: its locks must be released.
+struct Lent<'a, M: Memory, C: Consistency, S: Synchronisation> {
+    session: &'a mut Buffered<M, C, S>,
+    running: Option<Box<Running>>,
+}
+
+impl<M: Memory, C: Consistency, S: Synchronisation> Drop for Lent<'_, M, C, S> {
+    fn drop(&mut self) {
+        self.session.writer.section = self.running.take();
+    }
+}
+
 impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// The session's section; it is there, unless a panic has cut a commit short.
     fn running(&mut self) -> Boxed<&mut Running> {
@@ -46,10 +58,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         &mut self,
         body: impl FnOnce(&mut Self, &mut Running) -> Boxed<R>,
     ) -> Boxed<R> {
-        let mut running = self.writer.section.take().ok_or_else(|| Box::new(cut_short()))?;
-        let result = body(self, &mut running);
-        self.writer.section = Some(running);
-        result
+        let running = self.writer.section.take().ok_or_else(|| Box::new(cut_short()))?;
+        let mut lent = Lent { session: self, running: Some(running) };
+        let Lent { session, running: Some(running) } = &mut lent else {
+            return Err(Box::new(cut_short()));
+        };
+        body(session, running)
     }
 
     /// The session's number, among those that wait for locks.
