@@ -38,9 +38,6 @@ use perdura_memory::{HardwareAbort, LINE, Memory, line_of};
 const CLOCK: u8 = 1;
 const SOFTWARE: u8 = 2;
 
-/// Bytes of log that are reserved for a session's first transaction.
-pub(super) const FIRST_ROOM: u64 = 4 * LINE;
-
 impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// Begins a transaction in hardware, unless it was lost too often or is forced to run in software; then it runs
     /// concurrently. None is running.

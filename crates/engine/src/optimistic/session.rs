@@ -1,7 +1,6 @@
 //! A session: a transaction from its begin to its end, and what its body may do.
 
 use super::dirty::DirtySet;
-use super::hardware::FIRST_ROOM;
 use super::locks::Locks;
 use super::reads::ReadSet;
 use super::state::{Durability, Optimistic};
@@ -16,7 +15,7 @@ use crate::writable::Writable;
 use crate::writes::range::{any_words, lay_over};
 use crate::{Access, Counters, Error, Mark, Mode, Result, Session, Ticket};
 use perdura_memory::elision::{Attempts, Delay, Elision};
-use perdura_memory::{Memory, WORD};
+use perdura_memory::{LINE, Memory, WORD};
 use std::sync::Arc;
 
 /// Conflicts in a row after which a writing transaction runs alone.
@@ -36,6 +35,9 @@ pub(super) const ANY: u64 = u64::MAX;
 pub(super) const fn sees_until(number: u64) -> u64 {
     number + 1
 }
+
+/// Bytes of log that are reserved for a session's first transaction in hardware.
+const FIRST_ROOM: u64 = 4 * LINE;
 
 /// Bytes of fresh memory stored at a time: checkpoints and snapshots wait meanwhile.
 const FRESH_PART: usize = 64 << 10;
