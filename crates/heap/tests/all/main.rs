@@ -30,3 +30,4 @@ mod traps;
 mod unclean;
 mod untyped;
 mod vanished;
+mod words;
