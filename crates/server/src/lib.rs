@@ -3,7 +3,7 @@
 //!
 //! Every command is a transaction, and is answered when it is durable. Commands that arrive
 //! together share transactions and fences: a worker thread works in turns, of which each takes
-//! its connections' requests, does them in as few transactions as possible, waits once until
+//! its connections' requests, does them in a few transactions, waits once until
 //! they are durable, and sends the answers.
 //!
 //! A program that has the pool open can use the served data directly, in transactions of its own:

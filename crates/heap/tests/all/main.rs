@@ -31,3 +31,4 @@ mod traps;
 mod unclean;
 mod untyped;
 mod vanished;
+mod words;

@@ -8,7 +8,8 @@
 //!    fills all rounds. A request that works on no data (AUTH, MULTI, a malformed one) is answered at once, but only
 //!    while no request of the same connection is in the round: otherwise replies would change places, or the client's
 //!    state would change before its earlier requests have run. The connection is then blocked until the next round.
-//! 2. Execution runs the round's requests in as few transactions as possible: one, unless it gets too large.
+//! 2. Execution runs the round's requests in a few transactions: one for all that only read, unless it gets too large, and
+//!    one for some that write. All of them are durable after one wait.
 //!
 //! At least one request of each connection is done in each turn; [`Budget`] decides about the others.
 //!
@@ -32,8 +33,11 @@ use crate::store::Session;
 use perdura::{Error, Tx};
 use std::collections::VecDeque;
 
-/// The number of commands in one transaction is limited to this.
+/// The number of commands in one round is limited to this.
 const COMMANDS_MAX: usize = 512;
+/// Commands in one transaction that write are limited to this: a larger write set is no longer in the arrays of a fixed
+/// size in which it is fastest, so that each word read costs a lookup. One commit more costs less.
+const WRITES_MAX: usize = 16;
 /// Bytes of arguments in one transaction (exceeded by no more than one command).
 const BYTES_MAX: usize = 1 << 20;
 /// Attempts at a transaction that run its whole body; later ones run a part. An attempt that ends in a conflict is
@@ -238,7 +242,8 @@ impl Turn {
         // Attempts to make room for the first operation.
         let (mut tries, mut env) = (0, env);
         while !ops.is_empty() {
-            let count = if env.last_resort { 1 } else { limit.min(ops.len()) };
+            let most = if env.last_resort { 1 } else { limit.min(ops.len()) };
+            let count = together(&ops[..most]);
             let mut group =
                 Group { ops: &mut ops[..count], reached: 0, attempts: 0, env, slots, budget };
             let committed = group.commit(session);
@@ -273,6 +278,16 @@ impl Turn {
         }
         Ok(last)
     }
+}
+
+/// How many of these operations share a transaction.
+fn together(ops: &[Op]) -> usize {
+    let mut writes = 0;
+    let is_too_many = |op: &Op| {
+        writes += usize::from(op.writes());
+        writes > WRITES_MAX
+    };
+    ops.iter().position(is_too_many).unwrap_or(ops.len())
 }
 
 /// The command of a request that goes into the round's transaction; `None` if it takes another way.

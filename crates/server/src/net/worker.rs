@@ -235,12 +235,19 @@ impl<S: Session> Worker<S> {
             return Ok(());
         }
         let mut done = self.take_turn();
-        if let Ok(Some(ticket)) = done
-            && !self.session.is_durable(ticket)
-        {
-            done = self.gather(ticket)?;
-        }
-        let durable = done.and_then(|ticket| ticket.map_or(Ok(()), |ticket| self.wait(ticket)));
+        let durable = match done {
+            Ok(Some(ticket)) if self.session.is_durable(ticket) => {
+                // Of what was only read, mostly: this does not take long, and is not measured.
+                self.waited = Duration::ZERO;
+                self.gather.ended(Duration::ZERO, self.asked);
+                self.session.wait(ticket)
+            }
+            Ok(Some(ticket)) => {
+                done = self.gather(ticket)?;
+                done.and_then(|ticket| ticket.map_or(Ok(()), |ticket| self.wait(ticket)))
+            }
+            done => done.map(drop),
+        };
         if let Err(error) = &durable {
             self.server.fail(error);
         }

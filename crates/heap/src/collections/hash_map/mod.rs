@@ -68,6 +68,30 @@ const ANNOUNCED: u64 = 1 << 20;
 
 /// Announces keys that will be looked for soon, so that the processor fetches their buckets at the same time, and not one
 /// after the other. Made by [`HashMap::announcer`]; if the map has changed since, it may fetch in vain.
+///
+/// ```
+/// # perdura::testing::TestHeap::new().run(&mut |tx| {
+/// use perdura::collections::HashMap;
+///
+/// let map = HashMap::<u64, u64>::create(tx)?;
+/// assert!(map.announcer(tx)?.is_none(), "a small map is in the caches");
+/// for key in 0..100_000 {
+///     map.insert(tx, key, 1)?;
+/// }
+/// let wanted = [5, 77_777, 40_000, 1_000_000];
+/// if let Some(announcer) = map.announcer(tx)? {
+///     for key in wanted {
+///         announcer.announce(tx, key)?;
+///     }
+/// }
+/// let mut sum = 0;
+/// for key in wanted {
+///     sum += map.get(tx, key)?.unwrap_or(0);
+/// }
+/// assert_eq!(sum, 3);
+/// # Ok(())
+/// # }).unwrap();
+/// ```
 pub struct Announcer<K> {
     table: Table,
     seed: u64,
