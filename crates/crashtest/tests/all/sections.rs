@@ -74,11 +74,12 @@ impl History {
     fn check(&self, value_at: impl Fn(u64) -> u64) -> Result<(), String> {
         let durable = |known: &Known| known.is_durable.then_some(true);
         let mut left: Vec<Option<bool>> = self.sections.iter().map(durable).collect();
-        let mut say = |section: usize, is_left: bool, why: String| {
-            match left[section].replace(is_left).is_some_and(|before| before != is_left) {
-                true => Err(format!("section {section} is left, and is not: {why}")),
-                false => Ok(()),
-            }
+        let mut say = |section: usize, is_left: bool, why: String| match left[section]
+            .replace(is_left)
+            .is_some_and(|before| before != is_left)
+        {
+            true => Err(format!("section {section} is left, and is not: {why}")),
+            false => Ok(()),
         };
         for at in (0..=LOCKS).flat_map(|lock| (0..LINES).map(move |line| word(lock, line))) {
             let value = value_at(at);
@@ -169,7 +170,9 @@ fn step(
     {
         let mut history = history.borrow_mut();
         history.sections[section].may_be_complete = true;
-        held.iter().for_each(|lock| history.released[*lock] = Some(section));
+        // A transaction that has stored nothing hands nothing on.
+        let hands_on = shape > 0 || history.stores.iter().any(|(_, _, of)| *of == section);
+        held.iter().filter(|_| hands_on).for_each(|lock| history.released[*lock] = Some(section));
     }
     let ticket = session.commit().expect("there is room");
     if random.below(3) == 0 {
@@ -246,8 +249,7 @@ fn run(seed: u64, domain: Domain, every: u64, omit: Option<Event>) -> Outcome {
             let after = AnyMemory::new(Arc::new(Ram::new(BYTES)));
             after.copy_in(0, bytemuck::cast_slice(&words));
             let recovered = Atlas::recover(&after, LOG).map_err(|error| error.to_string());
-            let checked =
-                recovered.and_then(|_| history.borrow().check(|at| after.load(at)));
+            let checked = recovered.and_then(|_| history.borrow().check(|at| after.load(at)));
             if let Err(what) = checked {
                 let site = CallSite::of(event.kind, event.site);
                 wrong.get_or_insert(format!(

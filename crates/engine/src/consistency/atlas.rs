@@ -277,7 +277,7 @@ pub(crate) fn log_old<M: Memory>(
     running: &mut Running,
     old: &[LineWrite],
 ) -> Boxed<()> {
-    if running.parts + 2 >= OPEN {
+    if running.parts >= OPEN - 2 {
         return Err(Box::new(too_many(writer)));
     }
     running.begin_record(old);

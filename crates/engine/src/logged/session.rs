@@ -538,7 +538,8 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         }
         if mode == Mode::Write {
             self.writable = self.engine.core.memory.len() & !(WORD - 1);
-        } else if C::SECTIONS {
+        }
+        if C::SECTIONS {
             self.see_transactions();
         }
         // Only now: what joined before is seen, and no group is closed before this transaction ends.
