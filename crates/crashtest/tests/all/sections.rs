@@ -170,7 +170,9 @@ fn step(
     {
         let mut history = history.borrow_mut();
         history.sections[section].may_be_complete = true;
-        held.iter().for_each(|lock| history.released[*lock] = Some(section));
+        // A transaction that has stored nothing hands nothing on.
+        let hands_on = shape > 0 || history.stores.iter().any(|(_, _, of)| *of == section);
+        held.iter().filter(|_| hands_on).for_each(|lock| history.released[*lock] = Some(section));
     }
     let ticket = session.commit().expect("there is room");
     if random.below(3) == 0 {

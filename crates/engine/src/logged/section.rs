@@ -71,7 +71,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         self.seat.slot() as u64
     }
 
-    /// A transaction that reads has begun: the session's next section is later than what it sees.
+    /// A transaction has begun: the session's next section is later than what it sees, even if it stores nothing.
     #[inline(never)]
     pub(super) fn see_transactions(&mut self) {
         let core = &self.engine.core;

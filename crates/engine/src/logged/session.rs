@@ -622,7 +622,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
         } else {
             self.seat.enter(mode, &*self.engine.core.memory);
         }
-        if C::SECTIONS && mode == Mode::Read {
+        if C::SECTIONS {
             self.see_transactions();
         }
         match mode {
