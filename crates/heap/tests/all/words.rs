@@ -1,6 +1,6 @@
 //! Words that are read together are those that are read one by one: in memory, in the write set, across lines.
 
-use perdura::{Access, EngineKind, Error, PoolTx, Purpose, Result, Tx};
+use perdura::{EngineKind, Error, PoolTx, Purpose, Result, Tx};
 
 /// Compares reads of `count` words at each place of the block at `at`.
 fn compare(tx: &mut dyn Tx, at: u64, words: u64, count: usize) -> Result<()> {
