@@ -6,5 +6,5 @@ pub mod shell;
 pub mod sqlite;
 
 /// With the format of the pools that it reads, which an upgrade may change.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (pool format 6)");
-const _: () = assert!(perdura::superblock::VERSION == 6, "the version names the format");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (pool format 7)");
+const _: () = assert!(perdura::superblock::VERSION == 7, "the version names the format");
