@@ -346,6 +346,7 @@ impl Writer {
 
     /// Stores a record of all lines at `at`, where there is room for it, past the caches; returns its bytes.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn store_all<M: Memory>(
         &mut self,
         core: &Core<M>,
@@ -367,6 +368,7 @@ impl Writer {
     /// Completes the record that the words are kept in the form of, and stores it at `at`, where there is room for it,
     /// past the caches; returns its bytes.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn store_short<M: Memory>(
         &mut self,
         core: &Core<M>,

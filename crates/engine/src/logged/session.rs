@@ -361,7 +361,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     }
 
     /// Writes the word at `at`, if that is not simply allowed: see [`Writable`].
-    #[cold]
     #[inline(never)]
     fn write_otherwise(&mut self, at: u64, value: u64) -> Boxed<()> {
         if C::SECTIONS && self.in_section {

@@ -245,7 +245,6 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     }
 
     /// Writes the word at `at`, if that is not simply allowed: see [`Writable`].
-    #[cold]
     #[inline(never)]
     fn write_otherwise(&mut self, at: u64, value: u64) -> Boxed<()> {
         self.check_write(at, WORD)?;

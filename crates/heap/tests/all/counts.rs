@@ -28,14 +28,14 @@ const fn bound(
 }
 
 const BOUNDS: [Bound; 8] = [
-    bound(("redo", 1, "handle"), (2_350, 330), (1_050, 134)),
-    bound(("redo", 16, "handle"), (14_550, 1_695), (7_480, 696)),
-    bound(("redo", 1, "static"), (2_340, 330), (1_010, 128)),
-    bound(("redo", 16, "static"), (14_290, 1_680), (7_270, 626)),
-    bound(("ccstm", 1, "handle"), (3_000, 420), (1_550, 190)),
-    bound(("ccstm", 16, "handle"), (21_270, 2_225), (12_980, 1_026)),
-    bound(("undo", 1, "handle"), (3_720, 580), (1_910, 324)),
-    bound(("undo", 16, "handle"), (19_760, 2_210), (12_130, 1_390)),
+    bound(("redo", 1, "handle"), (2_350, 330), (732, 102)),
+    bound(("redo", 16, "handle"), (14_550, 1_695), (4_780, 421)),
+    bound(("redo", 1, "static"), (2_340, 330), (706, 98)),
+    bound(("redo", 16, "static"), (14_290, 1_680), (4_570, 432)),
+    bound(("ccstm", 1, "handle"), (3_000, 420), (1_130, 143)),
+    bound(("ccstm", 16, "handle"), (21_270, 2_225), (9_030, 733)),
+    bound(("undo", 1, "handle"), (3_720, 580), (1_815, 310)),
+    bound(("undo", 16, "handle"), (19_760, 2_210), (10_950, 1_221)),
 ];
 
 /// The instructions and stores of a run of the example.
