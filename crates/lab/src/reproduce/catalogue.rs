@@ -12,6 +12,8 @@ macro_rules! experiments {
 
 /// Names and texts, by name.
 pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
+    "archapt-atlas-fig7",
+    "archapt-atlas-fig8",
     "archapt-fig1",
     "archapt-fig10",
     "archapt-fig2",
