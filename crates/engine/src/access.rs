@@ -1,7 +1,7 @@
 //! What the body of a transaction may do: read and write words and bytes.
 
 use crate::error::Result;
-use perdura_memory::LINE;
+use perdura_memory::{LINE, WORD};
 
 pub use perdura_memory::lock::Mode;
 
@@ -9,6 +9,12 @@ pub use perdura_memory::lock::Mode;
 /// ([`Session::rollback_to`](crate::Session::rollback_to)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(pub usize);
+
+/// The offsets of the words from `at` on. A wrong offset may be near the end of all numbers: there they wrap around.
+#[inline(always)]
+pub fn words_from(at: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(at), |at| Some(at.wrapping_add(WORD)))
+}
 
 /// Reads and writes inside a transaction, by offset. Object-safe, so that code which is not performance-critical can
 /// take a `&mut dyn Access`.
@@ -30,7 +36,7 @@ pub trait Access {
     /// As [`read_word`](Access::read_word).
     #[inline]
     fn read_words(&mut self, at: u64, to: &mut [u64]) -> Result<()> {
-        for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+        for (word, at) in to.iter_mut().zip(words_from(at)) {
             *word = self.read_word(at)?;
         }
         Ok(())

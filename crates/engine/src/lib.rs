@@ -46,7 +46,7 @@ mod tuning;
 mod writable;
 pub mod writes;
 
-pub use access::{Access, Mark, Mode};
+pub use access::{Access, Mark, Mode, words_from};
 pub use counters::Counters;
 pub use engine::{Engine, Recovery, SESSIONS, Session, Ticket};
 pub use engines::*;

@@ -2,7 +2,7 @@
 
 use super::lookup::{NOTHING, OverlayLookup, open, overlaid_line};
 use super::state::Logged;
-use crate::access::put_lines;
+use crate::access::{put_lines, words_from};
 use crate::consistency::core::cut_short;
 use crate::consistency::protocol::{Consistency, Groups, OpenOf, OwnOf};
 use crate::consistency::snapshots::Snapshot;
@@ -121,7 +121,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// The words from `at` on, one by one.
     #[inline(never)]
     fn read_each(&mut self, at: u64, to: &mut [u64]) -> Boxed<()> {
-        for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+        for (word, at) in to.iter_mut().zip(words_from(at)) {
             *word = self.read_word(at)?;
         }
         Ok(())
@@ -453,7 +453,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Access for Buffered<M, C, S>
         }
         // Only now, as for one word.
         if self.seat.is_moved(memory) && !planted::has(Bug::MoveOverlooked) {
-            for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+            for (word, at) in to.iter_mut().zip(words_from(at)) {
                 *word = self.word_of_snapshot(at, *word);
             }
         }

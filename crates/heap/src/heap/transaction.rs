@@ -8,7 +8,7 @@ use crate::alloc::Local;
 use crate::roots;
 use crate::superblock::CATALOGUE;
 use crate::tx::{Extent, Fresh, Locked, Moment, Purpose, Root, Savepoint, Tx};
-use perdura_engine::{Access, Error, Mode, Oldest, Pins, Result, Session};
+use perdura_engine::{Access, Error, Mode, Oldest, Pins, Result, Session, words_from};
 use std::sync::Arc;
 
 /// The memory that can be reused, and the oldest transaction in the way of the rest.
@@ -84,7 +84,7 @@ impl<'a, S: Session> HeapTx<'a, S> {
     /// The same for several words, which may reach into the pages.
     #[cold]
     fn read_words_before(&mut self, at: u64, to: &mut [u64]) -> Boxed<()> {
-        for (word, at) in to.iter_mut().zip((at..).step_by(8)) {
+        for (word, at) in to.iter_mut().zip(words_from(at)) {
             *word = self.read_word(at)?;
         }
         Ok(())

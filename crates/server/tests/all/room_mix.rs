@@ -10,8 +10,11 @@ use std::collections::BTreeMap;
 /// later.
 const FILLED: u64 = 90;
 const REFILLED: u64 = 85;
-/// Bytes that a key, its value's blocks and the map's next segments may take beside the value.
+/// Bytes that a key and its value's blocks may take beside the value, and the largest segment of a map.
 const BESIDE: u64 = 64 << 10;
+const SEGMENT: u64 = 1 << 20;
+/// Bytes of the map for each key, at most.
+const SLOT: u64 = 48;
 
 /// Bytes of the pool.
 fn size() -> u64 {
@@ -78,7 +81,9 @@ impl Filled {
     fn fill(&mut self, sizes: Sizes, percent: u64) {
         let least = self.room * (100 - percent) / 100;
         loop {
-            let left = self.free().saturating_sub(least + BESIDE);
+            // The map grows by a segment as large as all that it has.
+            let segment = (self.keys.len() as u64 * SLOT).min(SEGMENT);
+            let left = self.free().saturating_sub(least + BESIDE + segment);
             let mut batch = Vec::new();
             let (mut bytes, mut lens) = (0, Vec::new());
             // No more at once than surely has room.
