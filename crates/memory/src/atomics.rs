@@ -101,7 +101,7 @@ impl WordTable {
         WordTable { words: (0..count).map(|_| AtomicU64::new(0)).collect(), last: count - 1 }
     }
 
-    /// The words, for a memory that puts them back ([`Memory::words_object`](crate::Memory::words_object)).
+    /// The words, for a memory that puts them back ([`Memory::words_object`]).
     pub fn shared(&self) -> &Arc<[AtomicU64]> {
         &self.words
     }

@@ -12,7 +12,7 @@
 //! A durable record that is damaged later looks like one that was never complete. So each record says how far behind
 //! its ticket everything was durable when it was written: later records prove that earlier ones existed.
 //!
-//! The entry of the line [`NOTES`] has words that are stored nowhere: notes, of logs whose records say more about
+//! The entry of the line `NOTES` has words that are stored nowhere: notes, of logs whose records say more about
 //! themselves.
 //!
 //! Words that hold 0 are not stored but marked in `zeros`: typically fields and slots that were unused before.

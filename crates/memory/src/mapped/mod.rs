@@ -328,7 +328,7 @@ impl Mapped {
     }
 
     /// The same memory, which accepts engines that are not crash-sync-safe on it
-    /// ([`Memory::accepts_unsafe`](crate::Memory::accepts_unsafe)).
+    /// ([`Memory::accepts_unsafe`]).
     #[must_use]
     pub fn accepting_unsafe(mut self) -> Self {
         self.accepts_unsafe = true;
