@@ -142,6 +142,9 @@
 // The cursor has lost its place: entries were inserted or removed since.
 #define PERDURA_ERR_STALE 29
 
+// The section would wait for itself: abort it, and run it again if it waited for others.
+#define PERDURA_ERR_DEADLOCK 30
+
 // A transaction that only reads, while others may read too.
 #define PERDURA_READ 0
 
@@ -431,6 +434,27 @@ int perdura_session_close(struct perdura_session session);
 // too, perdura_commit included, until perdura_commit, perdura_submit or perdura_abort ends it.
 int perdura_begin(struct perdura_session session,
                   int mode);
+
+// Begins a section, in a pool of the engine `atlas`: perdura_lock takes locks of the program in it, and what is
+// written between the first lock and the end of the section is there whole or not at all after a power cut, together
+// with what the section has seen of others. It is written in place at once, so that who has the lock next sees it.
+// Data belongs to one lock, or to transactions.
+//
+// A section is ended as a transaction is: by perdura_commit, perdura_submit or perdura_abort, which release its
+// locks. A call that fails in it leaves it with its locks, to be rolled back.
+int perdura_begin_section(struct perdura_session session);
+
+// Takes the lock with this number, which the program chooses, for the open section, after waiting for the section
+// that has it. PERDURA_ERR_DEADLOCK if it would wait for itself, also by way of others: abort the section, and run
+// it again if it waited for others.
+int perdura_lock(struct perdura_session session,
+                 uint64_t lock);
+
+// Releases a lock of the open section before its end. From then on others may see what the section has written, so
+// that it cannot be rolled back any more: if it fails or is aborted after it has written, nothing is committed to the
+// pool until it is opened again, which undoes the section and all that followed it.
+int perdura_unlock(struct perdura_session session,
+                   uint64_t lock);
 
 // Commits, and returns when that is durable: what PERDURA_OK acknowledges outlives what
 // perdura_pool_info says. After an error the transaction has changed nothing, except after

@@ -67,9 +67,11 @@ pub const PERDURA_ERR_OTHER: i32 = 27;
 pub const PERDURA_ERR_TYPE: i32 = 28;
 /// The cursor has lost its place: entries were inserted or removed since.
 pub const PERDURA_ERR_STALE: i32 = 29;
+/// The section would wait for itself: abort it, and run it again if it waited for others.
+pub const PERDURA_ERR_DEADLOCK: i32 = 30;
 
 /// The text of each code, at the index that is its number.
-const TEXTS: [&CStr; 30] = [
+const TEXTS: [&CStr; 31] = [
     c"no error",
     c"an invalid argument",
     c"a null pointer",
@@ -100,6 +102,7 @@ const TEXTS: [&CStr; 30] = [
     c"another failure",
     c"not a map of this kind and these types",
     c"the cursor is stale",
+    c"the section would wait for itself",
 ];
 
 /// The text of a code.

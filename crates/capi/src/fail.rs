@@ -60,7 +60,8 @@ fn code_of(error: &Error) -> i32 {
         Error::Misuse { .. } => PERDURA_ERR_OFFSET,
         Error::Nested => PERDURA_ERR_TX_OPEN,
         Error::Forked => PERDURA_ERR_FORKED,
-        Error::NotSafe { .. } => PERDURA_ERR_UNSUPPORTED,
+        Error::NotSafe { .. } | Error::NoSections { .. } => PERDURA_ERR_UNSUPPORTED,
+        Error::Deadlock { .. } => PERDURA_ERR_DEADLOCK,
         Error::Io(_) => PERDURA_ERR_IO,
         _ => PERDURA_ERR_OTHER,
     }

@@ -22,7 +22,7 @@ pub(crate) struct Catalogue {
 
 impl Catalogue {
     /// Reads the roots again if they may have changed.
-    fn renew(&mut self, tx: &mut dyn Tx, changes: u64) -> Result<()> {
+    pub(crate) fn renew(&mut self, tx: &mut dyn Tx, changes: u64) -> Result<()> {
         if self.changes == changes {
             return Ok(());
         }

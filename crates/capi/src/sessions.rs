@@ -11,7 +11,7 @@ use crate::guard::{self, Catalogue, Guard};
 use crate::maps::cursors::Cursors;
 use crate::pools::{self, Shared};
 use crate::table::{Slot, Table};
-use perdura::{Handle, Mode, Ticket, Tx};
+use perdura::{Handle, Locked, Mode, Ticket, Tx};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +30,7 @@ pub(crate) struct Session {
     owner: u64,
 }
 
-/// The transaction that is open.
+/// The transaction or section that is open.
 struct Open {
     guard: Guard,
     cursors: Cursors,
@@ -40,6 +40,8 @@ struct Open {
     began: u64,
     /// It may have changed the named roots.
     roots: bool,
+    /// The locks of a section.
+    locks: Option<Vec<Locked>>,
 }
 
 impl Drop for Session {
@@ -99,10 +101,55 @@ impl Session {
         // Counted before it begins: a later count might be of a change that it does not see.
         let began = self.pool.root_changes.load(Ordering::Acquire);
         self.handle.begin(mode)?;
+        self.begun(began, None);
+        Ok(())
+    }
+
+    /// Begins a section.
+    pub(crate) fn begin_section(&mut self) -> Result<()> {
+        if self.open.is_some() {
+            return Err(perdura::Error::Nested.into());
+        }
+        // Read now, by a transaction: in a section the named roots' list may be changing.
+        let began = self.pool.root_changes.load(Ordering::Acquire);
+        self.begin(Mode::Read)?;
+        let renewed = self.within(|tx, _, catalogue, _| catalogue.renew(tx, began));
+        self.abort()?;
+        renewed?;
+        self.handle.begin_section()?;
+        self.begun(began, Some(Vec::new()));
+        Ok(())
+    }
+
+    fn begun(&mut self, began: u64, locks: Option<Vec<Locked>>) {
         self.owner = me();
         let (guard, cursors) = (Guard::default(), Cursors::default());
-        self.open = Some(Open { guard, cursors, failed: None, began, roots: false });
+        self.open = Some(Open { guard, cursors, failed: None, began, roots: false, locks });
+    }
+
+    /// Takes a lock in the open section.
+    pub(crate) fn lock(&mut self, id: u64) -> Result<()> {
+        let lock = self.within(|tx, _, _, _| Ok(tx.lock(id)?))?;
+        if let Some(locks) = self.locks() {
+            locks.push(lock);
+        }
         Ok(())
+    }
+
+    /// Releases a lock of the open section.
+    pub(crate) fn unlock(&mut self, id: u64) -> Result<()> {
+        let held = self.locks().and_then(|locks| {
+            let place = locks.iter().position(|lock| lock.id() == id)?;
+            Some(locks.swap_remove(place))
+        });
+        self.within(|tx, _, _, _| match held {
+            Some(lock) => Ok(tx.unlock(lock)?),
+            None => Err(Fail::new(PERDURA_ERR_INVALID, format!("the lock {id} is not held here"))),
+        })
+    }
+
+    fn locks(&mut self) -> Option<&mut Vec<Locked>> {
+        self.open.as_mut()?.locks.as_mut()
     }
 
     /// Commits it logically.
@@ -193,7 +240,11 @@ impl Session {
         if let Some(failed) = &open.failed {
             return Err(already_failed(failed, "abort it and begin again"));
         }
-        let changes = self.pool.root_changes.load(Ordering::Acquire);
+        let changes = match open.locks {
+            // As they were when the section began: see there.
+            Some(_) => open.began,
+            None => self.pool.root_changes.load(Ordering::Acquire),
+        };
         let (guard, catalogue) = (&mut open.guard, &mut self.catalogue);
         // The reason of a failure is kept here: the heap has no type for it.
         let mut result = None;

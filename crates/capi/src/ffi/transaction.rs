@@ -35,6 +35,34 @@ pub extern "C" fn perdura_begin(session: perdura_session, mode: c_int) -> c_int 
     })
 }
 
+/// Begins a section, in a pool of the engine `atlas`: perdura_lock takes locks of the program in it, and what is
+/// written between the first lock and the end of the section is there whole or not at all after a power cut, together
+/// with what the section has seen of others. It is written in place at once, so that who has the lock next sees it.
+/// Data belongs to one lock, or to transactions.
+///
+/// A section is ended as a transaction is: by perdura_commit, perdura_submit or perdura_abort, which release its
+/// locks. A call that fails in it leaves it with its locks, to be rolled back.
+#[unsafe(no_mangle)]
+pub extern "C" fn perdura_begin_section(session: perdura_session) -> c_int {
+    call(|| sessions::run(session.id, |session| session.begin_section()))
+}
+
+/// Takes the lock with this number, which the program chooses, for the open section, after waiting for the section
+/// that has it. PERDURA_ERR_DEADLOCK if it would wait for itself, also by way of others: abort the section, and run
+/// it again if it waited for others.
+#[unsafe(no_mangle)]
+pub extern "C" fn perdura_lock(session: perdura_session, lock: u64) -> c_int {
+    call(|| sessions::run(session.id, |session| session.lock(lock)))
+}
+
+/// Releases a lock of the open section before its end. From then on others may see what the section has written, so
+/// that it cannot be rolled back any more: if it fails or is aborted after it has written, nothing is committed to the
+/// pool until it is opened again, which undoes the section and all that followed it.
+#[unsafe(no_mangle)]
+pub extern "C" fn perdura_unlock(session: perdura_session, lock: u64) -> c_int {
+    call(|| sessions::run(session.id, |session| session.unlock(lock)))
+}
+
 /// Commits, and returns when that is durable: what PERDURA_OK acknowledges outlives what
 /// perdura_pool_info says. After an error the transaction has changed nothing, except after
 /// PERDURA_ERR_IO: it may or may not be there when the pool is opened again.

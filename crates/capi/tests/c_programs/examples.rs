@@ -146,6 +146,34 @@ fn acknowledged_writes_survive_kills() {
     }
 }
 
+/// Threads with a lock for each account, killed in the middle: sums hold, and what was acknowledged is there.
+#[test]
+fn sections_survive_kills() {
+    let program = Program::new(&example("branches.c"), Link::Shared);
+    let mut acknowledged = 0;
+    for kill_after in [1, 40, 200, 90, 13] {
+        let mut command = program.command(&["3", "1000000"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut durable = lines.filter(|line| line.ends_with("is durable"));
+        assert_eq!(durable.by_ref().take(kill_after).count(), kill_after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        acknowledged += kill_after + durable.count();
+        program.check_pool();
+        assert_eq!(open(&program.pool()).engine().name(), "atlas");
+    }
+    let told = program.run(&["3", "50"]);
+    let counted = |when| {
+        let found = told.split(&format!("{when}: 600 in all, ")).nth(1).expect(&told);
+        found.split(' ').next().unwrap().parse::<usize>().unwrap()
+    };
+    // One more of each thread may have been durable, and not acknowledged, at each kill.
+    let found = counted("found");
+    assert!((acknowledged..=acknowledged + 15).contains(&found), "{found} of {acknowledged}");
+    assert_eq!(counted("left"), found + 150);
+}
+
 #[test]
 fn the_names_of_the_paper_work() {
     for link in LINKS {

@@ -13,6 +13,7 @@ mod offsets;
 mod order;
 mod pool;
 mod random;
+mod sections;
 
 /// Bytes of a test's pool.
 const SIZE: u64 = 8 << 20;

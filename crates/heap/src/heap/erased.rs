@@ -156,6 +156,7 @@ pub(crate) trait Erased: Send {
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn section(&mut self, is_awaited: bool, body: &mut Body<'_>) -> Result<Ticket>;
     fn begin(&mut self, mode: Mode) -> Result<()>;
+    fn begin_section(&mut self) -> Result<()>;
     fn check_alone(&self) -> Result<()>;
     fn within(&mut self, body: &mut Body<'_>) -> Result<()>;
     fn commit(&mut self) -> Result<Ticket>;
@@ -183,6 +184,10 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
 
     fn begin(&mut self, mode: Mode) -> Result<()> {
         HeapSession::begin(self, mode)
+    }
+
+    fn begin_section(&mut self) -> Result<()> {
+        HeapSession::begin_section(self)
     }
 
     fn check_alone(&self) -> Result<()> {

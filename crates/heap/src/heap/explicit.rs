@@ -21,6 +21,13 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         Ok(())
     }
 
+    /// Begins a section, which is run and ended as transactions are; neither is running.
+    pub(crate) fn begin_section(&mut self) -> Result<()> {
+        self.check_sections()?;
+        self.place.begin(self.watched)?;
+        self.state.session.begin_section().inspect_err(|_| self.place.end())
+    }
+
     /// Runs `body` inside the running transaction, which is over if `body` panics.
     pub(crate) fn within<R>(
         &mut self,

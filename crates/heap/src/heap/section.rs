@@ -38,12 +38,7 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         is_awaited: bool,
         body: impl FnOnce(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<(R, Ticket)> {
-        if self.memory.is_forked() {
-            return Err(Error::Forked);
-        }
-        if !E::SECTIONS {
-            return Err(Error::NoSections { engine: E::NAME });
-        }
+        self.check_sections()?;
         let (result, ticket) = {
             let _inside = inside::enter(self.watched)?;
             self.state.session.begin_section()?;
@@ -55,5 +50,13 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             self.state.session.wait_durable(ticket)?;
         }
         Ok((result, ticket))
+    }
+    /// Whether a section may begin: another engine has none, a forked child must not.
+    pub(super) fn check_sections(&self) -> Result<()> {
+        match E::SECTIONS {
+            _ if self.memory.is_forked() => Err(Error::Forked),
+            true => Ok(()),
+            false => Err(Error::NoSections { engine: E::NAME }),
+        }
     }
 }

@@ -43,6 +43,20 @@ impl Handle {
         Ok(())
     }
 
+    /// Begins a section ([`section`](Self::section)), which is run and ended as an open transaction is: its locks are
+    /// released when it ends. An error in it, [`Deadlock`](perdura_engine::Error::Deadlock) for example, leaves it with its
+    /// locks: others wait until it is rolled back.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin); `NoSections` under engines other than `atlas`; `Invalid` in a pool with checksums of all
+    /// pages.
+    pub fn begin_section(&mut self) -> Result<()> {
+        self.check_closed()?;
+        self.session.erased().begin_section()?;
+        self.open = Some(OpenTransaction { mode: Mode::Write, failed: false });
+        Ok(())
+    }
+
     /// The open transaction's mode; `None` when none is open.
     pub fn open(&self) -> Option<Mode> {
         self.open.as_ref().map(|open| open.mode)
