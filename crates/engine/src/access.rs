@@ -93,24 +93,34 @@ pub trait Access {
     }
 }
 
-/// Splits a write of bytes into whole lines, which `put_line` writes, and words at the edges.
+/// Splits a write of bytes into runs of whole words, each in one line, which `put_run` writes, and words at the edges.
 pub(crate) fn put_lines<A: Access>(
     access: &mut A,
     at: u64,
     from: &[u8],
-    put_line: impl Fn(&mut A, u64, &[u64; 8]),
+    put_run: impl Fn(&mut A, u64, &[u64]),
 ) -> Result<()> {
-    let head = ((at.next_multiple_of(LINE) - at) as usize).min(from.len());
+    let head = ((at.next_multiple_of(WORD) - at) as usize).min(from.len());
     put_bytes(access, at, &from[..head])?;
-    let mut lines = from[head..].chunks_exact(LINE as usize);
-    let mut line = at + head as u64;
-    for bytes in &mut lines {
-        let mut words = [0; 8];
-        bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
-        put_line(access, line, &words);
-        line += LINE;
+    let (mut at, mut rest) = (at + head as u64, &from[head..]);
+    while rest.len() >= WORD as usize {
+        let mut words = [0; (LINE / WORD) as usize];
+        let run = match rest.first_chunk::<{ LINE as usize }>() {
+            // A copy of a fixed size is faster.
+            Some(line) if at.is_multiple_of(LINE) => {
+                words = bytemuck::cast(*line);
+                LINE as usize
+            }
+            _ => {
+                let run = rest.len().min((LINE - at % LINE) as usize) & !(WORD as usize - 1);
+                bytemuck::cast_slice_mut(&mut words)[..run].copy_from_slice(&rest[..run]);
+                run
+            }
+        };
+        put_run(access, at, &words[..run / WORD as usize]);
+        (at, rest) = (at + run as u64, &rest[run..]);
     }
-    put_bytes(access, line, lines.remainder())
+    put_bytes(access, at, rest)
 }
 
 /// Writes bytes as whole words; the words at the edges keep their other bytes.

@@ -16,10 +16,10 @@
 //! pool was created so, and are then checked when they are first read or stored to.
 
 use crate::planted::{self, Bug};
-use crate::writes::{LineWrite, WriteSet};
+use crate::writes::{LineWrite, WriteSet, word_in_line};
 use crate::{Error, Result};
 use perdura_memory::keyed::mix::mix;
-use perdura_memory::{LINE, Memory, Object, PAGE, Touch, WORD};
+use perdura_memory::{Memory, Object, PAGE, Touch, WORD, line_of};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -170,30 +170,19 @@ impl Sums {
         overlaid: impl Fn(u64) -> Option<LineWrite>,
     ) -> Result<()> {
         changes.clear();
-        for entry in writes.read(memory) {
-            let Some(place) = self.places.of(entry.line) else { continue };
-            if entry.mask == 0 {
-                continue;
+        let (mut line, mut old) = (u64::MAX, None);
+        let has_sum = |line| self.places.of(line).is_some();
+        writes.try_for_each(memory, has_sum, |at, word| {
+            let Some(place) = self.places.of(at) else { return Ok(()) };
+            if line != line_of(at) {
+                line = line_of(at);
+                self.look_at(memory, line)?;
+                old = overlaid(line);
             }
-            self.look_at(memory, entry.line)?;
-            let old = overlaid(entry.line);
-            let (mut by, mut mask) = (0_u64, entry.mask);
-            while mask != 0 {
-                let word = mask.trailing_zeros() as usize;
-                mask &= mask - 1;
-                let at = entry.line + word as u64 * WORD;
-                let before = match &old {
-                    Some(old) if old.mask & 1 << word != 0 => old.words[word],
-                    _ => memory.load(at),
-                };
-                by = by.wrapping_add(change(at, before, entry.words[word]));
-            }
-            match changes.last_mut() {
-                Some(last) if last.place == place => last.by = last.by.wrapping_add(by),
-                _ => changes.push(Change { place, by }),
-            }
-        }
-        if changes.len() > 1 {
+            note(changes, place, change(at, value_before(memory, &old, at), word));
+            Ok::<_, Error>(())
+        })?;
+        if changes.len() > UNIQUE {
             changes.sort_unstable_by_key(|change| change.place);
         }
         for of_page in changes.chunk_by(|one, other| one.place == other.place) {
@@ -204,22 +193,45 @@ impl Sums {
             if by == 0 && !there() {
                 continue;
             }
-            let (line, word) = (place - place % LINE, (place % LINE / WORD) as usize);
-            let before = match overlaid(line) {
-                Some(old) if old.mask & 1 << word != 0 => old.words[word],
-                _ => memory.load(place),
-            };
-            writes.put(memory, place, before.wrapping_add(by));
+            let before = value_before(memory, &overlaid(line_of(place)), place);
+            writes.put_word(memory, place, before.wrapping_add(by));
         }
         Ok(())
     }
 }
+
+/// Up to this many changes are found by looking at each.
+const UNIQUE: usize = 16;
 
 /// The change of a page's sum.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     place: u64,
     by: u64,
+}
+
+/// Adds to the change of the sum at `place`. As long as there are few, there is one for each sum.
+#[inline]
+fn note(changes: &mut Vec<Change>, place: u64, by: u64) {
+    let of_place = match changes.len() > UNIQUE {
+        true => changes.last_mut().filter(|last| last.place == place),
+        false => changes.iter_mut().rev().find(|change| change.place == place),
+    };
+    match of_place {
+        Some(change) => change.by = change.by.wrapping_add(by),
+        None => changes.push(Change { place, by }),
+    }
+}
+
+/// The word at `at` before the transaction: as in `old`, the words of its line that are committed and not in place yet,
+/// or in the memory.
+#[inline(always)]
+fn value_before<M: Memory>(memory: &M, old: &Option<LineWrite>, at: u64) -> u64 {
+    let word = word_in_line(at);
+    match old {
+        Some(old) if old.mask & 1 << word != 0 => old.words[word],
+        _ => memory.load(at),
+    }
 }
 
 /// The change of the sum of the page of `at` when the word there changes.

@@ -118,6 +118,13 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         Ok(self.unless_moved(at, value))
     }
 
+    /// The word at `at`, where the transaction itself may have written, and nobody else.
+    #[inline(never)]
+    fn read_own(&self, at: u64) -> Option<u64> {
+        let own = self.writer.writes.get(&*self.memory, at).filter(|_| at.is_multiple_of(WORD));
+        own.or_else(|| self.memory.try_load(at))
+    }
+
     /// The words from `at` on, one by one.
     #[inline(never)]
     fn read_each(&mut self, at: u64, to: &mut [u64]) -> Boxed<()> {
@@ -294,7 +301,6 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let Buffered { engine, seat, writer, changes, snapshot, .. } = self;
         let Some(sums) = &engine.core.sums else { return Ok(()) };
         let memory = &*engine.core.memory;
-        writer.writes.to_lines(memory);
         let open = open::<M, C, S>(seat, memory);
         let overlaid =
             |line| open.as_ref().and_then(|open| overlaid_line(&**open, memory, line, *snapshot));
@@ -383,12 +389,20 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         }
     }
 
+    /// Writes words of one line.
+    #[inline]
+    fn put_run(&mut self, at: u64, words: &[u64]) {
+        let (memory, writes) = (&*self.memory, &mut self.writer.writes);
+        match C::LOGS_NEW_WORDS {
+            true => writes.put_run(memory, at, words),
+            false => writes.put_run_by_line(memory, at, words),
+        }
+    }
+
     /// Writes bytes that are known to lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
         self.writable.include(&*self.memory, at);
-        put_lines(self, at, from, |session, line, words| {
-            session.writer.writes.put_line(&*session.engine.core.memory, line, words);
-        })
+        put_lines(self, at, from, |session, at, words| session.put_run(at, words))
     }
 
     /// Whether a word of `[at, at + len)`, both multiples of 8, is in the write set, or committed and not in the memory
@@ -547,10 +561,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     fn read_at_once(&mut self, at: u64) -> Option<u64> {
         let memory = &*self.memory;
         if self.reading == Reading::Own {
-            return if self.writer.writes.may_have(memory, at) {
-                None
-            } else {
-                memory.try_load(at)
+            return match self.writer.writes.may_have(memory, at) {
+                true => self.read_own(at),
+                false => memory.try_load(at),
             };
         }
         if self.reading == Reading::Moved {

@@ -307,8 +307,14 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
             return lock_entries(memory, writer, locks, &engine.records);
         };
         let records = (&engine.records, engine.records.view());
+        let mut locked = u64::MAX;
         for (number, _) in words {
-            locks.lock(memory, records, number * WORD)?;
+            let line = line_of(number * WORD);
+            if line == locked {
+                continue;
+            }
+            locks.lock(memory, records, line)?;
+            locked = line;
             if planted::has(Bug::FirstLineLocked) {
                 break;
             }
@@ -328,15 +334,16 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     pub(super) fn lock_sums(&mut self) -> Boxed<()> {
         let OptimisticSession { engine, writer, locks, changes, .. } = self;
         let (memory, Some(sums)) = (&*engine.core.memory, &engine.core.sums) else { return Ok(()) };
-        writer.writes.to_lines(memory);
-        for entry in writer.writes.read(memory).iter().filter(|entry| entry.mask != 0) {
-            if let Some(place) = sums.places().of(entry.line)
-                && !planted::has(Bug::SumsUnlocked)
-            {
-                let records = (&engine.records, engine.records.view());
-                locks.lock(memory, records, line_of(place))?;
+        let records = (&engine.records, engine.records.view());
+        let mut locked = u64::MAX;
+        let has_sum = |line| sums.places().of(line).is_some();
+        writer.writes.try_for_each(memory, has_sum, |at, _| match sums.places().of(at) {
+            Some(place) if line_of(place) != locked && !planted::has(Bug::SumsUnlocked) => {
+                locked = line_of(place);
+                locks.lock(memory, records, locked)
             }
-        }
+            _ => Ok(()),
+        })?;
         Ok(sums.add_to(memory, &mut writer.writes, changes, |_| None)?)
     }
 

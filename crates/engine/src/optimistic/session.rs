@@ -227,11 +227,21 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
     /// See [`Session::read_at_once`].
     #[inline(always)]
     fn read_simply(&mut self, at: u64) -> Option<u64> {
-        if self.way != Way::Concurrent || self.writer.writes.may_have(&*self.engine.core.memory, at)
-        {
+        if self.way != Way::Concurrent {
             return None;
         }
+        if self.writer.writes.may_have(&*self.engine.core.memory, at) {
+            return self.read_own(at);
+        }
         self.load_concurrently(at)
+    }
+
+    /// The same, where the transaction itself may have written.
+    #[inline(never)]
+    fn read_own(&mut self, at: u64) -> Option<u64> {
+        let memory = &*self.engine.core.memory;
+        let own = self.writer.writes.get(memory, at).filter(|_| at.is_multiple_of(WORD));
+        own.or_else(|| self.load_concurrently(at))
     }
 
     /// See [`Session::write_at_once`].
@@ -276,12 +286,20 @@ impl<M: Memory, C: Durability, S> OptimisticSession<M, C, S> {
         Ok(())
     }
 
+    /// Writes words of one line.
+    #[inline]
+    fn put_run(&mut self, at: u64, words: &[u64]) {
+        let (memory, writes) = (&*self.engine.core.memory, &mut self.writer.writes);
+        match C::UNDOES {
+            true => writes.put_run_by_line(memory, at, words),
+            false => writes.put_run(memory, at, words),
+        }
+    }
+
     /// Writes bytes that are known to lie in the pool.
     fn put_checked(&mut self, at: u64, from: &[u8]) -> Result<()> {
         self.writable.include(&*self.engine.core.memory, at);
-        put_lines(self, at, from, |session, line, words| {
-            session.writer.writes.put_line(&*session.engine.core.memory, line, words);
-        })
+        put_lines(self, at, from, |session, at, words| session.put_run(at, words))
     }
 }
 

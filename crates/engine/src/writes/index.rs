@@ -50,10 +50,10 @@ impl<const BASE: u64> Index<BASE> {
         !self.is_free(first(at), own)
     }
 
-    /// From now on every line may be there.
-    pub(super) fn may_have_all<M: Memory>(&mut self, own: Traced<'_, M>) {
-        self.slots.fill(self.generation);
-        own.wrote(BASE, BYTES);
+    /// The line at `line` may be there from here on.
+    #[inline]
+    pub(super) fn note<M: Memory>(&mut self, line: u64, own: Traced<'_, M>) {
+        self.set(first(line), 0, own);
     }
 
     /// The place in a slot, if there is one.

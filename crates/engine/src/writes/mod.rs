@@ -27,7 +27,7 @@ mod short;
 mod tests;
 mod versions;
 
-use crate::Mark;
+use crate::access::{Mark, words_from};
 use few::Few;
 use index::{Index, first};
 pub use line::{ALL, LineWrite};
@@ -38,8 +38,13 @@ use perdura_memory::{LINE, Memory, Object, Traced, WORD, line_of};
 use short::Short;
 pub use short::ShortWords;
 pub(crate) use short::{HEADER_WORDS, number_and_mask};
+use std::convert::Infallible;
 use std::ops::Range;
 pub(crate) use versions::{Ended, Versions};
+
+/// After a transaction that stored this many words by line, the next one begins by line too: more do not fit in a short
+/// one.
+const SHORT_AGAIN: usize = 56;
 
 /// The value of a word before a write since a mark.
 struct Previous {
@@ -66,7 +71,7 @@ pub struct WriteSet {
     short: Short<SHORT, INDEX>,
     /// Whether they are when a transaction begins.
     begins_short: bool,
-    /// Finds the places of lines, in `short` or `few`.
+    /// Finds the places of lines, in `short` or `few`, and tells which lines may be in `many`.
     index: Index<INDEX>,
     /// Whether writes are journalled, or there are many lines.
     unusual: bool,
@@ -84,6 +89,12 @@ pub struct WriteSet {
     /// All lines, once they do not fit there.
     many: Many<MANY>,
     journal: Vec<Previous>,
+}
+
+/// Calls `put` with the offset and value of each of the words from `at` on.
+#[inline(always)]
+fn put_each(at: u64, words: &[u64], mut put: impl FnMut(u64, u64)) {
+    words.iter().zip(words_from(at)).for_each(|(word, at)| put(at, *word));
 }
 
 /// The words in a mask beyond the first one.
@@ -224,33 +235,51 @@ impl WriteSet {
     /// in the order of their first writes; otherwise lines do, each with its words in ascending order.
     #[inline(always)]
     pub fn for_each<M: Memory>(&self, memory: &M, mut word: impl FnMut(u64, u64)) {
+        let put = |at, value| {
+            word(at, value);
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = self.try_for_each(memory, |_| true, put);
+    }
+
+    /// As [`for_each`](Self::for_each), for lines that are `wanted`, up to the first error.
+    ///
+    /// # Errors
+    /// That of `word`.
+    #[inline(always)]
+    pub fn try_for_each<M: Memory, E>(
+        &self,
+        memory: &M,
+        wanted: impl Fn(u64) -> bool,
+        mut word: impl FnMut(u64, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.short.is_open() {
-            let own = self.traced(memory);
-            return self.short.iter(own).for_each(|(number, value)| word(number * WORD, value));
+            let mut words = self.short.iter(self.traced(memory));
+            return words.try_for_each(|(number, value)| match number * WORD {
+                at if wanted(line_of(at)) => word(at, value),
+                _ => Ok(()),
+            });
         }
         for entry in self.read(memory) {
-            let there = (0..entry.words.len()).filter(|word| entry.mask & 1 << word != 0);
-            there.for_each(|index| word(entry.line + index as u64 * WORD, entry.words[index]));
+            let mut mask = if wanted(entry.line) { entry.mask } else { 0 };
+            while mask != 0 {
+                let index = mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                word(entry.line + index as u64 * WORD, entry.words[index])?;
+            }
         }
+        Ok(())
     }
 
     /// Keeps the words by line from here on, until the set is cleared.
     #[inline(never)]
     pub fn to_lines<M: Memory>(&mut self, memory: &M) {
-        let Some(used) = self.short.close() else { return };
-        if used == HEADER_WORDS {
-            return;
-        }
-        self.index.clear();
-        self.traced(memory).read(SHORT, used as u64 * WORD);
-        let (mut place, mut index) = (HEADER_WORDS, 0);
-        while place < used {
-            let (at, value, is_last) = self.short.word_of(place, index);
-            self.put(memory, at, value);
-            index += 1;
-            if is_last {
-                (place, index) = (place + 1 + index, 0);
-            }
+        let Some((entries, used)) = self.short.close() else { return };
+        if used != 0 {
+            self.index.clear();
+            self.traced(memory).read(SHORT + HEADER_WORDS as u64 * WORD, used as u64 * WORD);
+            let words = ShortWords::new(&entries[..used]);
+            words.for_each(|(number, value)| self.put(memory, number * WORD, value));
         }
     }
 
@@ -260,7 +289,7 @@ impl WriteSet {
         self.traced(memory).wrote(FIELDS, 8);
         self.index.clear();
         if self.short.is_open() {
-            self.short.clear();
+            self.short.reopen();
         } else {
             self.clear_lines();
         }
@@ -268,12 +297,13 @@ impl WriteSet {
 
     #[inline(never)]
     fn clear_lines(&mut self) {
+        // What a transaction did, the next one mostly does too.
+        if self.begins_short && !self.unusual && self.words() < SHORT_AGAIN {
+            self.short.reopen();
+        }
         self.few.clear();
         self.extra = 0;
         self.lowest = u64::MAX;
-        if self.begins_short {
-            self.short.clear();
-        }
         if self.unusual || self.sealed != 0 || self.many.is_used() {
             self.clear_unusual();
         }
@@ -288,8 +318,8 @@ impl WriteSet {
         (self.unusual, self.marked) = (false, false);
     }
 
-    /// Whether the line of `at` may have words to be stored: a quick test, with few false positives if there are few
-    /// lines.
+    /// Whether the line of `at` may have words to be stored: a quick test, with few false positives unless there are
+    /// hundreds of lines.
     #[inline(always)]
     pub fn may_have<M: Memory>(&self, memory: &M, at: u64) -> bool {
         !self.short.is_empty() && self.index.may_have(at, self.traced(memory))
@@ -362,6 +392,38 @@ impl WriteSet {
         }
     }
 
+    /// Sets the words from `at` on, all in one line: as [`put_word`](Self::put_word) for each of them, and faster.
+    #[inline]
+    pub fn put_run<M: Memory>(&mut self, memory: &M, at: u64, words: &[u64]) {
+        if self.short.is_open() && self.put_short_run(memory, at, words) {
+            return;
+        }
+        self.put_run_by_line(memory, at, words);
+    }
+
+    /// The same, in the form of a record, unless there is no room: then words are kept by line from here on.
+    fn put_short_run<M: Memory>(&mut self, memory: &M, at: u64, words: &[u64]) -> bool {
+        let own = self.traced(memory);
+        if words.len() > 1 && self.short.put_run(&mut self.index, at, words, own) {
+            return true;
+        }
+        if self.short.has_room() {
+            put_each(at, words, |at, word| self.put_word(memory, at, word));
+            return true;
+        }
+        self.to_lines(memory);
+        false
+    }
+
+    /// The same, as [`put`](Self::put) for each of them.
+    #[inline]
+    pub fn put_run_by_line<M: Memory>(&mut self, memory: &M, at: u64, words: &[u64]) {
+        match words.try_into() {
+            Ok(line) => self.put_line(memory, at, line),
+            Err(_) => put_each(at, words, |at, word| self.put(memory, at, word)),
+        }
+    }
+
     /// Sets the word at `at` to `value`, by line.
     #[inline(always)]
     pub fn put<M: Memory>(&mut self, memory: &M, at: u64, value: u64) {
@@ -418,10 +480,8 @@ impl WriteSet {
 
     /// Sets a whole line to `words`: as eight times [`put`](Self::put), for the price of one.
     #[inline]
-    pub fn put_line<M: Memory>(&mut self, memory: &M, line: u64, words: &[u64; 8]) {
-        if self.short.is_open() {
-            self.to_lines(memory);
-        }
+    fn put_line<M: Memory>(&mut self, memory: &M, line: u64, words: &[u64; 8]) {
+        debug_assert!(!self.short.is_open(), "the words are kept by line");
         let own = self.traced(memory);
         let place = self.place_of(line, own);
         if self.marked || place < self.sealed {
@@ -469,9 +529,9 @@ impl WriteSet {
                 return place;
             }
             self.many.take(self.few.lines(), own);
-            self.index.may_have_all(own);
             self.unusual = true;
         }
+        self.index.note(line, own);
         self.many.add(line, own)
     }
 

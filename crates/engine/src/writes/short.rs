@@ -109,18 +109,22 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
 
     /// Forgets everything, and is open from here on; the caller clears the index.
     #[inline(always)]
-    pub(super) fn clear(&mut self) {
+    pub(super) fn reopen(&mut self) {
         self.used = HEADER_WORDS;
         if self.extra != 0 {
             self.extra = 0;
         }
     }
 
-    /// Has no words from here on; returns how many words the record had, if it was open.
-    pub(super) fn close(&mut self) -> Option<usize> {
+    /// Has no words from here on. Returns the record's words behind the header so far, with room for more, and how many
+    /// there are, if it was open.
+    pub(super) fn close(&mut self) -> Option<([u64; MOST], usize)> {
         let used = std::mem::replace(&mut self.used, CLOSED);
         self.extra = 0;
-        (used != CLOSED).then_some(used)
+        let behind = used.checked_sub(HEADER_WORDS).filter(|_| used != CLOSED)?;
+        let mut words = [0; MOST];
+        words[..behind].copy_from_slice(&self.record[HEADER_WORDS..used]);
+        Some((words, behind))
     }
 
     /// The number of entries.
@@ -178,24 +182,22 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
         while let Some(place) = index.place(slot, own) {
             own.read(word_at::<BASE>(place), WORD);
             let head = self.record[place];
-            if head == head_of(at) {
-                self.record[place + 1] = value;
-                own.wrote(word_at::<BASE>(place + 1), WORD);
-                return true;
-            }
             if line_of_head(head) == line {
                 let mask = mask_of_head(head);
-                let earlier = (mask & (bit - 1)).count_ones() as usize;
+                let to = place + 1 + (mask & (bit - 1)).count_ones() as usize;
                 if mask & bit != 0 {
-                    self.record[place + 1 + earlier] = value;
-                    own.wrote(word_at::<BASE>(place + 1 + earlier), WORD);
+                    self.record[to] = value;
+                    own.wrote(word_at::<BASE>(to), WORD);
                     return true;
                 }
                 let end = place + 1 + mask.count_ones() as usize;
                 if end == self.used && end < MOST {
-                    let head = line << NUMBER | u64::from(mask | bit);
-                    self.record.copy_within(place + 1 + earlier..end, place + 2 + earlier);
-                    (self.record[place], self.record[place + 1 + earlier]) = (head, value);
+                    // Words mostly come in ascending order.
+                    if to != end {
+                        self.record.copy_within(to..end, to + 1);
+                    }
+                    self.record[to] = value;
+                    self.record[place] = line << NUMBER | u64::from(mask | bit);
                     self.used += 1;
                     self.extra += 1;
                     own.wrote(word_at::<BASE>(place), (end + 1 - place) as u64 * WORD);
@@ -209,6 +211,31 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
         has_room
     }
 
+    /// Adds an entry of `words`, at least one, from `at` on, all in one line, if there is room and the line's first slot
+    /// is free; returns whether it was added.
+    #[inline]
+    pub(super) fn put_run<M: Memory>(
+        &mut self,
+        index: &mut Index<INDEX>,
+        at: u64,
+        words: &[u64],
+        own: Traced<'_, M>,
+    ) -> bool {
+        let (slot, place, count) = (first(at), self.used, words.len());
+        debug_assert!((1..=LINE_WORDS - word_in_line(at)).contains(&count), "words of one line");
+        if place > MOST - 1 - LINE_WORDS || !index.is_free(slot, own) {
+            return false;
+        }
+        let mask = ((1_u64 << count) - 1) << word_in_line(at);
+        self.record[place] = (at / LINE) << NUMBER | mask;
+        self.record[place + 1..][..count].copy_from_slice(words);
+        self.used = place + 1 + count;
+        self.extra += count - 1;
+        index.set(slot, place, own);
+        own.wrote(word_at::<BASE>(place), (1 + count) as u64 * WORD);
+        true
+    }
+
     /// The entry at a place.
     #[inline(always)]
     fn entry(&self, place: usize) -> Entry<'_> {
@@ -217,14 +244,6 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
         let count = mask.count_ones() as usize;
         let values = &self.record[place + 1..place + 1 + count];
         Entry { line: line_of_head(head), mask, values }
-    }
-
-    /// The offset and value of the word with this index in the entry at a place, and whether it is the last one there.
-    pub(super) fn word_of(&self, place: usize, index: usize) -> (u64, u64, bool) {
-        let Entry { line, mut mask, values } = self.entry(place);
-        (0..index).for_each(|_| mask &= mask - 1);
-        let at = line * LINE + u64::from(mask.trailing_zeros()) * WORD;
-        (at, values[index], index + 1 == values.len())
     }
 
     /// The word at `at`, if it is here.
@@ -278,7 +297,7 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
     pub(super) fn iter<M: Memory>(&self, own: Traced<'_, M>) -> ShortWords<'_> {
         let used = self.used.min(MOST);
         own.read(word_at::<BASE>(HEADER_WORDS), (used - HEADER_WORDS) as u64 * WORD);
-        ShortWords { rest: self.record[HEADER_WORDS..used].iter(), first: 0, mask: 0 }
+        ShortWords::new(&self.record[HEADER_WORDS..used])
     }
 
     /// Pads the record with zeros to whole lines. Returns it as a whole, and how many of its words are in use; the caller
@@ -301,6 +320,14 @@ pub struct ShortWords<'a> {
     /// Of an entry of several words: its line's first word, and a mask of those that are still to come.
     first: u64,
     mask: u8,
+}
+
+impl<'a> ShortWords<'a> {
+    /// The words of a record's entries.
+    #[inline(always)]
+    pub(super) fn new(entries: &'a [u64]) -> Self {
+        ShortWords { rest: entries.iter(), first: 0, mask: 0 }
+    }
 }
 
 impl Iterator for ShortWords<'_> {

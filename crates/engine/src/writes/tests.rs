@@ -52,8 +52,11 @@ impl Model {
                 self.words.insert(at, value);
             }
             Step::PutLine(line, value) => {
-                let words = std::array::from_fn(|word| value.wrapping_add(word as u64));
-                set.put_line(memory, line, &words);
+                let words: [u64; 8] = std::array::from_fn(|word| value.wrapping_add(word as u64));
+                match set.begins_short {
+                    true => set.put_run(memory, line, &words),
+                    false => set.put_run_by_line(memory, line, &words),
+                }
                 self.touch(line);
                 self.words.extend((0..8).map(|word| (line + word * 8, words[word as usize])));
             }
