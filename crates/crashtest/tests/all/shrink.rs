@@ -23,7 +23,7 @@ const SOURCES: [(&str, &str); 11] = [
     ("engine/src/log/area.rs", include_str!("../../../engine/src/log/area.rs")),
     ("engine/src/log/recovery.rs", include_str!("../../../engine/src/log/recovery.rs")),
     ("engine/src/logged/engine.rs", include_str!("../../../engine/src/logged/engine.rs")),
-    ("engine/src/logged/session.rs", include_str!("../../../engine/src/logged/session.rs")),
+    ("engine/src/logged/access.rs", include_str!("../../../engine/src/logged/access.rs")),
     ("heap/src/heap.rs", include_str!("../../../heap/src/heap.rs")),
 ];
 
@@ -93,7 +93,7 @@ fn is_root_cause(site: &CallSite, (file, line, asked): (&str, u32, bool)) -> boo
         }
         // Words that a transaction stored in place.
         _ => {
-            let storing = ["engine/src/logged/session.rs", "engine/src/consistency/writer.rs"];
+            let storing = ["engine/src/logged/access.rs", "engine/src/consistency/writer.rs"];
             !asked && storing.contains(&file) && stores
         }
     }
