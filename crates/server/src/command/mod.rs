@@ -23,9 +23,15 @@ mod name_range;
 mod numbers;
 mod objects;
 pub(crate) mod perform;
+mod random;
 mod saving;
 mod scan;
 mod score_range;
+mod set_algebra;
+mod set_choices;
+#[cfg(test)]
+mod set_tests;
+mod sets;
 mod shutdown;
 mod slowlog;
 mod strings;

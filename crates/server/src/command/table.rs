@@ -3,7 +3,7 @@
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
 use super::{keys, multi, numbers, objects, saving, scan, shutdown, slowlog, strings};
-use super::{substrings, zset_ranges, zsets};
+use super::{set_algebra, set_choices, sets, substrings, zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 22] = [
+static FAMILIES: [(&str, &[Command]); 25] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -20,6 +20,9 @@ static FAMILIES: [(&str, &[Command]); 22] = [
     ("generic", scan::TABLE),
     ("hash", hashes::TABLE),
     ("hash", hash_numbers::TABLE),
+    ("set", sets::TABLE),
+    ("set", set_choices::TABLE),
+    ("set", set_algebra::TABLE),
     ("sorted-set", zsets::TABLE),
     ("sorted-set", zset_ranges::TABLE),
     ("connection", connection::TABLE),

@@ -263,7 +263,7 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
     let counted = call.args.len() == 3;
     let count = if counted { number::parse_i64(call.args.at(2)) } else { Some(1) };
     let Some(count) = count.and_then(|count| u64::try_from(count).ok()) else {
-        return Err(Failure::Say("ERR value is out of range, must be positive".into()));
+        return Err(Failure::MUST_BE_POSITIVE);
     };
     let mut popped = Vec::new();
     if let Some((_, set)) = claim(call)? {

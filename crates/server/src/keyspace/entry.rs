@@ -11,6 +11,7 @@ pub(crate) enum Kind {
     String = 1,
     Hash = 2,
     SortedSet = 3,
+    Set = 4,
 }
 
 impl Kind {
@@ -20,6 +21,7 @@ impl Kind {
             Kind::String => "string",
             Kind::Hash => "hash",
             Kind::SortedSet => "zset",
+            Kind::Set => "set",
         }
     }
 }
@@ -31,7 +33,7 @@ macro_rules! forms {
         /// How it is held.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub(super) enum Form {
+        pub(crate) enum Form {
             $($(#[$documentation])* $form = $number,)*
         }
 
@@ -58,6 +60,10 @@ forms! {
     Fields = 4, Hash;
     /// A sorted set.
     Ranking = 5, SortedSet;
+    /// A small set in one block.
+    MemberImage = 6, Set;
+    /// A set in a hash map.
+    Members = 7, Set;
 }
 
 /// The time that keys expire by: milliseconds since 1970.
@@ -138,9 +144,9 @@ impl Entry {
         self.form() == Form::Inline
     }
 
-    /// Whether it is a small hash in one block.
+    /// Whether it is a small hash or set in one block.
     pub(crate) fn is_one_block(self) -> bool {
-        self.form() == Form::Image
+        matches!(self.form(), Form::Image | Form::MemberImage)
     }
 
     /// The bytes of an inline string.

@@ -8,6 +8,7 @@
 
 use super::entry::{Entry, Form};
 use super::hash::Fields;
+use super::set::Members;
 use super::zset::SortedSet;
 use super::{Expiries, Keys, text};
 use perdura::{Error, Purpose, Result, Tx, TxExt};
@@ -27,6 +28,7 @@ pub(super) const KEYS: u64 = 1;
 pub(super) const EXPIRIES: u64 = 2;
 pub(super) const FIELDS: u64 = 3;
 pub(super) const RANKING: u64 = 4;
+pub(super) const MEMBERS: u64 = 5;
 
 /// Gives the list its last block if it has none, unless the pool is full.
 pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
@@ -73,13 +75,20 @@ fn first(tx: &mut dyn Tx, header: u64) -> Result<Option<u64>> {
 pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> {
     match entry.form() {
         Form::Inline | Form::Blob => text::free(tx, entry),
-        Form::Image => tx.free(entry.at()),
+        Form::Image | Form::MemberImage => tx.free(entry.at()),
         Form::Fields => {
             let fields = Fields::new(entry.at());
             if fields.len(tx)? <= SMALL {
                 return fields.destroy(tx);
             }
             put_off(tx, header, FIELDS, entry.at())
+        }
+        Form::Members => {
+            let members = Members::new(entry.at());
+            if members.len(tx)? <= SMALL {
+                return members.destroy(tx);
+            }
+            put_off(tx, header, MEMBERS, entry.at())
         }
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
@@ -136,6 +145,7 @@ fn sweep_one(tx: &mut dyn Tx, what: u64, at: u64, budget: u64) -> Result<bool> {
         KEYS => sweep_keys(tx, Keys::new(at), budget),
         EXPIRIES => Expiries::new(at).destroy_some(tx, budget),
         FIELDS => Fields::new(at).destroy_some(tx, budget),
+        MEMBERS => Members::new(at).destroy_some(tx, budget),
         RANKING => {
             let set = SortedSet::at_block(tx, at)?;
             sweep_ranking(tx, set, budget)
@@ -165,9 +175,14 @@ fn sweep_entry(tx: &mut dyn Tx, entry: Entry, left: &mut u64) -> Result<bool> {
             spend(1);
             text::free(tx, entry).map(|()| true)
         }
-        Form::Image => {
+        Form::Image | Form::MemberImage => {
             spend(1);
             tx.free(entry.at()).map(|()| true)
+        }
+        Form::Members => {
+            let members = Members::new(entry.at());
+            spend(members.len(tx)?);
+            members.destroy_some(tx, budget)
         }
         Form::Fields => {
             let fields = Fields::new(entry.at());

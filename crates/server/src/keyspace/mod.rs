@@ -32,7 +32,9 @@ mod header;
 mod image;
 #[cfg(test)]
 mod lines_tests;
+pub(crate) mod set;
 pub(crate) mod size;
+pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod zset;
 

@@ -3,6 +3,7 @@
 use super::TransferError;
 use super::record::{Change, Record};
 use crate::keyspace::hash::Hash;
+use crate::keyspace::set::Set;
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{self, DATABASES, Database, Found, Kind, garbage, now, text};
 use perdura::{Error, Handle, Result, Ticket, Tx};
@@ -177,6 +178,15 @@ fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effe
                 hash.set(tx, db, field, value)?;
             }
             let new = hash.save(tx)?.expiring(expires);
+            db.put(tx, key, old, new)?;
+        }
+        Change::Set(members) => {
+            of_kind(old, Kind::Set)?;
+            let mut set = Set::load(tx, old.map(|old| old.entry))?;
+            for member in members {
+                set.set(tx, db, member, b"")?;
+            }
+            let new = set.save(tx)?.expiring(expires);
             db.put(tx, key, old, new)?;
         }
         Change::Members(members) => {
