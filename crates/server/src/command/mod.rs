@@ -18,6 +18,10 @@ mod hash_numbers;
 mod hashes;
 mod info;
 mod keys;
+mod list_places;
+#[cfg(test)]
+mod list_tests;
+mod lists;
 mod multi;
 mod name_range;
 mod numbers;

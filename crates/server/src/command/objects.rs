@@ -92,6 +92,8 @@ fn encoding(call: &mut Call<'_>) -> Outcome {
         Kind::Set if !entry.is_one_block() => "hashtable",
         Kind::Set if Set::load(call.tx, Some(entry))?.is_of_integers() => "intset",
         Kind::Set => "listpack",
+        Kind::List if entry.is_one_block() => "listpack",
+        Kind::List => "quicklist",
     };
     call.out.bulk(name.as_bytes());
     Ok(())

@@ -104,9 +104,7 @@ fn srandmember(call: &mut Call<'_>) -> Outcome {
     }
     let count = call.integer(2)?;
     if count == i64::MIN {
-        let most = i64::MAX;
-        let text = format!("ERR value is out of range, value must between -{most} and {most}");
-        return Err(Failure::say(text));
+        return Err(Failure::OUT_OF_RANGE);
     }
     let set = look(call, call.args.at(1))?;
     let (Some(set), true) = (set, count != 0) else {

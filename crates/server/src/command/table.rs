@@ -2,7 +2,9 @@
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
-use super::{keys, multi, numbers, objects, saving, scan, shutdown, slowlog, strings};
+use super::{
+    keys, list_places, lists, multi, numbers, objects, saving, scan, shutdown, slowlog, strings,
+};
 use super::{set_algebra, set_choices, sets, substrings, zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
 use std::sync::LazyLock;
@@ -11,7 +13,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 25] = [
+static FAMILIES: [(&str, &[Command]); 27] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -20,6 +22,8 @@ static FAMILIES: [(&str, &[Command]); 25] = [
     ("generic", scan::TABLE),
     ("hash", hashes::TABLE),
     ("hash", hash_numbers::TABLE),
+    ("list", lists::TABLE),
+    ("list", list_places::TABLE),
     ("set", sets::TABLE),
     ("set", set_choices::TABLE),
     ("set", set_algebra::TABLE),

@@ -12,6 +12,7 @@ pub(crate) enum Kind {
     Hash = 2,
     SortedSet = 3,
     Set = 4,
+    List = 5,
 }
 
 impl Kind {
@@ -22,6 +23,7 @@ impl Kind {
             Kind::Hash => "hash",
             Kind::SortedSet => "zset",
             Kind::Set => "set",
+            Kind::List => "list",
         }
     }
 }
@@ -64,6 +66,10 @@ forms! {
     MemberImage = 6, Set;
     /// A set in a hash map.
     Members = 7, Set;
+    /// A small list in one chunk.
+    Chunk = 8, List;
+    /// A list in a chain of chunks.
+    Chain = 9, List;
 }
 
 /// The time that keys expire by: milliseconds since 1970.
@@ -144,9 +150,9 @@ impl Entry {
         self.form() == Form::Inline
     }
 
-    /// Whether it is a small hash or set in one block.
+    /// Whether it is a small hash, set or list in one block.
     pub(crate) fn is_one_block(self) -> bool {
-        matches!(self.form(), Form::Image | Form::MemberImage)
+        matches!(self.form(), Form::Image | Form::MemberImage | Form::Chunk)
     }
 
     /// The bytes of an inline string.

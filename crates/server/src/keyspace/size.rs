@@ -5,6 +5,7 @@
 
 use super::entry::{Entry, Form};
 use super::hash::Fields;
+use super::list::List;
 use super::set::Members;
 use super::{Database, Short, zset::SortedSet};
 use perdura::collections::{Blob, HashMap, Item, check_root, kind};
@@ -63,7 +64,21 @@ fn sum(
 fn estimate(tx: &mut dyn Tx, entry: Entry, samples: u64) -> Result<Option<u64>> {
     let is_many = |len: u64| samples > 0 && len > samples;
     let (len, place, found, bytes) = match entry.form() {
-        Form::Inline | Form::Blob | Form::Image | Form::MemberImage => return Ok(None),
+        Form::Inline | Form::Blob | Form::Image | Form::MemberImage | Form::Chunk => {
+            return Ok(None);
+        }
+        Form::Chain => {
+            let list = List::load(tx, Some(entry))?;
+            if !is_many(list.len()) {
+                return Ok(None);
+            }
+            let mut found = 0;
+            let bytes = sum(tx, |tx, blocks| {
+                found = list.visit(tx, samples, &mut |at| push(blocks, at))?;
+                Ok(())
+            })?;
+            return Ok(Some(scaled(bytes, list.len(), found)));
+        }
         Form::Fields => {
             let fields = Fields::new(entry.at());
             let len = fields.len(tx)?;
@@ -97,6 +112,12 @@ fn estimate(tx: &mut dyn Tx, entry: Entry, samples: u64) -> Result<Option<u64>> 
     Ok(Some(len.saturating_mul(place + bytes / found)))
 }
 
+/// The bytes of `len` elements, of which `found` take so many.
+fn scaled(bytes: u64, len: u64, found: u64) -> u64 {
+    let all = u128::from(bytes) * u128::from(len) / u128::from(found.max(1));
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
 /// The number of a map's entries that were looked at, about `samples`, and the bytes of their own blocks.
 fn sample<V: Item, const COUNTED: bool>(
     tx: &mut dyn Tx,
@@ -121,6 +142,9 @@ fn blocks_of(tx: &mut dyn Tx, entry: Entry, blocks: &mut Vec<u64>) -> Result<()>
         Form::Inline => Ok(()),
         Form::Blob => Blob::new(entry.at()).check(tx, visit),
         Form::Image | Form::MemberImage => visit(entry.at()),
+        Form::Chunk | Form::Chain => {
+            List::load(tx, Some(entry))?.visit(tx, u64::MAX, visit).map(drop)
+        }
         Form::Fields | Form::Members => {
             check_root(tx, root(entry.at(), kind::HASH_MAP), visit).map(drop)
         }

@@ -3,9 +3,10 @@
 use super::TransferError;
 use super::record::{Change, Record};
 use crate::keyspace::hash::Hash;
+use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
 use crate::keyspace::zset::SortedSet;
-use crate::keyspace::{self, DATABASES, Database, Found, Kind, garbage, now, text};
+use crate::keyspace::{self, DATABASES, Database, End, Found, Kind, garbage, now, text};
 use perdura::{Error, Handle, Result, Ticket, Tx};
 
 /// Bytes of one transaction: a share of the log, and no more than this.
@@ -187,6 +188,15 @@ fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effe
                 set.set(tx, db, member, b"")?;
             }
             let new = set.save(tx)?.expiring(expires);
+            db.put(tx, key, old, new)?;
+        }
+        Change::Elements(elements) => {
+            of_kind(old, Kind::List)?;
+            let mut list = List::load(tx, old.map(|old| old.entry))?;
+            for element in elements {
+                list.push(tx, End::Right, element)?;
+            }
+            let new = list.save(tx)?.expiring(expires);
             db.put(tx, key, old, new)?;
         }
         Change::Members(members) => {

@@ -2,6 +2,7 @@
 
 use super::record::{Change, Record};
 use crate::keyspace::hash::Hash;
+use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{self, DATABASES, Database, Entry, Kind, text};
@@ -60,6 +61,7 @@ pub(crate) fn one(
         Kind::String => tell(Change::Text(text::read(tx, entry)?))?,
         Kind::Hash => fields(tx, entry, &mut |pairs| tell(Change::Fields(pairs)))?,
         Kind::Set => set_members(tx, entry, &mut |members| tell(Change::Set(members)))?,
+        Kind::List => elements(tx, entry, &mut |elements| tell(Change::Elements(elements)))?,
         Kind::SortedSet => members(tx, entry, &mut |members| tell(Change::Members(members)))?,
     }
     match entry.expires() {
@@ -106,6 +108,21 @@ fn set_members(
     let mut batch = Batch::new(each);
     let set = Set::load(tx, Some(entry))?;
     set.walk(tx, &mut |_, member| batch.add(member.to_vec(), member.len()).map(|()| true))?;
+    batch.end()
+}
+
+fn elements(
+    tx: &mut dyn Tx,
+    entry: Entry,
+    each: &mut dyn FnMut(Vec<Vec<u8>>) -> Result<()>,
+) -> Result<()> {
+    let mut batch = Batch::new(each);
+    let list = List::load(tx, Some(entry))?;
+    list.walk(tx, 0, false, &mut |tx, item| {
+        let element = item.read(tx)?;
+        let bytes = element.len();
+        batch.add(element, bytes).map(|()| true)
+    })?;
     batch.end()
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Change {
     Fields(Vec<(Vec<u8>, Vec<u8>)>),
     /// SADD.
     Set(Vec<Vec<u8>>),
+    /// RPUSH.
+    Elements(Vec<Vec<u8>>),
     /// ZADD.
     Members(Vec<(f64, Vec<u8>)>),
     /// PEXPIREAT, in milliseconds since 1970.
@@ -36,7 +38,9 @@ impl Record {
                 Change::Fields(pairs) => {
                     pairs.iter().map(|(field, value)| of(field.len() + value.len())).sum()
                 }
-                Change::Set(members) => members.iter().map(|name| of(name.len())).sum(),
+                Change::Set(items) | Change::Elements(items) => {
+                    items.iter().map(|item| of(item.len())).sum()
+                }
                 Change::Members(members) => members.iter().map(|(_, name)| of(name.len())).sum(),
                 Change::Expiry(_) | Change::Removal => 0,
             }

@@ -43,6 +43,7 @@ impl Encoder {
                 }
             }
             Change::Set(members) => items(to, b"SADD", key, members),
+            Change::Elements(elements) => items(to, b"RPUSH", key, elements),
             Change::Members(members) => {
                 array(to, 2 + 2 * members.len());
                 bulk(to, b"ZADD");
