@@ -47,6 +47,9 @@ mod store;
 #[doc(hidden)]
 pub mod testing;
 pub mod transfer;
+mod waiting;
+#[cfg(test)]
+mod waiting_tests;
 mod watch;
 #[cfg(test)]
 mod watch_tests;

@@ -203,10 +203,14 @@ pub(super) fn move_between(call: &mut Call<'_>, [from_end, to_end]: [End; 2]) ->
     Ok(true)
 }
 
-/// The arguments of LMPOP from the number of keys on: the keys, the end, and how many elements.
-pub(super) fn many<'a>(args: Args<'a>) -> Outcome<(Args<'a>, End, u64)> {
+/// The arguments of LMPOP and ZMPOP from the number of keys on: the keys, whether the second of the `ends` is named, and
+/// how many elements.
+pub(super) fn many<'a>(args: Args<'a>, ends: [&str; 2]) -> Outcome<(Args<'a>, bool, u64)> {
     let (keys, rest) = numbered_keys(args)?;
-    let from = end(rest, 0)?;
+    let second = rest.is(0, ends[1]);
+    if !second && !rest.is(0, ends[0]) {
+        return Err(Failure::SYNTAX);
+    }
     let count = match rest.len() {
         1 => 1,
         3 if rest.is(1, "count") => {
@@ -216,11 +220,17 @@ pub(super) fn many<'a>(args: Args<'a>) -> Outcome<(Args<'a>, End, u64)> {
         }
         _ => return Err(Failure::SYNTAX),
     };
-    Ok((keys, from, count))
+    Ok((keys, second, count))
+}
+
+/// The arguments of LMPOP from the number of keys on.
+pub(super) fn many_of_lists<'a>(args: Args<'a>) -> Outcome<(Args<'a>, End, u64)> {
+    let (keys, right, count) = many(args, ["left", "right"])?;
+    Ok((keys, if right { End::Right } else { End::Left }, count))
 }
 
 fn lmpop(call: &mut Call<'_>) -> Outcome {
-    let (keys, from, count) = many(call.args.from(1))?;
+    let (keys, from, count) = many_of_lists(call.args.from(1))?;
     if !pop_many(call, keys, from, count)? {
         call.out.null_array();
     }
@@ -240,6 +250,22 @@ pub(super) fn pop_many(
             call.out.array(2);
             call.out.bulk(key);
             pop_some(call, key, old, list, (from, count))?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Removes an element of the first of the keys that is there, and answers the key with it. Whether there is one.
+pub(super) fn pop_first(call: &mut Call<'_>, keys: Args<'_>, from: End) -> Outcome<bool> {
+    for key in keys.iter() {
+        let (old, mut list) = claim(call, key)?;
+        if old.is_some() {
+            let element = list.pop(call.tx, from)?.unwrap_or_default();
+            save(call, key, old, list)?;
+            call.out.array(2);
+            call.out.bulk(key);
+            call.out.bulk(&element);
             return Ok(true);
         }
     }

@@ -4,6 +4,7 @@
 //! the *client* that sent it, and runs outside, exactly once. To add one: write its handler in
 //! its family's file and its line in that file's `TABLE`.
 
+pub(crate) mod blocking;
 mod call;
 mod client;
 mod config;
@@ -43,6 +44,7 @@ mod substrings;
 mod table;
 #[cfg(test)]
 mod tests;
+mod zset_pops;
 mod zset_ranges;
 mod zsets;
 

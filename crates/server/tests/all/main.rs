@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod blocking;
 mod clients;
 mod commands;
 #[path = "../common/mod.rs"]
