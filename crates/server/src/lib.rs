@@ -54,7 +54,7 @@ mod watch;
 #[cfg(test)]
 mod watch_tests;
 
-pub use embedded::Keyspace;
+pub use embedded::{End, Keyspace};
 pub use error::ServeError;
 pub use keyspace::{Findings, check, check_root};
 pub use logging::{LogFormat, LogLevel, log_warning, start_logging};

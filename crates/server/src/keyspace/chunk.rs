@@ -26,8 +26,10 @@ const SMALLEST: usize = 64;
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
+    /// Where its first element is.
     Left,
+    /// Where its last element is.
     Right,
 }
 

@@ -44,7 +44,7 @@ pub(crate) mod text;
 pub(crate) mod zset;
 
 pub use check::{Findings, check, check_root};
-pub(crate) use chunk::End;
+pub use chunk::End;
 pub(crate) use database::{Ahead, Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind, now};
 pub(crate) use header::{DATABASES, KIND, find, open};

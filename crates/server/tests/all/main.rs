@@ -13,6 +13,7 @@ mod differential;
 mod durability;
 mod engines;
 mod full;
+mod model;
 mod operation;
 mod peers;
 mod room;
