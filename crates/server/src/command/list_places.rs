@@ -161,12 +161,10 @@ impl Sought {
             };
             if args.is(at, "rank") {
                 let rank = call.integer(at + 1)?;
-                sought.skip = match rank {
-                    0 => return Err(Failure::Say(ZERO_RANK.into())),
-                    i64::MIN => return Err(Failure::OUT_OF_RANGE),
-                    rank => rank.unsigned_abs() - 1,
-                };
-                sought.backwards = rank < 0;
+                if rank == 0 {
+                    return Err(Failure::Say(ZERO_RANK.into()));
+                }
+                (sought.skip, sought.backwards) = (rank.unsigned_abs() - 1, rank < 0);
             } else if args.is(at, "count") {
                 sought.count = Some(match positive("ERR COUNT can't be negative")? {
                     0 => u64::MAX,

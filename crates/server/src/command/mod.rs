@@ -9,6 +9,7 @@ mod call;
 mod client;
 mod config;
 mod connection;
+mod copy;
 mod debug;
 mod expiry;
 mod failure;

@@ -1,7 +1,9 @@
 //! The table of commands, finding one by its name in any case, and COMMAND, which shows the table.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
-use super::{blocking, config, connection, debug, expiry, functions, hash_numbers, hashes, info};
+use super::{
+    blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
+};
 use super::{
     keys, list_places, lists, multi, numbers, objects, saving, scan, shutdown, slowlog, strings,
 };
@@ -13,11 +15,12 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 29] = [
+static FAMILIES: [(&str, &[Command]); 30] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
     ("generic", keys::TABLE),
+    ("generic", copy::TABLE),
     ("generic", expiry::TABLE),
     ("generic", scan::TABLE),
     ("hash", hashes::TABLE),

@@ -159,7 +159,7 @@ impl Connection {
         let sends = self.writable && self.unsent() > 0;
         let works = self.readable || self.ended || self.stalled;
         let held = self.closing || self.blocked.is_some() || self.is_full();
-        !self.broken && (sends || (works && !held))
+        !self.broken && (sends || (works && !held) || (self.waits_in_vain() && !self.closing))
     }
 
     /// Begins a turn: reads the bytes that have come, if no earlier request is left to do.

@@ -149,7 +149,7 @@ fn keys(tx: &mut dyn Tx, header: u64) -> Result<u64> {
 
 /// The effect of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
+pub(crate) enum Effect {
     /// The key is new.
     Made,
     /// It is gone.
@@ -158,7 +158,8 @@ enum Effect {
     Stays,
 }
 
-fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effect> {
+/// Does a record's command. A key whose time has come is removed.
+pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effect> {
     let db = Database::new(header, record.db);
     let key = record.key.as_slice();
     let old = db.find(tx, key)?;

@@ -171,6 +171,7 @@ fn every_way_of_filling_a_key_counts() {
     for (before, command, reply) in [
         ("RPUSH from a", "RENAME from list", "OK"),
         ("RPUSH from a", "RENAMENX from list", "1"),
+        ("RPUSH source a", "COPY source list", "1"),
         ("RPUSH from a", "RPOPLPUSH from list", "a"),
         ("RPUSH from a", "LMOVE from list LEFT RIGHT", "a"),
         ("PING", "LPUSH list a", "1"),

@@ -159,11 +159,14 @@ pub(crate) fn some_commands(names: usize, keys: usize) -> Vec<u8> {
     bytes
 }
 
+/// Keys of [`commands`].
+pub(crate) const KEYS: u64 = 3 * (7 + 300 + 4);
+
 /// Puts [`commands`] into a pool.
 pub(crate) fn fill_keyspace(pool: &Pool) {
     let mut handle = pool.session().expect("a session");
     let loaded = perdura_server::transfer::import(&mut commands().as_slice(), &mut handle, &mut on);
-    assert_eq!(loaded.expect("a keyspace").keys, 3 * (7 + 300 + 4));
+    assert_eq!(loaded.expect("a keyspace").keys, KEYS);
 }
 
 /// A pool's keyspace as commands, one each, in an order that does not depend on the pool.
