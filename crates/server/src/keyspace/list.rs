@@ -28,6 +28,9 @@ pub(crate) struct List {
     pub(super) last: u64,
 }
 
+/// Called with an element in a transaction; false ends the walk.
+pub(crate) type EachItem<'a, E> = dyn FnMut(&mut dyn Tx, Item<'_>) -> Result<bool, E> + 'a;
+
 /// An element's chunk, and how many others of that chunk are before it.
 pub(super) type Located = (Chunk, usize);
 
@@ -242,7 +245,7 @@ impl List {
         tx: &mut dyn Tx,
         from: u64,
         backwards: bool,
-        each: &mut dyn FnMut(&mut dyn Tx, Item<'_>) -> Result<bool, E>,
+        each: &mut EachItem<'_, E>,
     ) -> Result<bool, E> {
         let Some((mut chunk, inside)) = self.locate(tx, from)? else { return Ok(true) };
         let mut skip = if backwards { chunk.count - 1 - inside } else { inside };

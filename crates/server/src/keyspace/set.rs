@@ -11,6 +11,9 @@ pub(crate) type Set = Table<()>;
 /// The members of a large set.
 pub(crate) type Members = HashMap<Short, ()>;
 
+/// Called with a member in a transaction; false ends the walk.
+pub(crate) type EachMember<'a, E> = dyn FnMut(&mut dyn Tx, &[u8]) -> Result<bool, E> + 'a;
+
 /// Members looked at in one step of a walk.
 const STEP: u64 = 256;
 
@@ -31,7 +34,7 @@ impl Set {
     pub(crate) fn walk<E: From<perdura::Error>>(
         &self,
         tx: &mut dyn Tx,
-        each: &mut dyn FnMut(&mut dyn Tx, &[u8]) -> Result<bool, E>,
+        each: &mut EachMember<'_, E>,
     ) -> Result<(), E> {
         let mut cursor = 0;
         loop {

@@ -417,8 +417,10 @@ impl<S: Session> Worker<S> {
 
     pub(super) fn drop_connection(&mut self, slot: usize) {
         if let Some(mut connection) = self.slots.remove(slot) {
-            if connection.blocked.is_some() {
-                self.server.waiting.end(connection.client.listing.id, Doom::Gone);
+            if let Some(until) = connection.blocked {
+                let id = connection.client.listing.id;
+                self.server.waiting.end(id, Doom::Gone);
+                until.map(|until| self.timeouts.remove(&(until, id, slot)));
             }
             // A socket that cannot be deregistered is closed with the connection.
             let _ = self.poll.registry().deregister(connection.stream());
