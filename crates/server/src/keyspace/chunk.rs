@@ -148,7 +148,7 @@ const fn damaged(at: u64) -> Error {
 }
 
 impl Chunk {
-    pub(super) fn load(tx: &mut dyn Tx, at: u64) -> Result<Self> {
+    pub(super) fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Self> {
         let mut words = [0; 3];
         tx.read_words(at, &mut words).map_err(Error::in_pool)?;
         let [head, before, after] = words;

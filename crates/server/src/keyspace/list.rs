@@ -195,6 +195,10 @@ impl List {
 
     /// Where an element is, from the nearer end on.
     pub(super) fn locate(&self, tx: &mut dyn Tx, index: u64) -> Result<Option<Located>> {
+        directly!(tx => self.locate_in(tx, index))
+    }
+
+    fn locate_in<T: Tx + ?Sized>(&self, tx: &mut T, index: u64) -> Result<Option<Located>> {
         if index >= self.len {
             return Ok(None);
         }
@@ -221,7 +225,7 @@ impl List {
     }
 
     /// The chunk beside one, which there must be.
-    fn beside(&self, tx: &mut dyn Tx, chunk: &Chunk, end: End) -> Result<Chunk> {
+    fn beside<T: Tx + ?Sized>(&self, tx: &mut T, chunk: &Chunk, end: End) -> Result<Chunk> {
         match if end == End::Left { chunk.before } else { chunk.after } {
             0 => Err(miscounted(self.header)),
             at => Chunk::load(tx, at),
