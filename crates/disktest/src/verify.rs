@@ -5,13 +5,13 @@
 
 use crate::history::History;
 use crate::work::{
-    CONNECTIONS, MEMBERS, RING, SHARED, SLOTS, Step, member_name, order_key, place_key, ring_key,
-    slot_field, value_key,
+    CONNECTIONS, ELEMENTS, MEMBERS, RING, SHARED, SLOTS, Step, TAGS, list_key, member_name,
+    order_key, place_key, ring_key, slot_field, tag_name, tags_key, value_key,
 };
 use perdura::{AnyHeap, Domain, EngineKind, Error, OpenError, Opening, Options, Tx};
 use perdura_memory::{AnyMemory, Mapped};
 use perdura_server::{Keyspace, check_root};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -201,6 +201,29 @@ fn keys(
     let expected: BTreeMap<String, f64> = numbers.collect();
     if members != expected {
         compare(order, Some(format!("{members:?}")), Some(format!("{expected:?}")));
+    }
+    let list = list_key(connection);
+    let mut elements = Vec::new();
+    keyspace.each_element(tx, list.as_bytes(), &mut |element| {
+        elements.push(String::from_utf8_lossy(element).into_owned());
+        true
+    })?;
+    let expected: Vec<String> =
+        steps.iter().rev().take(ELEMENTS as usize).map(|step| step.text()).collect();
+    if elements != expected {
+        compare(list, Some(elements.join(" ")), Some(expected.join(" ")));
+    }
+    let tags = tags_key(connection);
+    let mut found = BTreeSet::new();
+    keyspace.each_member(tx, tags.as_bytes(), &mut |tag| {
+        found.insert(String::from_utf8_lossy(tag).into_owned());
+    })?;
+    let newest: BTreeMap<u64, &Step> =
+        steps.iter().map(|step| (step.number % TAGS, step)).collect();
+    let kept = newest.into_iter().filter(|(_, step)| !step.deletes());
+    let expected: BTreeSet<String> = kept.map(|(index, _)| tag_name(index)).collect();
+    if found != expected {
+        compare(tags, Some(format!("{found:?}")), Some(format!("{expected:?}")));
     }
     Ok(differing.map_or(Ok(()), Err))
 }

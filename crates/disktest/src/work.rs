@@ -15,6 +15,10 @@ pub const RING: u64 = 12;
 pub const SLOTS: u64 = 3;
 /// Members of the sorted set.
 pub const MEMBERS: u64 = 10;
+/// Members of the set, which are added and removed in turn.
+pub const TAGS: u64 = 400;
+/// Elements of the list: more than one chunk has.
+pub const ELEMENTS: u64 = 20;
 
 /// One transaction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +59,12 @@ impl Step {
                 &number.to_string(),
                 &member_name(number % MEMBERS),
             ]),
+            match self.deletes() {
+                true => command(&["SREM", &tags_key(connection), &tag_name(number % TAGS)]),
+                false => command(&["SADD", &tags_key(connection), &tag_name(number % TAGS)]),
+            },
+            command(&["LPUSH", &list_key(connection), &text]),
+            command(&["LTRIM", &list_key(connection), "0", &(ELEMENTS - 1).to_string()]),
             command(&["HINCRBY", SHARED.0, SHARED.1, "1"]),
         ]
     }
@@ -95,6 +105,21 @@ pub fn ring_key(connection: usize, index: u64) -> String {
 /// The sorted set of numbers.
 pub fn order_key(connection: usize) -> String {
     format!("order:{connection}")
+}
+
+/// The set of tags.
+pub fn tags_key(connection: usize) -> String {
+    format!("tags:{connection}")
+}
+
+/// One of the set's members.
+pub fn tag_name(index: u64) -> String {
+    format!("a tag whose name is long {index}")
+}
+
+/// The list of the last texts.
+pub fn list_key(connection: usize) -> String {
+    format!("list:{connection}")
 }
 
 /// One of the fields written in turn.

@@ -43,6 +43,8 @@ fn fill(client: &mut Client) {
         client.ask(&format!("HSET hash:{key} f {long}"));
         client.ask(&format!("HSET large:{key} f 0{fields}"));
         client.ask(&format!("ZADD set:{key} 0 m{members}"));
+        client.ask(&format!("SADD members:{key} 7{fields}"));
+        client.ask(&format!("RPUSH list:{key} 7{fields}"));
     }
     for many in 0..360 {
         client.ask(&format!("SET huge:{many} {huge}"));
@@ -54,7 +56,7 @@ fn fill(client: &mut Client) {
 }
 
 /// Commands, each with the kind of its key, and the rest of its arguments.
-const COMMANDS: [[&str; 3]; 13] = [
+const COMMANDS: [[&str; 3]; 17] = [
     ["SET", "short", "2"],
     ["INCR", "short", ""],
     ["SET", "long", "A"],
@@ -64,6 +66,10 @@ const COMMANDS: [[&str; 3]; 13] = [
     ["HDEL", "large", "7"],
     ["ZADD", "set", "7 m"],
     ["ZREM", "set", "7"],
+    ["SADD", "members", "a"],
+    ["SREM", "members", "7"],
+    ["RPUSH", "list", "a"],
+    ["LPOP", "list", ""],
     ["SET", "new", "1"],
     ["SET", "newlong", "A"],
     ["HSET", "newhash", "f 1"],

@@ -1,11 +1,14 @@
-//! The keyspace without sockets: HSET, HGET, HGETALL, DEL, ZADD, ZREM, ZRANGEBYSCORE and
-//! ZCARD on database 0, in a caller's own transactions.
+//! The keyspace without sockets: HSET, HGET, HGETALL, DEL, ZADD, ZREM, ZRANGEBYSCORE, ZCARD, SADD, SREM,
+//! SMEMBERS, LPUSH, RPUSH, LPOP, RPOP and LRANGE on database 0, in a caller's own transactions.
 //!
 //! The structures are the server's, and so are their rules: a key that has expired is not
-//! there, writing a hash leaves its expiry, a sorted set without members is no key, and a
+//! there, writing a hash leaves its expiry, a set or a list without members is no key, and a
 //! value too large to be freed at once goes to the garbage list.
 
+pub use crate::keyspace::End;
 use crate::keyspace::hash::Hash;
+use crate::keyspace::list::List;
+use crate::keyspace::set::Set;
 use crate::keyspace::zset::{Edge, SortedSet};
 use crate::keyspace::{self, Database, Found, Kind, garbage, now};
 use perdura::{Error, Result, Tx};
@@ -180,6 +183,103 @@ impl Keyspace {
         }
     }
 
+    /// Adds `member` to the set at `key`, which is made if it is not there. Whether it is new.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn insert(self, tx: &mut dyn Tx, key: &[u8], member: &[u8]) -> Result<bool> {
+        let old = self.claim(tx, key, Kind::Set)?;
+        let mut set = Set::load(tx, old.map(|old| old.entry))?;
+        let added = set.set(tx, self.db(), member, b"")?;
+        if added {
+            let expires = old.and_then(|old| old.entry.expires());
+            let new = set.save(tx)?.expiring(expires);
+            self.db().put(tx, key, old, new)?;
+        }
+        Ok(added)
+    }
+
+    /// Takes `member` from the set at `key`. Whether it was there.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn withdraw(self, tx: &mut dyn Tx, key: &[u8], member: &[u8]) -> Result<bool> {
+        let Some(found) = self.claim(tx, key, Kind::Set)? else { return Ok(false) };
+        let mut set = Set::load(tx, Some(found.entry))?;
+        let removed = set.remove(tx, member)?;
+        if removed {
+            let empty = set.len(tx)? == 0;
+            let new = set.save(tx)?.expiring(found.entry.expires());
+            self.db().put(tx, key, Some(found), new)?;
+            if empty {
+                self.db().remove(tx, key)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Calls `each` with every member of the set at `key`; false if there is none.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn each_member(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
+        let Some(found) = self.look(tx, key, Kind::Set)? else { return Ok(false) };
+        Set::load(tx, Some(found.entry))?.for_each(tx, &mut |member, _| each(member))?;
+        Ok(true)
+    }
+
+    /// Adds `element` at an end of the list at `key`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn push(self, tx: &mut dyn Tx, key: &[u8], end: End, element: &[u8]) -> Result<()> {
+        let old = self.claim(tx, key, Kind::List)?;
+        let mut list = List::load(tx, old.map(|old| old.entry))?;
+        list.push(tx, end, element)?;
+        let expires = old.and_then(|old| old.entry.expires());
+        let new = list.save(tx)?.expiring(expires);
+        self.db().put(tx, key, old, new)
+    }
+
+    /// Takes the element at an end of the list at `key`, if there is one.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn pop(self, tx: &mut dyn Tx, key: &[u8], end: End) -> Result<Option<Vec<u8>>> {
+        let Some(found) = self.claim(tx, key, Kind::List)? else { return Ok(None) };
+        let mut list = List::load(tx, Some(found.entry))?;
+        let element = list.pop(tx, end)?;
+        let empty = list.len() == 0;
+        let new = list.save(tx)?.expiring(found.entry.expires());
+        self.db().put(tx, key, Some(found), new)?;
+        if empty {
+            self.db().remove(tx, key)?;
+        }
+        Ok(element)
+    }
+
+    /// Calls `each` with the elements of the list at `key`, from the left one on, while it returns true; false if there
+    /// is none.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn each_element(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool> {
+        let Some(found) = self.look(tx, key, Kind::List)? else { return Ok(false) };
+        let list = List::load(tx, Some(found.entry))?;
+        list.walk(tx, 0, false, &mut |tx, item| Ok::<bool, Error>(each(&item.read(tx)?)))?;
+        Ok(true)
+    }
+
     /// Frees a part of the values that were too large to be freed when they were removed. Returns whether there is
     /// more.
     ///
@@ -266,6 +366,44 @@ mod tests {
             assert!(heap.live() < 10, "{} blocks are left", heap.live());
             assert_eq!(reached(&mut heap), heap.live());
         }
+    }
+
+    #[test]
+    fn sets_and_lists_are_as_the_server_keeps_them() {
+        let mut heap = TestHeap::new();
+        let keyspace = Keyspace::open(&mut heap).expect("a keyspace");
+        for number in 0..3000_u32 {
+            let name = number.to_string();
+            assert!(keyspace.insert(&mut heap, b"set", name.as_bytes()).unwrap());
+            assert!(!keyspace.insert(&mut heap, b"set", name.as_bytes()).unwrap());
+            let end = if number % 2 == 0 { End::Left } else { End::Right };
+            keyspace.push(&mut heap, b"list", end, name.as_bytes()).unwrap();
+        }
+        heap.commit();
+        let (mut members, mut elements) = (BTreeSet::new(), Vec::new());
+        let there = keyspace.each_member(&mut heap, b"set", &mut |member| {
+            members.insert(member.to_vec());
+        });
+        assert!(there.unwrap() && members.len() == 3000);
+        let there = keyspace.each_element(&mut heap, b"list", &mut |element| {
+            elements.push(element.to_vec());
+            elements.len() < 2
+        });
+        assert!(there.unwrap());
+        assert_eq!(elements, [b"2998".to_vec(), b"2996".to_vec()]);
+        assert_eq!(reached(&mut heap), heap.live());
+        for number in 0..3000_u32 {
+            let name = number.to_string();
+            assert!(keyspace.withdraw(&mut heap, b"set", name.as_bytes()).unwrap());
+            assert!(keyspace.pop(&mut heap, b"list", End::Right).unwrap().is_some());
+        }
+        assert!(!keyspace.withdraw(&mut heap, b"set", b"1").unwrap());
+        assert_eq!(keyspace.pop(&mut heap, b"list", End::Left).unwrap(), None);
+        assert!(!keyspace.each_element(&mut heap, b"list", &mut |_| true).unwrap());
+        while keyspace.sweep(&mut heap).expect("a sweep") {}
+        heap.commit();
+        assert_eq!(reached(&mut heap), heap.live());
+        assert!(heap.live() < 10, "{} blocks are left", heap.live());
     }
 
     #[test]

@@ -47,11 +47,14 @@ mod store;
 #[doc(hidden)]
 pub mod testing;
 pub mod transfer;
+mod waiting;
+#[cfg(test)]
+mod waiting_tests;
 mod watch;
 #[cfg(test)]
 mod watch_tests;
 
-pub use embedded::Keyspace;
+pub use embedded::{End, Keyspace};
 pub use error::ServeError;
 pub use keyspace::{Findings, check, check_root};
 pub use logging::{LogFormat, LogLevel, log_warning, start_logging};

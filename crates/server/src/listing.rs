@@ -15,6 +15,8 @@ pub(crate) struct Listing {
     pub(crate) local: SocketAddr,
     /// CLIENT KILL has ended it: nothing more is done for it.
     killed: AtomicBool,
+    /// It waits for a key to be filled.
+    blocked: AtomicBool,
     since: Instant,
     db: AtomicU8,
     protocol: AtomicU8,
@@ -38,6 +40,7 @@ impl Listing {
             address,
             local,
             killed: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
             since: Instant::now(),
             db: AtomicU8::new(0),
             protocol: AtomicU8::new(2),
@@ -53,6 +56,10 @@ impl Listing {
 
     pub(crate) fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Relaxed);
     }
 
     pub(crate) fn set_db(&self, db: u8) {
@@ -85,7 +92,7 @@ impl Listing {
         let [name, library, version] = labels;
         let age = self.since.elapsed().as_secs();
         format!(
-            "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags=N db={} sub=0 \
+            "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags={} db={} sub=0 \
              psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 \
              omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
              lib-name={library} lib-ver={version}\n",
@@ -93,6 +100,7 @@ impl Listing {
             self.address,
             self.local,
             age.saturating_sub(self.active.load(Ordering::Relaxed)),
+            if self.blocked.load(Ordering::Relaxed) { "b" } else { "N" },
             self.db.load(Ordering::Relaxed),
             self.protocol.load(Ordering::Relaxed),
         )

@@ -159,6 +159,8 @@ type Pick = fn(&crate::stats::CommandStats) -> &Counter;
 fn of_clients(server: &Server, page: &mut Page) {
     let stats = &server.stats;
     page.gauge("perdura_connected_clients", "Clients that are connected.", server.connected());
+    let help = "Clients that wait for a key to be filled.";
+    page.gauge("perdura_blocked_clients", help, server.waiting.count());
     let help = "Clients that may be connected at once.";
     page.gauge("perdura_max_clients", help, server.max_clients());
     let help = "Connections that were accepted.";

@@ -11,6 +11,7 @@ use crate::save::Save;
 use crate::server;
 use crate::signals;
 use crate::store::{Session, Store};
+use crate::waiting::Delivery;
 use mio::net::TcpListener;
 use perdura::Pool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -209,6 +210,9 @@ impl Server {
         let all = Arc::clone(&inboxes);
         // The only one that sets it.
         let _ = shared.waker.set(Box::new(move || all.iter().for_each(|inbox| inbox.wake())));
+        let all = Arc::clone(&inboxes);
+        let deliver = move |delivery: Delivery| all[delivery.to.worker].deliver(delivery);
+        let _ = shared.deliver.set(Box::new(deliver));
         let mut workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>> = Vec::new();
         let mut listener = Some(listener);
         for (index, poll) in polls.into_iter().enumerate() {

@@ -9,6 +9,7 @@ use crate::save::Save;
 use crate::slow_log::{SlowCommand, SlowLog};
 use crate::stats::Stats;
 use crate::store::Facts;
+use crate::waiting::{Delivery, Waiting};
 use crate::watch::Watch;
 use perdura::{Counters, Error};
 use std::collections::BTreeMap;
@@ -28,6 +29,9 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) started: Instant,
     pub(crate) watch: Watch,
+    /// Clients that wait for keys to be filled, and the function that sends them replies.
+    pub(crate) waiting: Waiting,
+    pub(crate) deliver: OnceLock<Box<dyn Fn(Delivery) + Send + Sync>>,
     pub(crate) stats: Box<[Stats]>,
     facts: Box<dyn Fn() -> Facts + Send + Sync>,
     clients: Mutex<BTreeMap<u64, Arc<Listing>>>,
@@ -76,6 +80,8 @@ impl Server {
             address,
             started: Instant::now(),
             watch: Watch::new(),
+            waiting: Waiting::default(),
+            deliver: OnceLock::new(),
             stats: (0..workers).map(|_| Stats::default()).collect(),
             facts,
             clients: Mutex::default(),

@@ -198,6 +198,11 @@ impl Watch {
         (over == begun).then_some(begun)
     }
 
+    /// Whether no transaction that may have written a key is under way.
+    pub(crate) fn is_settled(&self, db: u8, key: &[u8]) -> bool {
+        self.version(Watch::slot(db, key)).is_some()
+    }
+
     /// Starts watching a key.
     pub(crate) fn watch(&self, db: u8, key: &[u8]) -> Watched {
         let (slot, since) = (Watch::slot(db, key), now());

@@ -6,6 +6,7 @@ use crate::listing::Listing;
 use crate::protocol::{Args, Reply, number};
 use crate::server::Server;
 use crate::stats::{Stats, Tally, TallyMark};
+use crate::waiting::{PER_KEY, Waits, Wish};
 use crate::watch::Touched;
 use perdura::{Error, Result, Tx};
 
@@ -13,11 +14,15 @@ use perdura::{Error, Result, Tx};
 #[derive(Clone, Copy)]
 pub(crate) struct Env<'a> {
     pub(crate) server: &'a Server,
+    /// The thread's number.
+    pub(crate) worker: usize,
     pub(crate) stats: &'a Stats,
     /// The keys that the transaction has written.
     pub(crate) touched: &'a Touched,
     /// Its counts.
     pub(crate) tally: &'a Tally,
+    /// What it does for clients that wait.
+    pub(crate) waits: &'a Waits,
     /// The keyspace's header.
     pub(crate) keyspace: u64,
     /// Milliseconds since 1970, the same in the whole turn.
@@ -32,7 +37,12 @@ impl Env<'_> {
     /// Tells watchers that a key is written by the transaction under way. If there are any, the key's entry is
     /// stored to, so that an EXEC which has read it is in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
-        match self.server.watch.touch(db.index(), key, self.touched) {
+        let watched = self.server.watch.touch(db.index(), key, self.touched);
+        // After it is counted as written: see `waiting.rs`.
+        if self.server.waiting.wants(db.index(), key) {
+            self.waits.note(db.index(), key);
+        }
+        match watched {
             true => db.rewrite(tx, key),
             false => Ok(()),
         }
@@ -65,6 +75,7 @@ impl Env<'_> {
     /// A transaction's body begins, perhaps once more: nothing was touched or counted.
     pub(crate) fn begin(&self) {
         self.server.watch.retract(self.touched);
+        self.waits.retract(&self.server.waiting);
         self.tally.begin(self.server.tuning.allows_shared_times());
     }
 
@@ -74,10 +85,12 @@ impl Env<'_> {
             // A commit that fails may have been seen, and may be durable.
             Ok(_) | Err(Error::Io(_)) => {
                 self.server.watch.settle(self.touched);
+                self.waits.settle(&self.server.waiting);
                 self.tally.settle(self.stats, |command| self.server.note_slow(command));
             }
             Err(_) => {
                 self.server.watch.retract(self.touched);
+                self.waits.retract(&self.server.waiting);
                 self.tally.back_to(TallyMark::default());
             }
         }
@@ -93,6 +106,8 @@ pub(crate) struct Call<'a> {
     pub(crate) client: &'a Listing,
     pub(crate) args: Args<'a>,
     pub(crate) out: Reply<'a>,
+    /// Whether its client may wait: not inside of EXEC.
+    pub(crate) may_wait: bool,
 }
 
 impl<'a> Call<'a> {
@@ -154,6 +169,24 @@ impl<'a> Call<'a> {
     /// Tells watchers that `key` was written.
     pub(crate) fn touch(&mut self, key: &[u8]) -> Outcome {
         Ok(self.env.touch(self.tx, &self.db, key)?)
+    }
+
+    /// A blocking command has found nothing: its client waits, or gets what a time-out answers.
+    pub(crate) fn wait(&mut self, wish: Wish) -> Outcome {
+        if !self.may_wait {
+            self.out.null_array();
+            return Ok(());
+        }
+        let (first, count) = wish.keys;
+        let keys = self.args.first(first, count);
+        let (bytes, most) =
+            (keys.bytes() + keys.len() * PER_KEY, self.env.server.options.max_request);
+        if bytes > most {
+            let text = "ERR the keys that are waited for take more than";
+            return Err(Failure::say(format!("{text} {most} bytes, see --max-request")));
+        }
+        self.env.waits.wish(wish);
+        Ok(())
     }
 
     /// The argument at `index`, an integer.

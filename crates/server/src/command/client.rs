@@ -40,6 +40,8 @@ pub(crate) struct Command {
     pub(crate) summary: &'static str,
     /// Whether it takes about the same time whatever is stored, if its arguments and its reply are short.
     pub(super) brief: bool,
+    /// Whether its client may wait for a key to be filled.
+    pub(crate) blocks: bool,
 }
 
 /// Two commands are the same if they are at one place in the table.
@@ -62,7 +64,7 @@ impl Command {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        Command { number: 0, name, arity, keys, run, summary, brief: false }
+        Command { number: 0, name, arity, keys, run, summary, brief: false, blocks: false }
     }
 
     /// A command that takes about the same time whatever is stored, if its arguments and its reply are short.
@@ -74,6 +76,17 @@ impl Command {
         summary: &'static str,
     ) -> Self {
         Command { brief: true, ..Command::new(name, arity, keys, run, summary) }
+    }
+
+    /// A command that writes, and whose client may wait for a key to be filled.
+    pub(super) const fn blocking(
+        name: &'static str,
+        arity: i32,
+        keys: Keys,
+        run: fn(&mut Call<'_>) -> Outcome,
+        summary: &'static str,
+    ) -> Self {
+        Command { blocks: true, ..Command::new(name, arity, keys, Run::Write(run), summary) }
     }
 
     /// Whether it takes about the same time whatever is stored, if its reply is short.

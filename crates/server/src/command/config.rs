@@ -27,7 +27,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 9] = [
+static NUMBERS: [NumberOption; 11] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -58,6 +58,8 @@ static NUMBERS: [NumberOption; 9] = [
     },
     NumberOption::seconds("timeout", 0),
     NumberOption::seconds("tcp-keepalive", crate::options::KEEPALIVE as i64),
+    NumberOption::new("set-max-intset-entries", "set-max-intset-entries", 512, false),
+    NumberOption::new("list-compress-depth", "list-compress-depth", 0, false),
 ];
 
 /// Places in [`NUMBERS`].

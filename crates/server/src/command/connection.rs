@@ -4,6 +4,7 @@ use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, shown};
 use crate::client::Replies;
 use crate::listing::{Label, Listing};
 use crate::protocol::{Args, Protocol, number};
+use crate::waiting::{Delivery, Doom};
 use std::net::SocketAddr;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -221,9 +222,14 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             call.reply().verbatim(&lines);
         }
         (b"kill", 3..) => return kill(call),
+        (b"unblock", 3 | 4) => return unblock(call),
         (b"no-evict" | b"no-touch", 3) => return call.ok(),
         (b"reply", 3) => return reply(call),
-        (b"kill" | b"reply" | b"setname" | b"setinfo" | b"getname" | b"id" | b"info", _) => {
+        (
+            b"kill" | b"unblock" | b"reply" | b"setname" | b"setinfo" | b"getname" | b"id"
+            | b"info",
+            _,
+        ) => {
             return Err(Failure::subcommand_arity(args, "client"));
         }
         _ => return Err(Failure::unknown_subcommand(args, "CLIENT")),
@@ -350,6 +356,26 @@ fn kill(call: &mut ClientCall<'_>) -> Outcome<Next> {
         call.client.listing.kill();
         return Ok(Next::Close);
     }
+    Ok(Next::Go)
+}
+
+/// Ends a client's wait for a key to be filled.
+fn unblock(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let doom = match () {
+        () if call.args.len() == 3 || call.args.is(3, "timeout") => Doom::TimedOut,
+        () if call.args.is(3, "error") => Doom::Unblocked,
+        () => {
+            let text = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+            return Err(Failure::Say(text.into()));
+        }
+    };
+    let id = number::parse_i64(call.args.at(2)).ok_or(Failure::NOT_INTEGER)?;
+    let found = u64::try_from(id).ok().and_then(|id| call.server.waiting.unblock(id));
+    let delivery = found.as_ref().and_then(|waiter| Delivery::of(waiter, doom));
+    if let (Some(delivery), Some(deliver)) = (delivery, call.server.deliver.get()) {
+        deliver(delivery);
+    }
+    call.reply().flag(found.is_some());
     Ok(Next::Go)
 }
 

@@ -100,6 +100,11 @@ impl Failure {
     pub(crate) const MIN_MAX_STRING: Failure =
         Self::text("ERR min or max not valid string range item");
     pub(crate) const SCORE_NAN: Failure = Self::text("ERR resulting score is not a number (NaN)");
+    pub(crate) const OUT_OF_RANGE: Failure = Self::text(
+        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+    );
+    pub(crate) const MUST_BE_POSITIVE: Failure =
+        Self::text("ERR value is out of range, must be positive");
     pub(crate) const DB_INDEX: Failure = Self::text("ERR DB index is out of range");
 
     /// "wrong number of arguments" for a command.

@@ -12,6 +12,7 @@ use crate::protocol::{Limits, Protocol, Reply, RequestReader};
 use crate::server::Server;
 use crate::stats::Tally;
 use crate::store::Facts;
+use crate::waiting::Waits;
 use crate::watch::Touched;
 use perdura::testing::TestHeap;
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ pub struct Bench {
     server: Server,
     touched: Touched,
     tally: Tally,
+    waits: Waits,
     client: Listing,
     keyspace: u64,
     /// Milliseconds since 1970.
@@ -51,6 +53,7 @@ impl Bench {
             server,
             touched: Touched::default(),
             tally: Tally::default(),
+            waits: Waits::default(),
             client: Listing::new(1, address, address),
             keyspace,
             now: 1_000_000_000_000,
@@ -76,9 +79,11 @@ impl Bench {
         let (server, keyspace, now) = (&self.server, self.keyspace, self.now);
         Env {
             server,
+            worker: 0,
             stats,
             touched: &self.touched,
             tally: &self.tally,
+            waits: &self.waits,
             keyspace,
             now,
             seed: 1,
@@ -95,7 +100,7 @@ impl Bench {
         let out = Reply::new(&mut bytes, Protocol::Resp2);
         let db = Database::new(self.keyspace, 0);
         let client = &self.client;
-        let call = Call { tx: &mut heap, env: self.env(), db, client, args, out };
+        let call = Call { tx: &mut heap, env: self.env(), db, client, args, out, may_wait: false };
         let done = perform::one(call, command);
         match done {
             Ok(_) => heap.commit(),

@@ -92,7 +92,7 @@ fn write_clients(server: &Server, to: &mut String) {
     lines!(to,
         "connected_clients": server.connected(),
         "maxclients": server.max_clients(),
-        "blocked_clients": 0,
+        "blocked_clients": server.waiting.count(),
     );
 }
 

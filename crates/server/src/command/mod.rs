@@ -4,10 +4,12 @@
 //! the *client* that sent it, and runs outside, exactly once. To add one: write its handler in
 //! its family's file and its line in that file's `TABLE`.
 
+pub(crate) mod blocking;
 mod call;
 mod client;
 mod config;
 mod connection;
+mod copy;
 mod debug;
 mod expiry;
 mod failure;
@@ -18,14 +20,24 @@ mod hash_numbers;
 mod hashes;
 mod info;
 mod keys;
+mod list_places;
+#[cfg(test)]
+mod list_tests;
+mod lists;
 mod multi;
 mod name_range;
 mod numbers;
 mod objects;
 pub(crate) mod perform;
+mod random;
 mod saving;
 mod scan;
 mod score_range;
+mod set_algebra;
+mod set_choices;
+#[cfg(test)]
+mod set_tests;
+mod sets;
 mod shutdown;
 mod slowlog;
 mod strings;
@@ -33,6 +45,7 @@ mod substrings;
 mod table;
 #[cfg(test)]
 mod tests;
+mod zset_pops;
 mod zset_ranges;
 mod zsets;
 

@@ -1,6 +1,7 @@
 //! OBJECT and MEMORY USAGE: how keys are kept, and how much they take.
 
 use super::{Call, Command, Failure, Outcome, Run};
+use crate::keyspace::set::Set;
 use crate::keyspace::{Kind, size, text};
 use crate::protocol::number;
 
@@ -88,6 +89,11 @@ fn encoding(call: &mut Call<'_>) -> Outcome {
         Kind::Hash if entry.is_one_block() => "listpack",
         Kind::Hash => "hashtable",
         Kind::SortedSet => "skiplist",
+        Kind::Set if !entry.is_one_block() => "hashtable",
+        Kind::Set if Set::load(call.tx, Some(entry))?.is_of_integers() => "intset",
+        Kind::Set => "listpack",
+        Kind::List if entry.is_one_block() => "listpack",
+        Kind::List => "quicklist",
     };
     call.out.bulk(name.as_bytes());
     Ok(())

@@ -156,7 +156,7 @@ fn step_of(
         Step::Data { command, args, db } => {
             let db = Database::new(env.keyspace, *db);
             let args = args.as_args();
-            one(Call { tx, env, db, client, args, out: out.again() }, command)
+            one(Call { tx, env, db, client, args, out: out.again(), may_wait: false }, command)
         }
     }
 }

@@ -1,7 +1,8 @@
-//! KEYS, SCAN, HSCAN, ZSCAN.
+//! KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
 
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::hash::Hash;
+use crate::keyspace::set::Set;
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{Entry, Kind};
 use crate::protocol::{Args, glob, number};
@@ -15,6 +16,7 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("keys", 2, NONE, Run::Read(keys), "All keys that match a pattern."),
     Command::new("scan", -2, NONE, Run::Read(scan), "Some keys, and where to go on."),
     Command::new("hscan", -3, ONE, Run::Read(hscan), "Some fields, and where to go on."),
+    Command::new("sscan", -3, ONE, Run::Read(sscan), "Some members, and where to go on."),
     Command::new("zscan", -3, ONE, Run::Read(zscan), "Some members, and where to go on."),
 ];
 
@@ -125,6 +127,20 @@ fn hscan(call: &mut Call<'_>) -> Outcome {
         if options.takes(&field) {
             names.push(call, &field);
             names.push(call, &value);
+        }
+    }
+    names.end(call);
+    Ok(())
+}
+
+fn sscan(call: &mut Call<'_>) -> Outcome {
+    let Some((entry, options)) = begin(call, Kind::Set)? else { return Ok(()) };
+    let set = Set::load(call.tx, Some(entry))?;
+    let (next, members) = set.scan(call.tx, options.cursor, options.count)?;
+    let mut names = head(call, next);
+    for (member, _) in members {
+        if options.takes(&member) {
+            names.push(call, &member);
         }
     }
     names.end(call);

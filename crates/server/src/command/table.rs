@@ -1,9 +1,13 @@
 //! The table of commands, finding one by its name in any case, and COMMAND, which shows the table.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
-use super::{config, connection, debug, expiry, functions, hash_numbers, hashes, info};
-use super::{keys, multi, numbers, objects, saving, scan, shutdown, slowlog, strings};
-use super::{substrings, zset_ranges, zsets};
+use super::{
+    blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
+};
+use super::{
+    keys, list_places, lists, multi, numbers, objects, saving, scan, shutdown, slowlog, strings,
+};
+use super::{set_algebra, set_choices, sets, substrings, zset_pops, zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
 use std::sync::LazyLock;
 
@@ -11,17 +15,25 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 22] = [
+static FAMILIES: [(&str, &[Command]); 30] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
     ("generic", keys::TABLE),
+    ("generic", copy::TABLE),
     ("generic", expiry::TABLE),
     ("generic", scan::TABLE),
     ("hash", hashes::TABLE),
     ("hash", hash_numbers::TABLE),
+    ("list", lists::TABLE),
+    ("list", list_places::TABLE),
+    ("list", blocking::TABLE),
+    ("set", sets::TABLE),
+    ("set", set_choices::TABLE),
+    ("set", set_algebra::TABLE),
     ("sorted-set", zsets::TABLE),
     ("sorted-set", zset_ranges::TABLE),
+    ("sorted-set", zset_pops::TABLE),
     ("connection", connection::TABLE),
     ("server", TABLE),
     ("server", config::TABLE),

@@ -127,14 +127,14 @@ fn zlexcount(call: &mut Call<'_>) -> Outcome {
 fn remove(call: &mut Call<'_>, by: By) -> Outcome {
     let limits = Limits::parse(call, by, 2, 3)?;
     let mut removed = 0;
-    if let Some((_, set)) = zsets::claim(call)? {
+    if let Some((_, set)) = zsets::claim(call, call.args.at(1))? {
         let found = score_range::find(call, set, &limits, false, None)?;
         for (_, member) in &found {
             set.remove(call.tx, member)?;
         }
         removed = found.len() as u64;
         if removed > 0 {
-            zsets::finish(call, set)?;
+            zsets::finish(call, call.args.at(1), set)?;
         }
     }
     call.out.size(removed);

@@ -28,17 +28,16 @@ pub(super) fn look(call: &mut Call<'_>) -> Outcome<Option<SortedSet>> {
     }
 }
 
-/// The same, to be changed.
-pub(super) fn claim(call: &mut Call<'_>) -> Outcome<Option<(Found, SortedSet)>> {
-    match call.claim_for(call.args.at(1), Kind::SortedSet)? {
+/// The sorted set of a key, to be changed.
+pub(super) fn claim(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<(Found, SortedSet)>> {
+    match call.claim_for(key, Kind::SortedSet)? {
         Some(found) => Ok(Some((found, SortedSet::load(call.tx, found.entry)?))),
         None => Ok(None),
     }
 }
 
 /// After members were removed: an empty set is no key.
-pub(super) fn finish(call: &mut Call<'_>, set: SortedSet) -> Outcome {
-    let key = call.args.at(1);
+pub(super) fn finish(call: &mut Call<'_>, key: &[u8], set: SortedSet) -> Outcome {
     if set.len(call.tx)? == 0 {
         call.remove(key)?;
     }
@@ -123,11 +122,11 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
     for index in (first..call.args.len()).step_by(2) {
         call.float(index)?;
     }
-    let mut claimed = claim(call)?;
+    let mut claimed = claim(call, call.args.at(1))?;
     if claimed.is_none() && !options.present {
         let set = SortedSet::create(call.tx, call.db)?;
         call.put(call.args.at(1), None, set.entry())?;
-        claimed = claim(call)?;
+        claimed = claim(call, call.args.at(1))?;
     }
     let (mut added, mut updated, mut last) = (0, 0, None);
     if let Some((_, set)) = claimed {
@@ -156,12 +155,12 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
 
 fn zrem(call: &mut Call<'_>) -> Outcome {
     let mut removed = 0;
-    if let Some((_, set)) = claim(call)? {
+    if let Some((_, set)) = claim(call, call.args.at(1))? {
         for member in call.args.from(2).iter() {
             removed += i64::from(set.remove(call.tx, member)?);
         }
         if removed > 0 {
-            finish(call, set)?;
+            finish(call, call.args.at(1), set)?;
         }
     }
     call.out.integer(removed);
@@ -263,24 +262,37 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
     let counted = call.args.len() == 3;
     let count = if counted { number::parse_i64(call.args.at(2)) } else { Some(1) };
     let Some(count) = count.and_then(|count| u64::try_from(count).ok()) else {
-        return Err(Failure::Say("ERR value is out of range, must be positive".into()));
+        return Err(Failure::MUST_BE_POSITIVE);
     };
-    let mut popped = Vec::new();
-    if let Some((_, set)) = claim(call)? {
-        let end = if last { set.len(call.tx)?.saturating_sub(1) } else { 0 };
-        let mut walk = set.walk_at(call.tx, end, last)?;
-        while (popped.len() as u64) < count
-            && let Some(next) = walk.next(call.tx)?
-        {
-            popped.push(next);
-        }
-        for (_, member) in &popped {
-            set.remove(call.tx, member)?;
-        }
-        if !popped.is_empty() {
-            finish(call, set)?;
-        }
-    }
+    let key = call.args.at(1);
+    let popped = match claim(call, key)? {
+        Some((_, set)) => take(call, key, set, (last, count))?,
+        None => Vec::new(),
+    };
     reply_members(call, &popped, true, counted);
     Ok(())
+}
+
+/// Removes at most `count` members from the end with the lowest scores, or from the last one.
+pub(super) fn take(
+    call: &mut Call<'_>,
+    key: &[u8],
+    set: SortedSet,
+    (last, count): (bool, u64),
+) -> Outcome<Vec<(f64, Vec<u8>)>> {
+    let mut popped = Vec::new();
+    let end = if last { set.len(call.tx)?.saturating_sub(1) } else { 0 };
+    let mut walk = set.walk_at(call.tx, end, last)?;
+    while (popped.len() as u64) < count
+        && let Some(next) = walk.next(call.tx)?
+    {
+        popped.push(next);
+    }
+    for (_, member) in &popped {
+        set.remove(call.tx, member)?;
+    }
+    if !popped.is_empty() {
+        finish(call, key, set)?;
+    }
+    Ok(popped)
 }

@@ -3,6 +3,8 @@
 use super::entry::{Entry, Form};
 use super::hash::Fields;
 use super::image::Image;
+use super::list::{self, List};
+use super::set::Members;
 use super::zset::SortedSet;
 use super::{Database, Expiries, Keys, garbage, header};
 use perdura::collections::{Blob, Visit};
@@ -99,7 +101,16 @@ fn check_entry(tx: &mut dyn Tx, entry: Entry, visit: &mut Visit<'_>) -> Result<(
             Image::load(tx, entry.at())?;
             visit(entry.at())
         }
+        Form::MemberImage => {
+            let image = Image::load(tx, entry.at())?;
+            if image.iter().any(|(_, value)| !value.is_empty()) {
+                return Err(Error::corrupt("a small set whose members have values", entry.at()));
+            }
+            visit(entry.at())
+        }
         Form::Fields => Fields::new(entry.at()).check(tx, visit),
+        Form::Members => Members::new(entry.at()).check(tx, visit),
+        Form::Chunk | Form::Chain => List::load(tx, Some(entry))?.check(tx, visit),
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             check_ranking(tx, set, visit)
@@ -161,7 +172,14 @@ fn check_garbage_of(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) 
                     match entry.form() {
                         // It may be freed in part.
                         Form::Ranking => check_garbage_of(tx, garbage::RANKING, entry.at(), visit)?,
-                        Form::Inline | Form::Blob | Form::Image | Form::Fields => {
+                        Form::Chain => check_garbage_of(tx, garbage::CHUNKS, entry.at(), visit)?,
+                        Form::Chunk
+                        | Form::Inline
+                        | Form::Blob
+                        | Form::Image
+                        | Form::Fields
+                        | Form::MemberImage
+                        | Form::Members => {
                             check_entry(tx, entry, visit)?;
                         }
                     }
@@ -174,6 +192,8 @@ fn check_garbage_of(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) 
         }
         garbage::EXPIRIES => Expiries::new(at).check(tx, visit),
         garbage::FIELDS => Fields::new(at).check(tx, visit),
+        garbage::MEMBERS => Members::new(at).check(tx, visit),
+        garbage::CHUNKS => list::check_swept(tx, at, visit),
         garbage::RANKING => {
             let set = SortedSet::at_block(tx, at)?;
             visit(at)?;

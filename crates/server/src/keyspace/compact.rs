@@ -1,11 +1,13 @@
 //! Moving keys' values out of pages that are to be emptied.
 //!
 //! A walk over all databases, each step in a transaction. Keys that are put meanwhile need not be visited: nothing new is
-//! allocated in pages that are to be emptied. Strings and small hashes are moved, and of larger collections the
+//! allocated in pages that are to be emptied. Strings, small hashes and small sets, and lists' chunks are moved, and of larger collections the
 //! overflow blocks, the long keys and the long values; their other blocks stay.
 
 use super::entry::{Entry, Form, POINTER};
 use super::hash::Fields;
+use super::list::List;
+use super::set::Members;
 use super::zset::SortedSet;
 use super::{DATABASES, Database, Keys};
 use perdura::collections::Blob;
@@ -67,10 +69,17 @@ fn compact_entry(tx: &mut dyn Tx, keys: Keys, place: Ptr<Entry>) -> Result<bool>
     let moved = match entry.form() {
         Form::Inline => return Ok(false),
         Form::Blob => Blob::new(at).compact(tx)?.at(),
-        Form::Image => move_block(tx, at)?,
+        Form::Image | Form::MemberImage => move_block(tx, at)?,
         Form::Fields if Fields::new(at).len(tx)? > SMALL => return Ok(true),
+        Form::Chunk => {
+            let mut list = List::load(tx, Some(entry))?;
+            list.compact(tx, 0, 1)?;
+            list.save(tx)?.at()
+        }
+        Form::Chain if List::load(tx, Some(entry))?.len() > SMALL => return Ok(true),
+        Form::Members if Members::new(at).len(tx)? > SMALL => return Ok(true),
         Form::Ranking if SortedSet::load(tx, entry)?.len(tx)? > SMALL => return Ok(true),
-        Form::Fields | Form::Ranking => {
+        Form::Fields | Form::Members | Form::Ranking | Form::Chain => {
             compact_large(tx, entry, 0, u64::MAX)?;
             return Ok(false);
         }
@@ -87,11 +96,19 @@ fn compact_large(tx: &mut dyn Tx, entry: Entry, cursor: u64, buckets: u64) -> Re
         Form::Fields => {
             Fields::new(entry.at()).compact_some(tx, cursor, buckets, &mut |_, _| Ok(()))
         }
+        Form::Members => {
+            Members::new(entry.at()).compact_some(tx, cursor, buckets, &mut |_, _| Ok(()))
+        }
+        Form::Chain => {
+            let mut list = List::load(tx, Some(entry))?;
+            let next = list.compact(tx, cursor, buckets)?;
+            list.save_ends(tx).map(|()| next)
+        }
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             set.scores.compact_some(tx, cursor, buckets, &mut |_, _| Ok(()))
         }
         // It was another one when it was met.
-        Form::Inline | Form::Blob | Form::Image => Ok(0),
+        Form::Inline | Form::Blob | Form::Image | Form::MemberImage | Form::Chunk => Ok(0),
     }
 }

@@ -51,6 +51,11 @@ impl Database {
         self.index
     }
 
+    /// The keyspace's header.
+    pub(super) fn header(self) -> u64 {
+        self.header
+    }
+
     pub(super) fn word(self) -> u64 {
         self.header + header::database(self.index)
     }

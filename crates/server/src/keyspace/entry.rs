@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     String = 1,
     Hash = 2,
     SortedSet = 3,
+    Set = 4,
+    List = 5,
 }
 
 impl Kind {
@@ -20,6 +22,8 @@ impl Kind {
             Kind::String => "string",
             Kind::Hash => "hash",
             Kind::SortedSet => "zset",
+            Kind::Set => "set",
+            Kind::List => "list",
         }
     }
 }
@@ -31,7 +35,7 @@ macro_rules! forms {
         /// How it is held.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub(super) enum Form {
+        pub(crate) enum Form {
             $($(#[$documentation])* $form = $number,)*
         }
 
@@ -58,6 +62,14 @@ forms! {
     Fields = 4, Hash;
     /// A sorted set.
     Ranking = 5, SortedSet;
+    /// A small set in one block.
+    MemberImage = 6, Set;
+    /// A set in a hash map.
+    Members = 7, Set;
+    /// A small list in one chunk.
+    Chunk = 8, List;
+    /// A list in a chain of chunks.
+    Chain = 9, List;
 }
 
 /// The time that keys expire by: milliseconds since 1970.
@@ -138,9 +150,9 @@ impl Entry {
         self.form() == Form::Inline
     }
 
-    /// Whether it is a small hash in one block.
+    /// Whether it is a small hash, set or list in one block.
     pub(crate) fn is_one_block(self) -> bool {
-        self.form() == Form::Image
+        matches!(self.form(), Form::Image | Form::MemberImage | Form::Chunk)
     }
 
     /// The bytes of an inline string.

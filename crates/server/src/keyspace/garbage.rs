@@ -6,10 +6,13 @@
 //! The list's last block stands for no value: it keeps its page allocated, which has room for a hundred more
 //! blocks of the list. So deleting works in a full pool.
 
+use super::chunk::Chunk;
 use super::entry::{Entry, Form};
 use super::hash::Fields;
+use super::list;
+use super::set::Members;
 use super::zset::SortedSet;
-use super::{Expiries, Keys, text};
+use super::{Database, Expiries, Keys, text};
 use perdura::{Error, Purpose, Result, Tx, TxExt};
 
 /// Offset in the keyspace's header of the list's first block.
@@ -17,6 +20,9 @@ pub(super) const GARBAGE: u64 = 8;
 
 /// Entries and blocks that are freed at once, in the transaction that deletes them.
 const SMALL: u64 = 64;
+
+/// Chunks of a list that are freed at once; each may have some hundred blobs.
+const FEW_CHUNKS: u64 = 8;
 
 /// Blocks of a list that are believed.
 const LONGEST: u64 = 1 << 20;
@@ -27,6 +33,8 @@ pub(super) const KEYS: u64 = 1;
 pub(super) const EXPIRIES: u64 = 2;
 pub(super) const FIELDS: u64 = 3;
 pub(super) const RANKING: u64 = 4;
+pub(super) const MEMBERS: u64 = 5;
+pub(super) const CHUNKS: u64 = 6;
 
 /// Gives the list its last block if it has none, unless the pool is full.
 pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
@@ -73,7 +81,7 @@ fn first(tx: &mut dyn Tx, header: u64) -> Result<Option<u64>> {
 pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> {
     match entry.form() {
         Form::Inline | Form::Blob => text::free(tx, entry),
-        Form::Image => tx.free(entry.at()),
+        Form::Image | Form::MemberImage => tx.free(entry.at()),
         Form::Fields => {
             let fields = Fields::new(entry.at());
             if fields.len(tx)? <= SMALL {
@@ -81,6 +89,21 @@ pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> 
             }
             put_off(tx, header, FIELDS, entry.at())
         }
+        Form::Members => {
+            let members = Members::new(entry.at());
+            if members.len(tx)? <= SMALL {
+                return members.destroy(tx);
+            }
+            put_off(tx, header, MEMBERS, entry.at())
+        }
+        Form::Chunk => {
+            let chunk = Chunk::load(tx, entry.at())?;
+            if chunk.blobs(tx)?.len() as u64 <= SMALL {
+                return chunk.free(tx).map(drop);
+            }
+            discard_chain(tx, header, entry.at())
+        }
+        Form::Chain => put_off(tx, header, CHUNKS, entry.at()),
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             if set.len(tx)? <= SMALL {
@@ -88,6 +111,36 @@ pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> 
             }
             put_off(tx, header, RANKING, entry.at())
         }
+    }
+}
+
+/// Frees `count` chunks of a list, now or later: the first is at `at`.
+pub(super) fn discard_chunks(tx: &mut dyn Tx, db: Database, at: u64, count: u64) -> Result<()> {
+    if count > FEW_CHUNKS { discard_chain(tx, db.header(), at) } else { free_chain(tx, at) }
+}
+
+/// Frees a chain of chunks.
+fn free_chain(tx: &mut dyn Tx, at: u64) -> Result<()> {
+    let mut at = at;
+    while at != 0 {
+        let chunk = Chunk::load(tx, at)?;
+        chunk.free(tx)?;
+        at = chunk.after;
+    }
+    Ok(())
+}
+
+/// Frees a chain of chunks later.
+fn discard_chain(tx: &mut dyn Tx, header: u64, at: u64) -> Result<()> {
+    let before = tx.point();
+    match list::new_header(tx, [0, at, 0]) {
+        Ok(chain) => put_off(tx, header, CHUNKS, chain),
+        // As in `put_off`.
+        Err(error) if error.is_full() => {
+            tx.undo_to(before)?;
+            free_chain(tx, at)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -136,6 +189,8 @@ fn sweep_one(tx: &mut dyn Tx, what: u64, at: u64, budget: u64) -> Result<bool> {
         KEYS => sweep_keys(tx, Keys::new(at), budget),
         EXPIRIES => Expiries::new(at).destroy_some(tx, budget),
         FIELDS => Fields::new(at).destroy_some(tx, budget),
+        MEMBERS => Members::new(at).destroy_some(tx, budget),
+        CHUNKS => list::sweep(tx, at, budget),
         RANKING => {
             let set = SortedSet::at_block(tx, at)?;
             sweep_ranking(tx, set, budget)
@@ -165,9 +220,23 @@ fn sweep_entry(tx: &mut dyn Tx, entry: Entry, left: &mut u64) -> Result<bool> {
             spend(1);
             text::free(tx, entry).map(|()| true)
         }
-        Form::Image => {
+        Form::Image | Form::MemberImage => {
             spend(1);
             tx.free(entry.at()).map(|()| true)
+        }
+        Form::Chunk => {
+            let blobs = Chunk::load(tx, entry.at())?.free(tx)?;
+            spend(1 + blobs);
+            Ok(true)
+        }
+        Form::Chain => {
+            spend(list::List::load(tx, Some(entry))?.len());
+            list::sweep(tx, entry.at(), budget)
+        }
+        Form::Members => {
+            let members = Members::new(entry.at());
+            spend(members.len(tx)?);
+            members.destroy_some(tx, budget)
         }
         Form::Fields => {
             let fields = Fields::new(entry.at());

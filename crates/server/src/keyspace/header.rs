@@ -4,8 +4,8 @@
 //! databases' hash maps, then for each database its keys and its expiries (0 until they are
 //! needed).
 //!
-//! Version 1 has no last block on its garbage list, nor hashes there that are freed where they are: it
-//! becomes version 2 when it is opened to be written to, unless the pool is full.
+//! Version 1 has no last block on its garbage list, nor hashes there that are freed where they are; version 2 has no
+//! sets and lists. Both become version 3 when they are opened to be written to, version 1 not while the pool is full.
 
 use super::garbage;
 use perdura::{Error, Purpose, Result, Root, Tx};
@@ -17,8 +17,8 @@ const NAME: &str = "redis";
 /// The root's kind.
 pub(crate) const KIND: u32 = 1001;
 const TAG: u64 = 0x5EED << 48;
-const VERSION: u64 = 2;
-const OLD_VERSION: u64 = 1;
+const VERSION: u64 = 3;
+const OLD_VERSIONS: [u64; 2] = [1, 2];
 const WORDS: usize = 3 + 2 * DATABASES as usize;
 
 /// Offset of the seed.
@@ -44,7 +44,7 @@ pub(crate) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
     if word & !0xFFFF != TAG {
         return Err(Error::corrupt("the keyspace's header", root.at));
     }
-    if ![TAG | VERSION, TAG | OLD_VERSION].contains(&word) {
+    if word != TAG | VERSION && !OLD_VERSIONS.contains(&(word ^ TAG)) {
         return Ok(Err(format!(
             "the pool's keyspace has format {}, and this program knows format {VERSION}: use \
              the program that wrote it",

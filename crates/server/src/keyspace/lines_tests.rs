@@ -213,3 +213,44 @@ fn records_write_few_lines_with_undo() {
 fn records_write_few_lines_with_redo() {
     hold(EngineKind::Redo, [17.2, 8.1], [0.0, 3.0]);
 }
+
+/// Lines that an operation on a list writes, in the mean.
+fn list_lines(
+    session: &mut Handle,
+    mut operation: impl FnMut(&mut dyn Tx, u64) -> Result<()>,
+) -> f64 {
+    let mut lines = 0;
+    for number in 0..COUNTED {
+        let mut writes = Writes::default();
+        let mut body = |tx: &mut dyn Tx| {
+            writes = Writes::default();
+            operation(&mut TracedTx::new(tx, &mut writes), number)
+        };
+        session.transaction(|tx| body(tx)).unwrap();
+        lines += writes.0.len();
+    }
+    lines as f64 / COUNTED as f64
+}
+
+#[test]
+fn ends_of_lists_write_few_lines() {
+    use crate::End;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options::new().size(64 << 20).domain(Some(Domain::Transient));
+    let pool = options.create(folder.path().join("pool")).unwrap();
+    let mut session = pool.session().unwrap();
+    let keyspace = session.transaction(|tx| Keyspace::open_seeded(tx, 7)).unwrap();
+    let element = |number: u64| format!("an element: {number:012}").into_bytes();
+    for number in 0..LOADED {
+        let element = element(number);
+        session.transaction(|tx| keyspace.push(tx, INDEX, End::Right, &element)).unwrap();
+    }
+    for end in [End::Left, End::Right] {
+        let pushed =
+            list_lines(&mut session, |tx, number| keyspace.push(tx, INDEX, end, &element(number)));
+        let popped = list_lines(&mut session, |tx, _| keyspace.pop(tx, INDEX, end).map(drop));
+        println!("{end:?}: a push writes {pushed:.2} lines, a pop {popped:.2}");
+        // The header's, the chunk's first, and those of the element.
+        assert!(pushed < 3.6 && popped < 2.2, "{end:?}: {pushed} and {popped}");
+    }
+}

@@ -23,6 +23,7 @@ macro_rules! directly {
 }
 
 mod check;
+mod chunk;
 pub(crate) mod compact;
 mod database;
 mod entry;
@@ -32,11 +33,18 @@ mod header;
 mod image;
 #[cfg(test)]
 mod lines_tests;
+pub(crate) mod list;
+mod list_change;
+#[cfg(test)]
+mod list_tests;
+pub(crate) mod set;
 pub(crate) mod size;
+pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod zset;
 
 pub use check::{Findings, check, check_root};
+pub use chunk::End;
 pub(crate) use database::{Ahead, Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind, now};
 pub(crate) use header::{DATABASES, KIND, find, open};

@@ -5,8 +5,10 @@
 
 use super::entry::{Entry, Form};
 use super::hash::Fields;
-use super::{Database, zset::SortedSet};
-use perdura::collections::{Blob, check_root, kind};
+use super::list::List;
+use super::set::Members;
+use super::{Database, Short, zset::SortedSet};
+use perdura::collections::{Blob, HashMap, Item, check_root, kind};
 use perdura::{Result, Root, Tx};
 
 /// A key's place in the table of keys: its three words and the entry's three.
@@ -14,9 +16,10 @@ const PLACE: u64 = 48;
 /// An expiring key's place in the list of them: its time and three words.
 const EXPIRY: u64 = 32;
 
-/// Bytes that a field of a large hash takes in the mean, and a member of a sorted set, without those too long to
-/// stand in their places: as measured, of tables that have grown to any size.
+/// Bytes that a field of a large hash takes in the mean, a member of a set, and one of a sorted set, without those too
+/// long to stand in their places: as measured, of tables that have grown to any size.
 const FIELD: u64 = 70;
+const SET_MEMBER: u64 = 42;
 const MEMBER: u64 = 115;
 
 /// The bytes that a key takes, if it is there. Goes through all of its value, or, of one with more elements than
@@ -61,20 +64,38 @@ fn sum(
 fn estimate(tx: &mut dyn Tx, entry: Entry, samples: u64) -> Result<Option<u64>> {
     let is_many = |len: u64| samples > 0 && len > samples;
     let (len, place, found, bytes) = match entry.form() {
-        Form::Inline | Form::Blob | Form::Image => return Ok(None),
+        Form::Inline | Form::Blob | Form::Image | Form::MemberImage | Form::Chunk => {
+            return Ok(None);
+        }
+        Form::Chain => {
+            let list = List::load(tx, Some(entry))?;
+            if !is_many(list.len()) {
+                return Ok(None);
+            }
+            let mut found = 0;
+            let bytes = sum(tx, |tx, blocks| {
+                found = list.visit(tx, samples, &mut |at| push(blocks, at))?;
+                Ok(())
+            })?;
+            return Ok(Some(scaled(bytes, list.len(), found)));
+        }
         Form::Fields => {
             let fields = Fields::new(entry.at());
             let len = fields.len(tx)?;
             if !is_many(len) {
                 return Ok(None);
             }
-            let (_, found) = fields.scan(tx, 0, samples)?;
-            let bytes = sum(tx, |tx, blocks| {
-                found.iter().try_for_each(|(field, _)| {
-                    fields.blocks_of(tx, field, &mut |at| push(blocks, at)).map(drop)
-                })
-            })?;
-            (len, FIELD, found.len(), bytes)
+            let (found, bytes) = sample(tx, fields, samples)?;
+            (len, FIELD, found, bytes)
+        }
+        Form::Members => {
+            let members = Members::new(entry.at());
+            let len = members.len(tx)?;
+            if !is_many(len) {
+                return Ok(None);
+            }
+            let (found, bytes) = sample(tx, members, samples)?;
+            (len, SET_MEMBER, found, bytes)
         }
         Form::Ranking => {
             let SortedSet { scores, order, .. } = SortedSet::load(tx, entry)?;
@@ -82,18 +103,34 @@ fn estimate(tx: &mut dyn Tx, entry: Entry, samples: u64) -> Result<Option<u64>> 
             if !is_many(len) {
                 return Ok(None);
             }
-            let (_, found) = scores.scan(tx, 0, samples)?;
-            let bytes = sum(tx, |tx, blocks| {
-                found.iter().try_for_each(|(member, _)| {
-                    scores.blocks_of(tx, member, &mut |at| push(blocks, at)).map(drop)
-                })
-            })?;
+            let (found, bytes) = sample(tx, scores, samples)?;
             // The order has a copy of each name.
-            (len, MEMBER, found.len(), 2 * bytes)
+            (len, MEMBER, found, 2 * bytes)
         }
     };
     let found = (found as u64).max(1);
     Ok(Some(len.saturating_mul(place + bytes / found)))
+}
+
+/// The bytes of `len` elements, of which `found` take so many.
+fn scaled(bytes: u64, len: u64, found: u64) -> u64 {
+    let all = u128::from(bytes) * u128::from(len) / u128::from(found.max(1));
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
+/// The number of a map's entries that were looked at, about `samples`, and the bytes of their own blocks.
+fn sample<V: Item, const COUNTED: bool>(
+    tx: &mut dyn Tx,
+    map: HashMap<Short, V, COUNTED>,
+    samples: u64,
+) -> Result<(usize, u64)> {
+    let (_, found) = map.scan(tx, 0, samples)?;
+    let bytes = sum(tx, |tx, blocks| {
+        found
+            .iter()
+            .try_for_each(|(name, _)| map.blocks_of(tx, name, &mut |at| push(blocks, at)).map(drop))
+    })?;
+    Ok((found.len(), bytes))
 }
 
 /// Lists the blocks of an entry's value. The order of a sorted set is not checked, as
@@ -104,8 +141,13 @@ fn blocks_of(tx: &mut dyn Tx, entry: Entry, blocks: &mut Vec<u64>) -> Result<()>
     match entry.form() {
         Form::Inline => Ok(()),
         Form::Blob => Blob::new(entry.at()).check(tx, visit),
-        Form::Image => visit(entry.at()),
-        Form::Fields => check_root(tx, root(entry.at(), kind::HASH_MAP), visit).map(drop),
+        Form::Image | Form::MemberImage => visit(entry.at()),
+        Form::Chunk | Form::Chain => {
+            List::load(tx, Some(entry))?.visit(tx, u64::MAX, visit).map(drop)
+        }
+        Form::Fields | Form::Members => {
+            check_root(tx, root(entry.at(), kind::HASH_MAP), visit).map(drop)
+        }
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             visit(set.at())?;

@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     reason: Option<Cow<'static, str>>,
     /// The error that ends the stream of requests, once those before it are answered.
     refusal: Option<ProtocolError>,
+    /// Until when its client waits for a key to be filled: the inner none is for ever.
+    pub(crate) blocked: Option<Option<Instant>>,
     /// Requests are waiting that could be done.
     pub(crate) stalled: bool,
     /// Whether it is in the worker's list of connections with work.
@@ -98,6 +100,7 @@ impl Connection {
             broken: false,
             reason: None,
             refusal: None,
+            blocked: None,
             stalled: false,
             listed: false,
             idle: false,
@@ -155,14 +158,15 @@ impl Connection {
     pub(crate) fn has_work(&self) -> bool {
         let sends = self.writable && self.unsent() > 0;
         let works = self.readable || self.ended || self.stalled;
-        !self.broken && (sends || (works && !self.closing && !self.is_full()))
+        let held = self.closing || self.blocked.is_some() || self.is_full();
+        !self.broken && (sends || (works && !held) || (self.waits_in_vain() && !self.closing))
     }
 
     /// Begins a turn: reads the bytes that have come, if no earlier request is left to do.
     pub(crate) fn receive(&mut self, now: Instant, stats: &Stats) {
         self.acknowledged = self.out.len();
         (self.taken, self.idle) = (0, false);
-        if self.closing || self.is_full() || !self.drained {
+        if self.closing || self.blocked.is_some() || self.is_full() || !self.drained {
             return;
         }
         let mut received = 0;
@@ -197,6 +201,11 @@ impl Connection {
     /// The next complete request. `None` when there is none, for now or for ever.
     pub(crate) fn next_request(&mut self) -> Incoming {
         self.stalled = self.is_full();
+        if self.blocked.is_some() {
+            // Once it is served, its next requests are looked for.
+            self.stalled = true;
+            return Incoming::Nothing;
+        }
         if self.closing || self.stalled || self.client.listing.is_killed() {
             return Incoming::Nothing;
         }
@@ -263,6 +272,20 @@ impl Connection {
                 self.client.replies = Replies::On;
             }
         }
+    }
+
+    /// Whether its client waits, and has gone.
+    pub(crate) fn waits_in_vain(&self) -> bool {
+        self.blocked.is_some() && (self.to_end || self.ended || self.broken)
+    }
+
+    /// Its client waits no longer, and gets this reply.
+    pub(crate) fn unblock(&mut self, reply: &[u8]) {
+        self.blocked = None;
+        self.stalled = true;
+        let start = self.out.len();
+        self.out.extend_from_slice(reply);
+        self.hush(start);
     }
 
     /// Takes back this turn's replies: their writes may not be durable. The client gets one error for all of it.

@@ -6,6 +6,7 @@ pub(crate) mod http;
 mod slots;
 mod spin;
 mod turn;
+mod waiters;
 mod worker;
 
 pub(crate) use worker::{Inbox, Worker};

@@ -13,6 +13,9 @@
 //!
 //! At least one request of each connection is done in each turn; [`Budget`] decides about the others.
 //!
+//! A client whose command waits for a key to be filled is put on the list of such clients after the round's transaction
+//! (`waiting.rs`); none of its later requests is done before it is answered.
+//!
 //! A transaction's body may run several times: each run first cuts the connections' outputs back to their old lengths.
 //! After several conflicts it runs a part of its requests only ([`Group::attempted`]).
 
@@ -20,18 +23,22 @@ use super::budget::{Budget, Claim};
 use super::connection::{Connection, Incoming};
 use super::slots::Slots;
 use super::worker::KILLED;
-use crate::client::Replies;
+use crate::client::{Client, Replies};
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, find, is_immediate, is_never_queued,
-    perform, refused, shown,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find, is_immediate,
+    is_never_queued, perform, refused, shown,
 };
 use crate::keyspace::{Ahead, Database};
+use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply, Request};
 use crate::room;
 use crate::stats::Called;
 use crate::store::Session;
-use perdura::{Error, Tx};
+use crate::waiting::{Address, Waiter, Wish};
+use perdura::{Error, Savepoint, Tx};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// The number of commands in one round is limited to this.
 const COMMANDS_MAX: usize = 512;
@@ -58,6 +65,8 @@ struct Op {
     claim: Claim,
     /// Whether it is left for later, since too much output is unsent, or time is short.
     skipped: bool,
+    /// What its client waits for.
+    wish: Option<Wish>,
 }
 
 enum Work {
@@ -170,8 +179,8 @@ impl Turn {
                 connection.taken += 1;
                 self.bytes += connection.args(request).bytes();
                 self.push(slot, connection, claim, Work::Request(request, command));
-                if connection.client.replies == Replies::Skip {
-                    // Only when this request is done is it known whether the next one gets a reply.
+                if connection.client.replies == Replies::Skip || command.blocks {
+                    // Only when this request is done is it known whether the next one gets a reply, or is done now.
                     return Planned::Blocked;
                 }
                 continue;
@@ -203,7 +212,7 @@ impl Turn {
 
     fn push(&mut self, slot: usize, connection: &mut Connection, claim: Claim, work: Work) {
         connection.waits = true;
-        self.ops.push(Op { slot, work, start: 0, claim, skipped: false });
+        self.ops.push(Op { slot, work, start: 0, claim, skipped: false, wish: None });
     }
 
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
@@ -278,6 +287,33 @@ impl Turn {
         }
         Ok(last)
     }
+}
+
+/// Serves clients that wait for the keys that an operation has filled. If that fails, all since `point` is undone.
+fn serve(tx: &mut dyn Tx, env: Env<'_>, point: Savepoint, mark: usize) -> Result<(), Error> {
+    blocking::serve(tx, env, false).or_else(|error| {
+        if !matches!(error, Error::Conflict) {
+            env.waits.back_to(&env.server.waiting, mark);
+            tx.undo_to(point)?;
+        }
+        Err(error)
+    })
+}
+
+/// Puts a client on the list of those that wait.
+fn wait(env: Env<'_>, connection: &mut Connection, op: &Op, wish: Wish) {
+    let Work::Request(request, command) = op.work else { return };
+    let args = OwnedArgs::from(connection.args(request));
+    let Client { listing, protocol, db, .. } = &connection.client;
+    let to = Address { worker: env.worker, slot: op.slot, id: listing.id };
+    let (client, protocol, db) = (Arc::clone(listing), *protocol, *db);
+    let until = wish.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let waiter = Waiter { to, client, protocol, db, command, args, wish };
+    // Its keys may have been filled meanwhile.
+    env.waits.recheck_for(&waiter);
+    env.waits.note_new(to, until);
+    env.server.waiting.add(waiter);
+    connection.blocked = Some(until);
 }
 
 /// How many of these operations share a transaction.
@@ -484,7 +520,7 @@ impl Group<'_> {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.out.truncate(op.start);
             }
-            op.skipped = false;
+            (op.skipped, op.wish) = (false, None);
         }
         self.reached = 0;
     }
@@ -497,6 +533,9 @@ impl Group<'_> {
         let counted = self.env.tally.mark();
         let db = Database::new(self.env.keyspace, connection.client.db);
         let bytes_max = self.env.server.options.max_reply;
+        // Clients may wait for a key that this operation fills.
+        let before = (op.writes() && self.env.server.waiting.count() > 0)
+            .then(|| (tx.point(), self.env.waits.mark()));
         let outcome = match &mut op.work {
             Work::Request(..)
                 if connection.skips
@@ -509,7 +548,11 @@ impl Group<'_> {
             Work::Request(request, command) => {
                 let (args, client, out) = connection.split(*request);
                 let (out, command) = (out.at_most(bytes_max), *command);
-                perform::one(Call { tx, env: self.env, db, client, args, out }, command).map(|_| ())
+                let may_wait = true;
+                let call = Call { tx, env: self.env, db, client, args, out, may_wait };
+                let done = perform::one(call, command);
+                op.wish = self.env.waits.take_wish();
+                done.map(|_| ())
             }
             Work::Exec(exec) => {
                 let out = Reply::new(&mut connection.out, connection.client.protocol);
@@ -517,11 +560,23 @@ impl Group<'_> {
                 perform::all(tx, self.env, &connection.client.listing, exec, out)
             }
         };
+        let outcome = match (outcome, before) {
+            (Ok(()), Some((point, mark))) => {
+                let served = serve(tx, self.env, point, mark);
+                if served.is_err() {
+                    // Its own reply is there already, and it is run again.
+                    connection.out.truncate(op.start);
+                }
+                served
+            }
+            (outcome, _) => outcome,
+        };
         match outcome {
             Ok(()) => Ok(true),
             Err(Error::TooLarge { .. } | Error::Full { .. } | Error::NoSpace { .. })
                 if index > 0 =>
             {
+                op.wish = None;
                 connection.out.truncate(op.start);
                 self.env.tally.back_to(counted);
                 Ok(false)
@@ -535,7 +590,10 @@ impl Group<'_> {
         for op in &self.ops[..self.reached] {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.skips |= op.skipped;
-                connection.hush(op.start);
+                match op.wish {
+                    Some(wish) => wait(self.env, connection, op, wish),
+                    None => connection.hush(op.start),
+                }
             }
             let Work::Exec(exec) = &op.work else { continue };
             if exec.aborted

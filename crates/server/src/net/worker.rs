@@ -9,6 +9,7 @@ use super::connection::Connection;
 use super::slots::Slots;
 use super::spin::Spin;
 use super::turn::Turn;
+use super::waiters::recheck;
 use crate::client::Client;
 use crate::command::Env;
 use crate::cron::Cron;
@@ -17,11 +18,13 @@ use crate::listing::Listing;
 use crate::server::Server;
 use crate::stats::{Stats, Tally};
 use crate::store::Session;
+use crate::waiting::{Delivery, Doom, Waits};
 use crate::watch::Touched;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use perdura::{Error, Gather};
 use rustix::net::sockopt;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,6 +45,7 @@ const MOST_ACCEPTED: usize = 256;
 /// Connections on their way to a worker.
 pub(crate) struct Inbox {
     streams: Mutex<Vec<(TcpStream, Arc<Listing>)>>,
+    deliveries: Mutex<Vec<Delivery>>,
     waker: Waker,
 }
 
@@ -49,6 +53,12 @@ impl Inbox {
     fn put(&self, stream: TcpStream, listing: Arc<Listing>) -> io::Result<()> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).push((stream, listing));
         self.waker.wake()
+    }
+
+    /// Hands over a reply for a client that has waited.
+    pub(crate) fn deliver(&self, delivery: Delivery) {
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner).push(delivery);
+        self.wake();
     }
 
     /// Makes the worker look around.
@@ -60,18 +70,18 @@ impl Inbox {
 
 /// One thread's part of the server.
 pub(crate) struct Worker<S> {
-    index: usize,
-    server: Arc<Server>,
+    pub(super) index: usize,
+    pub(super) server: Arc<Server>,
     session: S,
     keyspace: u64,
     poll: Poll,
-    inboxes: Arc<[Arc<Inbox>]>,
+    pub(super) inboxes: Arc<[Arc<Inbox>]>,
     listener: Option<TcpListener>,
-    slots: Slots,
+    pub(super) slots: Slots,
     turn: Turn,
     events: Events,
     /// Connections with something to do.
-    ready: Vec<usize>,
+    pub(super) ready: Vec<usize>,
     /// Those of the batch, to be answered when it is durable.
     unanswered: Vec<usize>,
     /// The batch's number.
@@ -87,6 +97,11 @@ pub(crate) struct Worker<S> {
     cron: Cron,
     touched: Touched,
     tally: Tally,
+    pub(super) waits: Waits,
+    /// Replies of other threads' to clients that wait.
+    pub(super) arrived: Vec<Delivery>,
+    /// When clients do not want to wait any longer.
+    pub(super) timeouts: BTreeSet<(Instant, u64, usize)>,
     turns: u64,
     /// Requests of the last turn from one look at the clock to the next.
     stride: u32,
@@ -103,7 +118,10 @@ impl<S: Session> Worker<S> {
     pub(crate) fn prepare() -> io::Result<(Poll, Arc<Inbox>)> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
-        Ok((poll, Arc::new(Inbox { streams: Mutex::default(), waker })))
+        Ok((
+            poll,
+            Arc::new(Inbox { streams: Mutex::default(), deliveries: Mutex::default(), waker }),
+        ))
     }
 
     pub(crate) fn new(
@@ -136,6 +154,9 @@ impl<S: Session> Worker<S> {
             cron: Cron::default(),
             touched: Touched::default(),
             tally: Tally::default(),
+            waits: Waits::default(),
+            arrived: Vec::new(),
+            timeouts: BTreeSet::new(),
             turns: 0,
             stride: 1,
             waited: Duration::ZERO,
@@ -159,8 +180,8 @@ impl<S: Session> Worker<S> {
             self.stats().looks.add(1);
             let idle = self.ready.is_empty() && !self.cron.is_busy();
             let timeout = if idle && !spin.again(now) { TICK } else { Duration::ZERO };
-            self.look(timeout)?;
-            let works = !self.ready.is_empty();
+            self.look(self.patience(timeout))?;
+            let works = !self.ready.is_empty() || self.waits.has_recheck();
             if works {
                 self.do_batch()?;
             }
@@ -168,6 +189,7 @@ impl<S: Session> Worker<S> {
             if works {
                 spin.worked(now);
             }
+            self.look_after_waiters(now);
             self.rest(now);
             self.close_killed();
             if std::mem::take(&mut self.crowded) {
@@ -289,7 +311,9 @@ impl<S: Session> Worker<S> {
     /// Reads from the ready connections, which are in the batch from here on; where these begin.
     fn receive(&mut self, now: Instant) -> usize {
         let first = self.unanswered.len();
-        for &slot in &self.ready {
+        for index in 0..self.ready.len() {
+            let slot = self.ready[index];
+            self.give_up(slot);
             if let Some(connection) = self.slots.get(slot) {
                 connection.receive(now, &self.server.stats[self.index]);
             }
@@ -306,9 +330,11 @@ impl<S: Session> Worker<S> {
         let server = &*self.server;
         let env = Env {
             server,
+            worker: self.index,
             stats: &server.stats[self.index],
             touched: &self.touched,
             tally: &self.tally,
+            waits: &self.waits,
             keyspace: self.keyspace,
             now: keyspace::now(),
             seed: self.turns,
@@ -317,6 +343,7 @@ impl<S: Session> Worker<S> {
         let mut budget = Budget::new(started, self.waited, self.stride);
         let ready = &self.unanswered[first..];
         let done = self.turn.run(&mut self.session, env, &mut self.slots, ready, &mut budget);
+        let done = done.and_then(|last| Ok(last.max(recheck(&mut self.session, env)?)));
         self.stride = budget.stride();
         for &slot in ready {
             if let Some(connection) = self.slots.get(slot).filter(|connection| connection.taken > 0)
@@ -333,6 +360,7 @@ impl<S: Session> Worker<S> {
     fn answer(&mut self, durable: bool) {
         self.batch += 1;
         (self.asked, self.again) = (0, 0);
+        self.deliver(durable);
         let mut ready = std::mem::take(&mut self.unanswered);
         ready.retain(|&slot| {
             let Some(connection) = self.slots.get(slot) else { return false };
@@ -360,7 +388,8 @@ impl<S: Session> Worker<S> {
             self.server.publish(self.index, self.session.counters());
             // After a long turn, clients may have sent something that was not read yet.
             if let Some(timeout) = self.server.tuning.timeout().filter(|_| since < 2 * IDLE) {
-                let is_over = |one: &Connection| one.idle_for(now) > timeout;
+                let is_over =
+                    |one: &Connection| one.blocked.is_none() && one.idle_for(now) > timeout;
                 self.close_those(|one| is_over(one).then_some("it was idle for the timeout"));
             }
         }
@@ -376,7 +405,7 @@ impl<S: Session> Worker<S> {
     }
 
     /// Closes connections for a reason, between batches: none of them is owed an answer that is not sent yet.
-    fn close_those(&mut self, reason: impl Fn(&Connection) -> Option<&'static str>) {
+    pub(super) fn close_those(&mut self, reason: impl Fn(&Connection) -> Option<&'static str>) {
         for (slot, reason) in self.slots.to_close(reason) {
             if let Some(connection) = self.slots.get(slot) {
                 connection.set_closing(reason);
@@ -386,8 +415,13 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    fn drop_connection(&mut self, slot: usize) {
+    pub(super) fn drop_connection(&mut self, slot: usize) {
         if let Some(mut connection) = self.slots.remove(slot) {
+            if let Some(until) = connection.blocked {
+                let id = connection.client.listing.id;
+                self.server.waiting.end(id, Doom::Gone);
+                until.map(|until| self.timeouts.remove(&(until, id, slot)));
+            }
             // A socket that cannot be deregistered is closed with the connection.
             let _ = self.poll.registry().deregister(connection.stream());
             connection.close(&self.server);
@@ -443,6 +477,7 @@ impl<S: Session> Worker<S> {
 
     fn collect(&mut self) {
         let inbox = Arc::clone(&self.inboxes[self.index]);
+        self.arrived.append(&mut inbox.deliveries.lock().unwrap_or_else(PoisonError::into_inner));
         let streams =
             std::mem::take(&mut *inbox.streams.lock().unwrap_or_else(PoisonError::into_inner));
         for (stream, listing) in streams {
@@ -476,9 +511,11 @@ impl<S: Session> Worker<S> {
         server.look_at_disk();
         let env = Env {
             server: &server,
+            worker: self.index,
             stats: &server.stats[self.index],
             touched: &self.touched,
             tally: &self.tally,
+            waits: &self.waits,
             keyspace: self.keyspace,
             now: keyspace::now(),
             seed: self.turns,

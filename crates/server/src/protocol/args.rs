@@ -49,6 +49,12 @@ impl<'a> Args<'a> {
         Args { buffer: self.buffer, spans: &self.spans[first.min(self.spans.len())..] }
     }
 
+    /// At most `len` arguments from `first` on.
+    pub(crate) fn first(&self, first: usize, len: usize) -> Args<'a> {
+        let rest = self.from(first);
+        Args { spans: &rest.spans[..len.min(rest.len())], ..rest }
+    }
+
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let buffer = self.buffer;
         self.spans.iter().map(move |span| span.of(buffer))

@@ -193,6 +193,11 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// Puts a set's header before the bytes written since `start`.
+    pub(crate) fn set_since(&mut self, start: usize, len: usize) {
+        self.header_since(start, if self.resp3() { b'~' } else { b'*' }, len);
+    }
+
     fn header_since(&mut self, start: usize, kind: u8, len: usize) {
         let end = self.bytes.len();
         self.header(kind, len as i64);

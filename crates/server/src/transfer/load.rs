@@ -3,8 +3,10 @@
 use super::TransferError;
 use super::record::{Change, Record};
 use crate::keyspace::hash::Hash;
+use crate::keyspace::list::List;
+use crate::keyspace::set::Set;
 use crate::keyspace::zset::SortedSet;
-use crate::keyspace::{self, DATABASES, Database, Found, Kind, garbage, now, text};
+use crate::keyspace::{self, DATABASES, Database, End, Found, Kind, garbage, now, text};
 use perdura::{Error, Handle, Result, Ticket, Tx};
 
 /// Bytes of one transaction: a share of the log, and no more than this.
@@ -147,7 +149,7 @@ fn keys(tx: &mut dyn Tx, header: u64) -> Result<u64> {
 
 /// The effect of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
+pub(crate) enum Effect {
     /// The key is new.
     Made,
     /// It is gone.
@@ -156,7 +158,8 @@ enum Effect {
     Stays,
 }
 
-fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effect> {
+/// Does a record's command. A key whose time has come is removed.
+pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effect> {
     let db = Database::new(header, record.db);
     let key = record.key.as_slice();
     let old = db.find(tx, key)?;
@@ -177,6 +180,24 @@ fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effe
                 hash.set(tx, db, field, value)?;
             }
             let new = hash.save(tx)?.expiring(expires);
+            db.put(tx, key, old, new)?;
+        }
+        Change::Set(members) => {
+            of_kind(old, Kind::Set)?;
+            let mut set = Set::load(tx, old.map(|old| old.entry))?;
+            for member in members {
+                set.set(tx, db, member, b"")?;
+            }
+            let new = set.save(tx)?.expiring(expires);
+            db.put(tx, key, old, new)?;
+        }
+        Change::Elements(elements) => {
+            of_kind(old, Kind::List)?;
+            let mut list = List::load(tx, old.map(|old| old.entry))?;
+            for element in elements {
+                list.push(tx, End::Right, element)?;
+            }
+            let new = list.save(tx)?.expiring(expires);
             db.put(tx, key, old, new)?;
         }
         Change::Members(members) => {

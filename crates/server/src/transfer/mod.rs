@@ -9,7 +9,7 @@
 //! have none, and are taken as they are.
 
 mod copy;
-mod load;
+pub(crate) mod load;
 pub(crate) mod read;
 mod record;
 pub(crate) mod resp;

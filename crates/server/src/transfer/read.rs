@@ -2,6 +2,8 @@
 
 use super::record::{Change, Record};
 use crate::keyspace::hash::Hash;
+use crate::keyspace::list::List;
+use crate::keyspace::set::Set;
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{self, DATABASES, Database, Entry, Kind, text};
 use perdura::{Result, Root, Tx};
@@ -58,6 +60,8 @@ pub(crate) fn one(
     match entry.kind() {
         Kind::String => tell(Change::Text(text::read(tx, entry)?))?,
         Kind::Hash => fields(tx, entry, &mut |pairs| tell(Change::Fields(pairs)))?,
+        Kind::Set => set_members(tx, entry, &mut |members| tell(Change::Set(members)))?,
+        Kind::List => elements(tx, entry, &mut |elements| tell(Change::Elements(elements)))?,
         Kind::SortedSet => members(tx, entry, &mut |members| tell(Change::Members(members)))?,
     }
     match entry.expires() {
@@ -95,6 +99,32 @@ impl<'a, T> Batch<'a, T> {
 }
 
 type Pair = (Vec<u8>, Vec<u8>);
+
+fn set_members(
+    tx: &mut dyn Tx,
+    entry: Entry,
+    each: &mut dyn FnMut(Vec<Vec<u8>>) -> Result<()>,
+) -> Result<()> {
+    let mut batch = Batch::new(each);
+    let set = Set::load(tx, Some(entry))?;
+    set.walk(tx, &mut |_, member| batch.add(member.to_vec(), member.len()).map(|()| true))?;
+    batch.end()
+}
+
+fn elements(
+    tx: &mut dyn Tx,
+    entry: Entry,
+    each: &mut dyn FnMut(Vec<Vec<u8>>) -> Result<()>,
+) -> Result<()> {
+    let mut batch = Batch::new(each);
+    let list = List::load(tx, Some(entry))?;
+    list.walk(tx, 0, false, &mut |tx, item| {
+        let element = item.read(tx)?;
+        let bytes = element.len();
+        batch.add(element, bytes).map(|()| true)
+    })?;
+    batch.end()
+}
 
 fn fields(
     tx: &mut dyn Tx,

@@ -15,6 +15,10 @@ pub(crate) enum Change {
     Text(Vec<u8>),
     /// HSET.
     Fields(Vec<(Vec<u8>, Vec<u8>)>),
+    /// SADD.
+    Set(Vec<Vec<u8>>),
+    /// RPUSH.
+    Elements(Vec<Vec<u8>>),
     /// ZADD.
     Members(Vec<(f64, Vec<u8>)>),
     /// PEXPIREAT, in milliseconds since 1970.
@@ -33,6 +37,9 @@ impl Record {
                 Change::Text(value) => value.len(),
                 Change::Fields(pairs) => {
                     pairs.iter().map(|(field, value)| of(field.len() + value.len())).sum()
+                }
+                Change::Set(items) | Change::Elements(items) => {
+                    items.iter().map(|item| of(item.len())).sum()
                 }
                 Change::Members(members) => members.iter().map(|(_, name)| of(name.len())).sum(),
                 Change::Expiry(_) | Change::Removal => 0,

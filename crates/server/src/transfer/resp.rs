@@ -42,6 +42,8 @@ impl Encoder {
                     bulk(to, value);
                 }
             }
+            Change::Set(members) => items(to, b"SADD", key, members),
+            Change::Elements(elements) => items(to, b"RPUSH", key, elements),
             Change::Members(members) => {
                 array(to, 2 + 2 * members.len());
                 bulk(to, b"ZADD");
@@ -61,6 +63,14 @@ impl Encoder {
 fn shown(score: f64) -> String {
     let plain = score == 0.0 || score.is_infinite() || (1e-5..1e17).contains(&score.abs());
     if plain { format!("{score}") } else { format!("{score:e}") }
+}
+
+/// A command on a key with any number of items.
+fn items(to: &mut Vec<u8>, name: &[u8], key: &[u8], items: &[Vec<u8>]) {
+    array(to, 2 + items.len());
+    bulk(to, name);
+    bulk(to, key);
+    items.iter().for_each(|item| bulk(to, item));
 }
 
 fn command(to: &mut Vec<u8>, parts: &[&[u8]]) {

@@ -11,8 +11,7 @@ use crate::keyspace::DATABASES;
 use crate::protocol::{Args, Limits, RequestReader, number};
 use std::io::{ErrorKind, Read};
 
-const KNOWN: &str =
-    "SELECT, SET, HSET, HMSET, ZADD, PEXPIREAT, EXPIREAT, DEL, UNLINK, MULTI, EXEC, PING and ECHO";
+const KNOWN: &str = "SELECT, SET, HSET, HMSET, SADD, RPUSH, ZADD, PEXPIREAT, EXPIREAT, DEL, UNLINK, MULTI, EXEC, PING and ECHO";
 
 /// Reads commands.
 pub(super) struct Stream<R> {
@@ -159,6 +158,12 @@ fn understand(args: Args<'_>, db: &mut u8, ends: &mut Ends) -> Result<Meaning, S
             lacks(4)?;
             let rest = pairs(args)?;
             one(Change::Fields(rest.map(|(field, value)| (field.to_vec(), value.to_vec())).collect()))
+        }
+        b"SADD" | b"RPUSH" => {
+            lacks(3)?;
+            let items = args.from(2).iter().map(<[u8]>::to_vec).collect();
+            let is_set = name.as_slice() == b"SADD";
+            one(if is_set { Change::Set(items) } else { Change::Elements(items) })
         }
         b"ZADD" => {
             lacks(4)?;

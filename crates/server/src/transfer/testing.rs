@@ -13,6 +13,9 @@ pub(crate) fn items(bytes: &[u8]) -> Vec<String> {
                 Change::Fields(pairs) => {
                     all.extend(pairs.iter().map(|pair| format!("{db} {key} {pair:?}")));
                 }
+                Change::Set(members) => {
+                    all.extend(members.iter().map(|member| format!("{db} {key} {member:?}")));
+                }
                 Change::Members(members) => {
                     all.extend(members.iter().map(|member| format!("{db} {key} {member:?}")));
                 }

@@ -11,6 +11,8 @@ fn sample() -> Vec<Record> {
         of(0, "text", Change::Expiry(4_000_000_000_000)),
         of(0, "", Change::Text(Vec::new())),
         of(3, "hash", Change::Fields(vec![(b"f".to_vec(), b"v".to_vec())])),
+        of(7, "members", Change::Set(vec![b"one".to_vec(), Vec::new(), b"\0\xFF".to_vec()])),
+        of(7, "list", Change::Elements(vec![b"one".to_vec(), Vec::new(), b"one".to_vec()])),
         of(
             15,
             "set",
@@ -108,7 +110,7 @@ proptest! {
     /// As are commands of any arguments.
     #[test]
     fn hostile_commands_are_survived(
-        name in proptest::sample::select(vec!["SET", "HSET", "ZADD", "PEXPIREAT", "EXPIREAT", "DEL", "SELECT", "ECHO", "EXEC"]),
+        name in proptest::sample::select(vec!["SET", "HSET", "SADD", "RPUSH", "ZADD", "PEXPIREAT", "EXPIREAT", "DEL", "SELECT", "ECHO", "EXEC"]),
         args in proptest::collection::vec("[0-9a-fnE.xat-]{0,20}", 0..7),
     ) {
         let mut bytes = format!("*{}\r\n${}\r\n{name}\r\n", args.len() + 1, name.len());

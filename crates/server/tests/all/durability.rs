@@ -3,18 +3,6 @@
 use crate::common::{Client, Running};
 use std::time::{Duration, Instant};
 
-/// Ends the server, closes the pool, opens it again.
-fn restart(mut running: Running) -> Running {
-    running.stop();
-    let path = running.pool.path().to_owned();
-    let folder = running.keep();
-    drop(running);
-    let pool = perdura::Options::new().open(path).unwrap();
-    let mut running = Running::on(pool, |options| options);
-    running.adopt(folder);
-    running
-}
-
 #[test]
 fn everything_is_there_after_a_restart() {
     let running = Running::start();
@@ -26,22 +14,26 @@ fn everything_is_there_after_a_restart() {
         "HSET small a 1 b 2",
         &format!("HSET large a {long} b 2"),
         "ZADD ranking 1 a 2 b 3 c",
+        "SADD members a b",
+        "RPUSH elements a b a",
         "SELECT 3",
         "SET other 1",
     ] {
         assert!(!client.ask(command).contains("ERR"));
     }
-    let running = restart(running);
+    let running = running.restarted();
     let mut client = running.client();
     assert_eq!(client.ask("GET short"), "1");
     assert_eq!(client.ask("GET long"), long);
     assert_eq!(client.ask("HGETALL small"), "[a 1 b 2]");
     assert_eq!(client.ask("HGET large b"), "2");
     assert_eq!(client.ask("ZRANGE ranking 0 -1 WITHSCORES"), "[a 1 b 2 c 3]");
-    assert_eq!(client.ask("DBSIZE"), "5");
+    assert_eq!(client.ask("SMISMEMBER members a b c"), "[1 1 0]");
+    assert_eq!(client.ask("LRANGE elements 0 -1"), "[a b a]");
+    assert_eq!(client.ask("DBSIZE"), "7");
     client.ask("SELECT 3");
     assert_eq!(client.ask("GET other"), "1");
-    assert_eq!(running.check().keys, 6);
+    assert_eq!(running.check().keys, 8);
 }
 
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
@@ -60,7 +52,7 @@ fn expiry_survives_a_restart() {
     client.ask("HSET later a 1");
     client.ask("EXPIRE later 1000");
     client.ask("SET never 1");
-    let running = restart(running);
+    let running = running.restarted();
     let mut client = running.client();
     let left: i64 = client.ask("TTL later").parse().unwrap();
     assert!((980..=1000).contains(&left), "{left}");
@@ -194,6 +186,6 @@ fn garbage_is_freed_after_a_restart() {
     }
     assert_eq!(client.ask("DEL hash"), "1");
     assert_eq!(client.ask("EXISTS hash"), "0");
-    let running = restart(running);
+    let running = running.restarted();
     wait_for("the garbage to be freed", || running.check().garbage == 0);
 }

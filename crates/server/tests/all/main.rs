@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod blocking;
 mod clients;
 mod commands;
 #[path = "../common/mod.rs"]
@@ -12,6 +13,7 @@ mod differential;
 mod durability;
 mod engines;
 mod full;
+mod model;
 mod operation;
 mod peers;
 mod room;

@@ -51,6 +51,8 @@ fn an_export_has_everything() {
         "SET soon gone PX 1",
         "HSET hash a 1 b 2",
         "ZADD set 1.5 a inf b",
+        "SADD members a b",
+        "RPUSH elements a b a",
         "SET expires 1 PXAT 4000000000000",
         "SELECT 9",
         "SET other 1",
@@ -68,7 +70,9 @@ fn an_export_has_everything() {
     assert_eq!(client.ask("HGETALL hash"), "[a 1 b 2]");
     assert_eq!(client.ask("ZRANGE set 0 -1 WITHSCORES"), "[a 1.5 b inf]");
     assert_eq!(client.ask("PEXPIRETIME expires"), "4000000000000");
-    assert_eq!(client.ask("DBSIZE"), "4");
+    assert_eq!(client.ask("SMISMEMBER members a b c"), "[1 1 0]");
+    assert_eq!(client.ask("LRANGE elements 0 -1"), "[a b a]");
+    assert_eq!(client.ask("DBSIZE"), "6");
     client.ask("SELECT 9");
     assert_eq!(client.ask("GET other"), "1");
     assert_eq!(client.ask("BGSAVE SCHEDULE"), "Background saving started");

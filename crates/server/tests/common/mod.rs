@@ -66,6 +66,17 @@ impl Running {
         }
     }
 
+    /// Ends the server, closes the pool, opens it again.
+    pub fn restarted(mut self) -> Self {
+        self.stop();
+        let (path, folder) = (self.pool.path().to_owned(), self.keep());
+        drop(self);
+        let pool = perdura::Options::new().engine(engine()).open(path).unwrap();
+        let mut running = Running::on(pool, |options| options);
+        running.adopt(folder);
+        running
+    }
+
     /// Waits until the server has ended by itself; the pool stays open.
     pub fn join(&mut self) {
         if let Some(thread) = self.thread.take() {

@@ -4,6 +4,7 @@ use perdura::collections::{Blob, Bytes, HashMap, OrderedMap, Pair, Total, Vector
 use perdura::source::Source;
 use perdura::{EngineKind, Options, Pool, Purpose, Root, Tx};
 use perdura_transfer::contents;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Entries of each collection.
@@ -102,7 +103,26 @@ fn look(tx: &mut dyn Tx, count: u64) -> perdura::Result<()> {
 
 /// A keyspace with keys of every kind, in several databases, as commands.
 pub(crate) fn commands() -> Vec<u8> {
-    some_commands(500, 300)
+    let mut bytes = some_commands(500, 300);
+    let mut add = |command: &str, items: &mut dyn Iterator<Item = Vec<u8>>| {
+        let words = command.split(' ').map(|word| word.as_bytes().to_vec());
+        let all: Vec<Vec<u8>> = words.chain(items).collect();
+        bytes.extend_from_slice(format!("*{}\r\n", all.len()).as_bytes());
+        for part in &all {
+            bytes.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
+            bytes.extend_from_slice(part);
+            bytes.extend_from_slice(b"\r\n");
+        }
+    };
+    // As many as do not fit into one block.
+    let names = || (0..480).map(|number| format!("name{number}").into_bytes());
+    add("SELECT 5", &mut std::iter::empty());
+    add("SADD members 1 2 3", &mut [Vec::new(), b"\r\n\xFF".to_vec()].into_iter());
+    add("SADD many", &mut names());
+    add("RPUSH elements a b a", &mut [Vec::new(), vec![b'x'; 3000]].into_iter());
+    add("RPUSH queue", &mut names());
+    add("PEXPIREAT queue 4000000000002", &mut std::iter::empty());
+    bytes
 }
 
 /// The same with so many members and fields, and so many keys besides seven.
@@ -138,11 +158,14 @@ pub(crate) fn some_commands(names: usize, keys: usize) -> Vec<u8> {
     bytes
 }
 
+/// Keys of [`commands`].
+pub(crate) const KEYS: u64 = 3 * (7 + 300) + 4;
+
 /// Puts [`commands`] into a pool.
 pub(crate) fn fill_keyspace(pool: &Pool) {
     let mut handle = pool.session().expect("a session");
     let loaded = perdura_server::transfer::import(&mut commands().as_slice(), &mut handle, &mut on);
-    assert_eq!(loaded.expect("a keyspace").keys, 3 * (7 + 300));
+    assert_eq!(loaded.expect("a keyspace").keys, KEYS);
 }
 
 /// A pool's keyspace as commands, one each, in an order that does not depend on the pool.
@@ -164,6 +187,8 @@ pub(crate) fn keyspace(path: &Path) -> Vec<Vec<u8>> {
 pub(crate) fn sorted(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut db = Vec::new();
+    // Elements of lists so far: their order counts.
+    let mut elements = BTreeMap::new();
     while !bytes.is_empty() {
         let parts = command(&mut bytes);
         match parts[0].as_slice() {
@@ -173,6 +198,16 @@ pub(crate) fn sorted(mut bytes: &[u8]) -> Vec<Vec<u8>> {
                 all.extend(pairs.map(|pair| {
                     [&db, &parts[1], &pair[0], &pair[1]].map(|part| part.as_slice()).join(&b' ')
                 }));
+            }
+            b"SADD" | b"RPUSH" => {
+                let is_list = parts[0] == b"RPUSH";
+                let count: &mut u32 = elements.entry((db.clone(), parts[1].clone())).or_default();
+                for item in &parts[2..] {
+                    *count += u32::from(is_list);
+                    let place = format!("{count:09}");
+                    let parts = [&db[..], &parts[1], place.as_bytes(), item];
+                    all.push(parts.join(&b' '));
+                }
             }
             b"ECHO" => {}
             _ => all.push([vec![db.clone()], parts].concat().join(&b' ')),

@@ -23,13 +23,13 @@ fn a_keyspace_goes_there_and_back() {
     fill_keyspace(&pool);
     drop(pool);
     let (done, bytes) = exported(&old, None).expect("an export");
-    assert_eq!((done.format, done.keys), (Form::Resp, 921));
+    assert_eq!((done.format, done.keys), (Form::Resp, KEYS));
     for engine in [EngineKind::Undo, EngineKind::CcStm] {
         let target = Target::new(folder.path().join(engine.to_string()))
             .engine(Some(engine))
             .size(Some(8 << 20));
         let imported = import(&mut bytes.as_slice(), &target, &mut on).expect("an import");
-        assert_eq!((imported.keys, imported.gone), (921, 0));
+        assert_eq!((imported.keys, imported.gone), (KEYS, 0));
         assert_eq!(keyspace(&target.path), keyspace(&old));
         check(&target.path);
     }
@@ -73,7 +73,7 @@ fn keys_and_collections_are_two_exports() {
     fill_keyspace(&pool);
     drop(pool);
     assert!(matches!(exported(&old, None), Err(Error::TwoForms)));
-    assert_eq!(exported(&old, Some(Form::Resp)).expect("keys").0.keys, 921);
+    assert_eq!(exported(&old, Some(Form::Resp)).expect("keys").0.keys, KEYS);
     assert_eq!(exported(&old, Some(Form::Json)).expect("collections").0.roots, 5);
 }
 

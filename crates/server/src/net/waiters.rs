@@ -1,0 +1,125 @@
+//! A worker's clients that wait for keys to be filled: looking at their keys again, replies, time-outs, and their end.
+
+use super::worker::Worker;
+use crate::command::{Env, blocking};
+use crate::room;
+use crate::store::Session;
+use crate::waiting::{Delivery, Doom};
+use perdura::Error;
+use std::time::{Duration, Instant};
+
+/// Why a waiting client's connection ends.
+const CLOSED: &str = "the client closed it";
+const FAILED: &str = "the pool's medium failed";
+/// How soon keys are looked at again that are being written.
+const SOON: Duration = Duration::from_millis(1);
+
+/// Serves, in a transaction of its own, clients whose keys are to be looked at again; returns its ticket. Keys that another
+/// transaction is writing are left for later.
+pub(super) fn recheck<S: Session>(
+    session: &mut S,
+    env: Env<'_>,
+) -> Result<Option<S::Ticket>, Error> {
+    if !env.waits.has_recheck() {
+        return Ok(None);
+    }
+    let names = env.waits.take_recheck(|(db, key)| env.server.watch.is_settled(*db, key));
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let (mut env, mut tries) = (env, 0);
+    loop {
+        let done = session.write(&mut |tx| {
+            env.begin();
+            names.iter().for_each(|(db, key)| env.waits.note(*db, key));
+            blocking::serve(tx, env, true)?;
+            env.tally.end();
+            Ok(())
+        });
+        env.end(&done);
+        match done {
+            Ok(ticket) => return Ok(Some(ticket)),
+            Err(error @ Error::Io(_)) => return Err(error),
+            Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
+                env.last_resort = !room::make(session, env, tries)?;
+                tries += 1;
+            }
+            // Damage: clients that ask for the key are told. It is looked at again when it is written.
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+impl<S: Session> Worker<S> {
+    /// How long to wait for an event, at most `longest`.
+    pub(super) fn patience(&self, longest: Duration) -> Duration {
+        let longest = if self.waits.has_recheck() { longest.min(SOON) } else { longest };
+        match self.timeouts.first() {
+            Some((until, ..)) => longest.min(until.saturating_duration_since(Instant::now())),
+            None => longest,
+        }
+    }
+
+    /// Sends the replies to clients that the batch has served; each client's thread sends its own.
+    pub(super) fn deliver(&mut self, durable: bool) {
+        for (to, until) in self.waits.take_new() {
+            self.timeouts.extend(until.map(|until| (until, to.id, to.slot)));
+            // It may have hung up before it was on the list.
+            self.give_up(to.slot);
+        }
+        // Of what is not durable nobody is told: the server has failed, and its clients are disconnected.
+        for delivery in self.waits.take_deliveries().into_iter().filter(|_| durable) {
+            match delivery.to.worker == self.index {
+                true => self.hand_over(&delivery),
+                false => self.inboxes[delivery.to.worker].deliver(delivery),
+            }
+        }
+    }
+
+    /// Ends the wait of a client that has gone.
+    pub(super) fn give_up(&mut self, slot: usize) {
+        if let Some(connection) = self.slots.get(slot).filter(|one| one.waits_in_vain()) {
+            self.server.waiting.end(connection.client.listing.id, Doom::Gone);
+            connection.set_closing(CLOSED);
+        }
+    }
+
+    /// Answers a client of this thread that has waited. It may be gone, and another in its place.
+    fn hand_over(&mut self, delivery: &Delivery) {
+        let slot = delivery.to.slot;
+        let Some(connection) = self.slots.get(slot) else { return };
+        let is_it = connection.client.listing.id == delivery.to.id;
+        let Some(until) = connection.blocked.filter(|_| is_it) else { return };
+        connection.unblock(&delivery.reply);
+        if let Some(until) = until {
+            self.timeouts.remove(&(until, delivery.to.id, slot));
+        }
+        // All that it is owed is durable: this is between two batches, or at the end of one.
+        connection.send(&self.server.stats[self.index]);
+        if !connection.listed {
+            // Its next requests are looked for in the next batch.
+            connection.listed = true;
+            self.ready.push(slot);
+        }
+    }
+
+    /// Between two batches: hands replies over, and ends the wait of clients whose time has come, or who are gone.
+    pub(super) fn look_after_waiters(&mut self, now: Instant) {
+        for delivery in std::mem::take(&mut self.arrived) {
+            self.hand_over(&delivery);
+        }
+        while let Some(&(until, id, _)) = self.timeouts.first()
+            && until <= now
+        {
+            self.timeouts.pop_first();
+            // Not if it is being served, has been, or is gone.
+            if let Some(waiter) = self.server.waiting.end(id, Doom::TimedOut) {
+                let delivery = Delivery::of(&waiter, Doom::TimedOut);
+                delivery.iter().for_each(|delivery| self.hand_over(delivery));
+            }
+        }
+        if self.server.failed() && self.server.waiting.count() > 0 {
+            self.close_those(|one| one.blocked.is_some().then_some(FAILED));
+        }
+    }
+}
