@@ -10,13 +10,15 @@
 //! - A writer counts in the key's slot of [`Watch`](crate::watch::Watch) before it looks whether anybody waits. A client
 //!   is on the list before its thread looks whether the key is being written. So the writer sees the client, or the
 //!   client's thread sees the writer, and looks at the key again when the writer is done ([`Waits::recheck`]).
+//! - A writer that began when nobody waited, and has filled a key meanwhile, has it looked at after its commit.
 //! - A client that was claimed in vain, and perhaps passed over meanwhile by others, is treated as a new one.
 
-use crate::command::Command;
+use crate::command::{Command, Failure};
 use crate::keyspace::Kind;
 use crate::listing::Listing;
 use crate::protocol::Protocol;
 use crate::protocol::args::OwnedArgs;
+use perdura::Error;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,6 +75,11 @@ pub(crate) enum Doom {
     TimedOut,
     /// CLIENT UNBLOCK with an error.
     Unblocked,
+    /// What it waits for does not fit into the log, by itself.
+    TooLarge {
+        needed: u64,
+        available: u64,
+    },
 }
 
 /// A reply to a client that has waited.
@@ -90,6 +97,9 @@ impl Delivery {
             Doom::Gone => return None,
             Doom::TimedOut => out.null_array(),
             Doom::Unblocked => out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            Doom::TooLarge { needed, available } => {
+                Failure::Pool(Error::TooLarge { needed, available }).tell(&mut out);
+            }
         }
         Some(Delivery { to: waiter.to, reply })
     }
@@ -186,7 +196,9 @@ impl Waiting {
         let queue = keys.get(db)?.get(key.as_slice())?;
         for id in queue.iter().filter(|id| !tried.contains(id)) {
             let Some(listed) = clients.get_mut(id) else { continue };
-            if !listed.claimed && listed.waiter.wish.kind == kind {
+            // One that CLIENT KILL has ended takes nothing, though its thread has not noticed yet.
+            let waits = !listed.claimed && !listed.waiter.client.is_killed();
+            if waits && listed.waiter.wish.kind == kind {
                 listed.claimed = true;
                 return Some(Arc::clone(&listed.waiter));
             }
@@ -251,6 +263,10 @@ pub(crate) struct Waits {
     recheck: RefCell<Vec<Name>>,
     /// Clients of this thread that are new on the list, and until when they wait.
     new: RefCell<Vec<(Address, Option<Instant>)>>,
+    /// The client that was claimed last.
+    tried: Cell<u64>,
+    /// Whether clients are left for a transaction of their own.
+    leaves: Cell<bool>,
     /// Replies that go on their way once all that was committed is durable.
     deliveries: RefCell<Vec<Delivery>>,
 }
@@ -274,6 +290,29 @@ impl Waits {
     /// The next key that was written.
     pub(crate) fn next_written(&self) -> Option<Name> {
         self.written.borrow_mut().pop_front()
+    }
+
+    /// A claimed client is about to be served.
+    pub(crate) fn tries(&self, id: u64) {
+        self.tried.set(id);
+    }
+
+    /// The client that was claimed last does not wait any longer.
+    pub(crate) fn give_up(&self, waiting: &Waiting, doom: Doom) {
+        if let Some(waiter) = waiting.end(self.tried.get(), doom) {
+            self.deliveries.borrow_mut().extend(Delivery::of(&waiter, doom));
+        }
+    }
+
+    /// From here on clients are left for a transaction of their own, or not any longer.
+    pub(crate) fn leave(&self, leaves: bool) {
+        self.leaves.set(leaves);
+    }
+
+    /// Whether they are.
+    #[inline]
+    pub(crate) fn are_left(&self) -> bool {
+        self.leaves.get()
     }
 
     /// A claimed client was served, if the transaction is committed.
@@ -332,7 +371,8 @@ impl Waits {
 
     /// The transaction was committed.
     pub(crate) fn settle(&self, waiting: &Waiting) {
-        self.written.borrow_mut().clear();
+        // Of commands that began when nobody waited, or whose clients were left for later.
+        self.recheck.borrow_mut().extend(self.written.borrow_mut().drain(..));
         let mut served = self.served.borrow_mut();
         served.iter().for_each(|served| waiting.served(served.to.id));
         self.deliveries.borrow_mut().append(&mut served);

@@ -404,10 +404,13 @@ impl WriteSet {
     /// The same, in the form of a record, unless there is no room: then words are kept by line from here on.
     fn put_short_run<M: Memory>(&mut self, memory: &M, at: u64, words: &[u64]) -> bool {
         let own = self.traced(memory);
-        if words.len() > 1 && self.short.put_run(&mut self.index, at, words, own) {
+        // Records of lines have no room for zeros: memory that is cleared is better kept so.
+        let zeros = words.iter().filter(|word| **word == 0).count();
+        let is_cleared = zeros >= 4 && 2 * zeros > words.len();
+        if words.len() > 1 && !is_cleared && self.short.put_run(&mut self.index, at, words, own) {
             return true;
         }
-        if self.short.has_room() {
+        if self.short.has_room() && !is_cleared {
             put_each(at, words, |at, word| self.put_word(memory, at, word));
             return true;
         }

@@ -83,17 +83,31 @@ fn blmpop(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Serves the clients that wait for the keys that were written, as long as they hold something. `alone` says that the
-/// transaction does nothing else.
+/// transaction does nothing else, and how many it serves at most: others are left for later.
 ///
 /// # Errors
 /// The transaction must be undone up to where the keys were written.
-pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: bool) -> Result<(), Error> {
+pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Result<(), Error> {
     while let Some(name) = env.waits.next_written() {
         let mut tried = Vec::new();
-        while let Some(waiter) = next_waiter(tx, env, &name, &tried)? {
+        loop {
+            if alone.is_some_and(|most| env.waits.mark() >= most) {
+                env.waits.note(name.0, &name.1);
+                return Ok(());
+            }
+            let Some(waiter) = next_waiter(tx, env, &name, &tried)? else { break };
             let id = waiter.to.id;
+            env.waits.tries(id);
+            let before = tx.point();
+            let alone = alone.is_some() && env.waits.mark() == 0;
             match serve_one(tx, env, &waiter, alone) {
                 Ok(Some(reply)) => env.waits.serve(&waiter, reply),
+                // It is served by itself later, and so are those whose keys were not looked at yet.
+                Err(Error::TooLarge { .. }) if !alone => {
+                    tx.undo_to(before)?;
+                    env.waits.release(&env.server.waiting, id);
+                    return Ok(());
+                }
                 // It found nothing that it takes: it waits on, in its place.
                 Ok(None) => {
                     env.waits.release_unserved(&env.server.waiting, id);

@@ -181,13 +181,14 @@ fn rpoplpush(call: &mut Call<'_>) -> Outcome {
 /// other, and answers it. Whether there was one.
 pub(super) fn move_between(call: &mut Call<'_>, [from_end, to_end]: [End; 2]) -> Outcome<bool> {
     let (from, to) = (call.args.at(1), call.args.at(2));
-    let (old, mut list) = claim(call, from)?;
-    if old.is_none() {
+    if call.claim_for(from, Kind::List)?.is_none() {
         return Ok(false);
     }
     if from != to {
         call.claim_for(to, Kind::List)?;
     }
+    // Only now: if that key had expired, its removal may have moved this one's entry.
+    let (old, mut list) = claim(call, from)?;
     let element = list.pop(call.tx, from_end)?.unwrap_or_default();
     if from == to {
         list.push(call.tx, to_end, &element)?;

@@ -123,21 +123,22 @@ fn scard(call: &mut Call<'_>) -> Outcome {
 
 fn smove(call: &mut Call<'_>) -> Outcome {
     let (from, to, member) = (call.args.at(1), call.args.at(2), call.args.at(3));
-    let Some(old) = call.claim(from)? else {
+    let Some(source) = call.claim(from)? else {
         call.out.flag(false);
         return Ok(());
     };
     let target = call.claim(to)?;
-    if [Some(old), target].into_iter().flatten().any(|found| found.entry.kind() != Kind::Set) {
+    if [Some(source), target].into_iter().flatten().any(|found| found.entry.kind() != Kind::Set) {
         return Err(Failure::WRONG_TYPE);
     }
-    let mut set = Set::load(call.tx, Some(old.entry))?;
+    // Once more: if the other key had expired, its removal may have moved this one's entry.
+    let (old, mut set) = claim(call, from)?;
     let moved = if from == to {
         set.contains(call.tx, member)?
     } else {
         let there = set.remove(call.tx, member)?;
         if there {
-            save(call, from, Some(old), set)?;
+            save(call, from, old, set)?;
             // The first set's key may be gone: where the second one's entry is has to be looked up again.
             let (old, mut set) = claim(call, to)?;
             if set.set(call.tx, call.db, member, b"")? {

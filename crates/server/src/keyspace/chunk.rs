@@ -219,16 +219,18 @@ impl Chunk {
 
     /// Adds an element at an end, if there is room for it.
     pub(super) fn push(&mut self, tx: &mut dyn Tx, end: End, element: &[u8]) -> Result<bool> {
+        let room = tx.usable(self.at)? as usize;
+        if self.end > room {
+            return Err(damaged(self.at));
+        }
         if self.count == 0 {
-            let room = (tx.usable(self.at)? as usize).min(LARGEST);
+            let room = room.min(LARGEST);
             let at = if end == End::Left { room } else { HEADER };
             (self.start, self.end) = (at, at);
         }
         match end {
             End::Left if element.len() <= self.start - HEADER => self.start -= element.len(),
-            End::Right if (self.end + element.len()) as u64 <= tx.usable(self.at)? => {
-                self.end += element.len();
-            }
+            End::Right if self.end + element.len() <= room => self.end += element.len(),
             End::Left | End::Right => return Ok(false),
         }
         let from = if end == End::Left { self.start } else { self.end - element.len() };

@@ -211,7 +211,7 @@ fn records_write_few_lines_with_undo() {
 
 #[test]
 fn records_write_few_lines_with_redo() {
-    hold(EngineKind::Redo, [17.2, 8.1], [0.0, 3.0]);
+    hold(EngineKind::Redo, [17.2, 8.3], [0.0, 3.0]);
 }
 
 /// Lines that an operation on a list writes, in the mean.

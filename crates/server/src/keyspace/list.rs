@@ -43,12 +43,15 @@ impl List {
         let at = entry.at();
         if entry.form() == Form::Chunk {
             let len = Chunk::load(tx, at)?.count as u64;
+            if len == 0 {
+                return Err(Error::corrupt("an empty list", at));
+            }
             return Ok(List { header: 0, stored: [0; 3], len, first: at, last: at });
         }
         let mut words = [0; 4];
         tx.read_words(at, &mut words).map_err(Error::in_pool)?;
         let [tag, len, first, last] = words;
-        if tag != TAG || len > LEN_MAX {
+        if tag != TAG || len == 0 || len > LEN_MAX {
             return Err(Error::corrupt("a list's header", at));
         }
         Ok(List { header: at, stored: [len, first, last], len, first, last })
@@ -261,7 +264,7 @@ impl List {
                 all.reverse();
             }
             for element in all.into_iter().skip(std::mem::take(&mut skip)) {
-                left = left.saturating_sub(1);
+                left = u64::checked_sub(left, 1).ok_or(miscounted(self.header))?;
                 if !each(tx, Item(element))? {
                     return Ok(false);
                 }

@@ -1,6 +1,7 @@
 //! Lists against a deque of the standard library, on a heap in plain memory.
 
 use super::chunk::{Chunk, End};
+use super::entry::Form;
 use super::list::List;
 use super::{Database, Entry, garbage, header};
 use perdura::Result;
@@ -215,6 +216,34 @@ fn a_queue_stays_small() {
     }
 }
 
+/// A list that says it is empty is damaged: it would be no key.
+#[test]
+fn a_list_with_a_count_of_zero_is_damaged() {
+    use perdura::Access;
+    let mut bench = Bench::new();
+    for number in 0..2000_u32 {
+        bench.change(|heap, _, list| list.push(heap, End::Right, &number.to_le_bytes()));
+        bench.heap.commit();
+        if ![0, 1999].contains(&number) {
+            continue;
+        }
+        let entry = bench.entry.expect("a list");
+        let head = bench.heap.read_word(entry.at()).unwrap();
+        match entry.form() {
+            // No elements, and no bytes.
+            Form::Chunk => {
+                let start = head & 0xF_FFFF;
+                let empty = head >> 56 << 56 | start << 20 | start;
+                bench.heap.write_word(entry.at(), empty).unwrap();
+            }
+            _ => bench.heap.write_word(entry.at() + 8, 0).unwrap(),
+        }
+        assert!(List::load(&mut bench.heap, Some(entry)).is_err());
+        bench.heap.abort();
+        assert!(List::load(&mut bench.heap, Some(entry)).is_ok());
+    }
+}
+
 /// Whatever words a chunk has: an error at worst.
 #[test]
 fn damaged_chunks_are_noticed() {
@@ -241,6 +270,7 @@ fn damaged_chunks_are_noticed() {
                 let _ = list.set(&mut bench.heap, list.len() / 2, b"c");
                 let _ = list.pop(&mut bench.heap, End::Left);
                 let _ = list.push(&mut bench.heap, End::Right, b"x");
+                let _ = list.push(&mut bench.heap, End::Left, b"y");
                 let _ = Chunk::load(&mut bench.heap, list.last);
             }
             bench.heap.abort();

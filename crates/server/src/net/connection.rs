@@ -283,6 +283,8 @@ impl Connection {
     pub(crate) fn unblock(&mut self, reply: &[u8]) {
         self.blocked = None;
         self.stalled = true;
+        // It was not idle while it waited.
+        (self.idle, self.active) = (false, Instant::now());
         let start = self.out.len();
         self.out.extend_from_slice(reply);
         self.hush(start);

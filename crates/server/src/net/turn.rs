@@ -266,6 +266,7 @@ impl Turn {
                     let finished = group.finish();
                     ops = &mut ops[finished..];
                     (tries, env.last_resort) = (0, false);
+                    env.waits.leave(false);
                 }
                 Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
                     group.retract();
@@ -279,9 +280,17 @@ impl Turn {
                         limit = count / 2;
                         continue;
                     }
+                    // Perhaps it is not too large by itself, without the clients that it serves.
+                    let is_too_large = matches!(error, Error::TooLarge { .. });
+                    let waiting = env.server.waiting.count() > 0;
+                    if is_too_large && waiting && !env.waits.are_left() {
+                        env.waits.leave(true);
+                        continue;
+                    }
                     group.fail(error);
                     ops = &mut ops[1..];
                     (tries, env.last_resort) = (0, false);
+                    env.waits.leave(false);
                 }
             }
         }
@@ -291,7 +300,7 @@ impl Turn {
 
 /// Serves clients that wait for the keys that an operation has filled. If that fails, all since `point` is undone.
 fn serve(tx: &mut dyn Tx, env: Env<'_>, point: Savepoint, mark: usize) -> Result<(), Error> {
-    blocking::serve(tx, env, false).or_else(|error| {
+    blocking::serve(tx, env, None).or_else(|error| {
         if !matches!(error, Error::Conflict) {
             env.waits.back_to(&env.server.waiting, mark);
             tx.undo_to(point)?;
@@ -534,8 +543,8 @@ impl Group<'_> {
         let db = Database::new(self.env.keyspace, connection.client.db);
         let bytes_max = self.env.server.options.max_reply;
         // Clients may wait for a key that this operation fills.
-        let before = (op.writes() && self.env.server.waiting.count() > 0)
-            .then(|| (tx.point(), self.env.waits.mark()));
+        let serves = self.env.server.waiting.count() > 0 && !self.env.waits.are_left();
+        let before = (op.writes() && serves).then(|| (tx.point(), self.env.waits.mark()));
         let outcome = match &mut op.work {
             Work::Request(..)
                 if connection.skips

@@ -27,12 +27,14 @@ pub(super) fn recheck<S: Session>(
     if names.is_empty() {
         return Ok(None);
     }
+    // How many are served.
+    let mut most = usize::MAX;
     let (mut env, mut tries) = (env, 0);
     loop {
         let done = session.write(&mut |tx| {
             env.begin();
             names.iter().for_each(|(db, key)| env.waits.note(*db, key));
-            blocking::serve(tx, env, true)?;
+            blocking::serve(tx, env, Some(most))?;
             env.tally.end();
             Ok(())
         });
@@ -43,6 +45,11 @@ pub(super) fn recheck<S: Session>(
             Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
                 env.last_resort = !room::make(session, env, tries)?;
                 tries += 1;
+            }
+            Err(Error::TooLarge { .. }) if most > 1 => most = 1,
+            Err(Error::TooLarge { needed, available }) => {
+                env.waits.give_up(&env.server.waiting, Doom::TooLarge { needed, available });
+                return Ok(None);
             }
             // Damage: clients that ask for the key are told. It is looked at again when it is written.
             Err(_) => return Ok(None),

@@ -264,6 +264,25 @@ fn clients_that_are_gone_take_nothing() {
     }
 }
 
+/// The element that is pushed right behind CLIENT KILL is not taken for the client that it has ended.
+#[test]
+fn a_client_that_is_killed_takes_nothing_at_once() {
+    let server = start();
+    let mut client = server.client();
+    for _ in 0..20 {
+        let mut killed = server.client();
+        wait(&server, &mut killed, "BLPOP list 0", 1);
+        let id = waiting_id(&mut client);
+        let mut both = words(&format!("CLIENT KILL ID {id}"));
+        both.extend(words("RPUSH list a"));
+        client.send(&both);
+        assert_eq!([received(&mut client), received(&mut client)], ["1", "1"]);
+        assert_eq!(client.ask("LPOP list"), "a");
+        assert!(killed.receive().is_none());
+        until_blocked(&server, 0);
+    }
+}
+
 /// The number of a client that waits.
 fn waiting_id(client: &mut Client) -> String {
     let list = client.ask("CLIENT LIST");
