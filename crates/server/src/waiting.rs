@@ -20,13 +20,13 @@ use crate::protocol::Protocol;
 use crate::protocol::args::OwnedArgs;
 use perdura::Error;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of memory that a key takes that is waited for, besides its name.
-pub(crate) const PER_KEY: usize = 200;
+pub(crate) const PER_KEY: usize = 400;
 
 /// A database's number and a key.
 pub(crate) type Name = (u8, Vec<u8>);
@@ -108,6 +108,8 @@ impl Delivery {
 /// A client on the list.
 struct Listed {
     waiter: Arc<Waiter>,
+    /// How many came before it.
+    arrival: u64,
     claimed: bool,
     /// What becomes of it when it is not claimed any more.
     doom: Option<Doom>,
@@ -115,9 +117,18 @@ struct Listed {
 
 #[derive(Default)]
 struct Lists {
-    /// The clients that wait for a key, by their numbers, in the order in which they came.
-    keys: HashMap<u8, HashMap<Arc<[u8]>, VecDeque<u64>>>,
+    /// The clients that wait for a key.
+    keys: HashMap<u8, HashMap<Arc<[u8]>, Queue>>,
     clients: HashMap<u64, Listed>,
+}
+
+/// Clients' numbers in the order in which they came, by which one of many is found when it leaves.
+struct Queue(BTreeMap<u64, u64>);
+
+impl Queue {
+    fn iter(&self) -> impl Iterator<Item = &u64> {
+        self.0.values()
+    }
 }
 
 impl Lists {
@@ -126,8 +137,8 @@ impl Lists {
         if let Some(keys) = self.keys.get_mut(&listed.waiter.db) {
             for key in listed.waiter.keys() {
                 let Some(queue) = keys.get_mut(key) else { continue };
-                queue.retain(|one| *one != id);
-                if queue.is_empty() {
+                queue.0.remove(&listed.arrival);
+                if queue.0.is_empty() {
                     keys.remove(key);
                 }
             }
@@ -145,6 +156,8 @@ impl Lists {
 #[derive(Default)]
 pub(crate) struct Waiting {
     count: AtomicUsize,
+    /// How many have come so far.
+    arrivals: AtomicU64,
     lists: Mutex<Lists>,
 }
 
@@ -177,15 +190,17 @@ impl Waiting {
     pub(crate) fn add(&self, waiter: Waiter) {
         let (id, mut lists) = (waiter.to.id, self.lists());
         self.count.fetch_add(1, Ordering::SeqCst);
+        // Under the lock: a greater number is in all queues after a smaller one.
+        let arrival = self.arrivals.fetch_add(1, Ordering::Relaxed);
         let keys = lists.keys.entry(waiter.db).or_default();
         for key in waiter.keys() {
             match keys.get_mut(key) {
-                Some(queue) => queue.push_back(id),
-                None => drop(keys.insert(Arc::from(key), VecDeque::from([id]))),
+                Some(queue) => drop(queue.0.insert(arrival, id)),
+                None => drop(keys.insert(Arc::from(key), Queue(BTreeMap::from([(arrival, id)])))),
             }
         }
         waiter.client.set_blocked(true);
-        let listed = Listed { waiter: Arc::new(waiter), claimed: false, doom: None };
+        let listed = Listed { waiter: Arc::new(waiter), arrival, claimed: false, doom: None };
         lists.clients.insert(id, listed);
     }
 

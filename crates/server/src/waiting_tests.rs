@@ -1,6 +1,11 @@
 //! Clients that wait, where transactions run concurrently, and a commit is held at the wrong moment.
 
+use crate::command::find;
 use crate::faults::{Client, Faults, Held, Running};
+use crate::keyspace::Kind;
+use crate::listing::Listing;
+use crate::protocol::Protocol;
+use crate::waiting::{Address, Waiter, Waiting, Waits, Wish};
 use perdura::EngineKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +48,42 @@ fn array(client: &mut Client, len: usize) -> Vec<String> {
             client.line()
         })
         .collect()
+}
+
+/// Clients are served in the order in which they came, whoever left in between, and came again.
+#[test]
+fn the_order_of_arrival_holds() {
+    let waiting = Waiting::default();
+    let come = |id: u64| {
+        let address = ([127, 0, 0, 1], 0).into();
+        waiting.add(Waiter {
+            to: Address { worker: 0, slot: 0, id },
+            client: Arc::new(Listing::new(id, address, address)),
+            protocol: Protocol::Resp2,
+            db: 0,
+            command: find(b"blpop").unwrap(),
+            args: [b"blpop".as_slice(), b"a", b"b", b"a", b"0"].into_iter().collect(),
+            wish: Wish { kind: Kind::List, keys: (1, 3), timeout: None },
+        });
+    };
+    (1..=1000).for_each(come);
+    for id in (1..=1000).filter(|id| id % 3 != 0) {
+        assert!(waiting.unblock(id).is_some());
+    }
+    come(1);
+    let expected: Vec<u64> = (1..=333).map(|id| 3 * id).chain([1]).collect();
+    let name = (0, b"b".to_vec());
+    let claimed = std::iter::from_fn(|| Some(waiting.claim(&name, Kind::List, &[])?.to.id));
+    assert_eq!(claimed.collect::<Vec<_>>(), expected);
+    assert_eq!(waiting.count(), expected.len());
+    let waits = Waits::default();
+    for id in expected {
+        assert!(waiting.unblock(id).is_none(), "it is claimed");
+        waits.release_unserved(&waiting, id);
+        assert!(waiting.wants(0, b"a"));
+        assert!(waiting.unblock(id).is_some());
+    }
+    assert!(!waiting.wants(0, b"a") && !waiting.wants(0, b"b"));
 }
 
 /// A client finds nothing, while a transaction that fills its key is about to commit, and has not seen the client.

@@ -97,7 +97,7 @@ impl Bench {
         assert!(command.takes(args.len()) && !matches!(command.run, Run::Client(_)));
         let mut bytes = Vec::new();
         let mut heap = std::mem::take(&mut self.heap);
-        let out = Reply::new(&mut bytes, Protocol::Resp2);
+        let out = Reply::new(&mut bytes, Protocol::Resp2).at_most(self.server.options.max_reply);
         let db = Database::new(self.keyspace, 0);
         let client = &self.client;
         let call = Call { tx: &mut heap, env: self.env(), db, client, args, out, may_wait: false };
@@ -151,6 +151,12 @@ impl Bench {
     #[cfg(test)]
     pub(crate) fn saving(&mut self) -> (&mut TestHeap, &crate::save::Save, u64) {
         (&mut self.heap, &self.server.save, self.keyspace)
+    }
+
+    /// Lets replies have at most so many bytes.
+    #[cfg(test)]
+    pub(crate) fn limit_reply(&mut self, bytes: usize) {
+        self.server.options.max_reply = bytes;
     }
 
     /// Runs the cron until there is nothing left to do.

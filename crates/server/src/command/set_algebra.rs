@@ -1,12 +1,13 @@
 //! Intersections, unions and differences of sets.
 //!
-//! No result is collected in memory: members are looked up in the other sets one by one, and answered, or stored in a new
-//! set, which takes the place of the old key in the end.
+//! No result is collected in memory: members are looked up in the other sets, some at a time, and answered, or stored in a
+//! new set, which takes the place of the old key in the end. Only SUNION of many sets remembers what it has answered.
 
-use super::sets::look;
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::set::Set;
+use crate::keyspace::{Entry, Kind};
 use crate::protocol::{Args, number};
+use std::collections::HashSet;
 
 const ALL: (i32, i32, i32) = (1, -1, 1);
 
@@ -31,53 +32,95 @@ enum Operation {
     Difference,
 }
 
-/// The sets of keys, those of missing keys being none.
-fn look_all(call: &mut Call<'_>, keys: Args<'_>) -> Outcome<Vec<Option<Set>>> {
-    keys.iter().map(|key| look(call, key)).collect()
+/// The sets of an operation. A small set is copied only while it is walked through, or members are looked up in it.
+struct Sources {
+    operation: Operation,
+    /// Those to be walked through.
+    walked: Vec<Entry>,
+    /// Those in which members are looked up.
+    others: Vec<Entry>,
 }
 
-/// Calls `each` with every member of the result, until it returns false.
+/// Looks the sets of all keys up. Each key counts once, but for the first set of a difference, which differs from itself
+/// in nothing.
+fn look_all(call: &mut Call<'_>, operation: Operation, keys: Args<'_>) -> Outcome<Sources> {
+    let (mut seen, mut sets, mut missing, mut first) = (HashSet::new(), Vec::new(), false, None);
+    for (index, key) in keys.iter().enumerate() {
+        if !seen.insert(key) {
+            missing |= operation == Operation::Difference && key == keys.at(0);
+            continue;
+        }
+        match call.look_for(key, Kind::Set)? {
+            Some(entry) if index == 0 && operation == Operation::Difference => first = Some(entry),
+            Some(entry) => sets.push(entry),
+            None => {
+                missing |= operation == Operation::Intersection
+                    || operation == Operation::Difference && index == 0;
+            }
+        }
+    }
+    let mut sources = Sources { operation, walked: Vec::new(), others: Vec::new() };
+    match operation {
+        // The result is empty.
+        _ if missing => {}
+        Operation::Union => sources.walked = sets,
+        Operation::Difference => {
+            sources.walked.extend(first);
+            sources.others = sets;
+        }
+        Operation::Intersection => {
+            let mut lens = Vec::new();
+            for entry in sets {
+                lens.push((Set::load(call.tx, Some(entry))?.len(call.tx)?, entry));
+            }
+            lens.sort_by_key(|(len, _)| *len);
+            let mut sorted = lens.into_iter().map(|(_, entry)| entry);
+            sources.walked.extend(sorted.next());
+            sources.others = sorted.collect();
+        }
+    }
+    Ok(sources)
+}
+
+/// Calls `each` with every member of the result, until it returns false; with those of a union that are in several sets
+/// more than once, if `again` is true.
 fn walk(
     call: &mut Call<'_>,
-    operation: Operation,
-    sets: Vec<Option<Set>>,
+    sources: &Sources,
+    again: bool,
     each: &mut dyn FnMut(&mut Call<'_>, &[u8]) -> Outcome<bool>,
 ) -> Outcome {
-    if operation == Operation::Intersection && sets.iter().any(Option::is_none) {
-        return Ok(());
-    }
-    if operation == Operation::Difference && sets.first().is_none_or(Option::is_none) {
-        return Ok(());
-    }
-    let mut sets: Vec<Set> = sets.into_iter().flatten().collect();
-    if operation == Operation::Intersection {
-        let mut lens = Vec::new();
-        for set in sets {
-            lens.push((set.len(call.tx)?, set));
-        }
-        lens.sort_by_key(|(len, _)| *len);
-        sets = lens.into_iter().map(|(_, set)| set).collect();
-    }
-    // A union walks through all sets, and leaves out members of those before; the others walk through the first one.
-    let walked = if operation == Operation::Union { sets.len() } else { sets.len().min(1) };
-    for index in 0..walked {
-        let (before, after) = (&sets[..index], &sets[index + 1..]);
-        let mut going = true;
+    let mut seen = HashSet::new();
+    let wanted = sources.operation == Operation::Intersection;
+    for (index, entry) in sources.walked.iter().enumerate() {
+        let before = if again { 0 } else { index.min(FEW) };
+        let last = index + 1 == sources.walked.len();
+        let set = Set::load(call.tx, Some(*entry))?;
         let mut cursor = 0;
-        while going {
-            let (next, members) = sets[index].scan(call.tx, cursor, STEP)?;
-            for (member, _) in members {
-                let taken = match operation {
-                    Operation::Union => !in_any(call, before, &member)?,
-                    Operation::Difference => !in_any(call, after, &member)?,
-                    Operation::Intersection => in_all(call, after, &member)?,
-                };
-                if taken && !each(call, &member)? {
+        loop {
+            let (next, members) = set.scan(call.tx, cursor, STEP)?;
+            let mut members = members.into_iter().map(|(member, _)| member).collect();
+            for other in &sources.others {
+                keep(call, &mut members, *other, wanted)?;
+            }
+            for other in &sources.walked[..before] {
+                keep(call, &mut members, *other, false)?;
+            }
+            for member in members {
+                if seen.contains(&member) {
+                    continue;
+                }
+                if !each(call, &member)? {
                     return Ok(());
+                }
+                if !again && index >= FEW && !last {
+                    seen.insert(member);
                 }
             }
             cursor = next;
-            going = cursor != 0;
+            if cursor == 0 {
+                break;
+            }
         }
     }
     Ok(())
@@ -85,30 +128,31 @@ fn walk(
 
 /// Members looked at in one step.
 const STEP: u64 = 256;
+/// A union's members are looked up in so many sets; those of further sets are remembered. They were answered, so the
+/// longest reply bounds how many they are.
+const FEW: usize = 8;
 
-fn in_any(call: &mut Call<'_>, sets: &[Set], member: &[u8]) -> Outcome<bool> {
-    for set in sets {
-        if set.contains(call.tx, member)? {
-            return Ok(true);
+/// Keeps the members that are in a set, or those that are not.
+fn keep(call: &mut Call<'_>, members: &mut Vec<Vec<u8>>, set: Entry, wanted: bool) -> Outcome {
+    if members.is_empty() {
+        return Ok(());
+    }
+    let set = Set::load(call.tx, Some(set))?;
+    let mut kept = Vec::with_capacity(members.len());
+    for member in members.drain(..) {
+        if set.contains(call.tx, &member)? == wanted {
+            kept.push(member);
         }
     }
-    Ok(false)
-}
-
-fn in_all(call: &mut Call<'_>, sets: &[Set], member: &[u8]) -> Outcome<bool> {
-    for set in sets {
-        if !set.contains(call.tx, member)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    *members = kept;
+    Ok(())
 }
 
 /// Answers the result.
 fn answer(call: &mut Call<'_>, operation: Operation) -> Outcome {
-    let sets = look_all(call, call.args.from(1))?;
+    let sources = look_all(call, operation, call.args.from(1))?;
     let (start, mut count) = (call.out.len(), 0);
-    walk(call, operation, sets, &mut |call, member| {
+    walk(call, &sources, false, &mut |call, member| {
         call.out.bulk(member);
         count += 1;
         Ok(!call.out.is_cut())
@@ -120,9 +164,9 @@ fn answer(call: &mut Call<'_>, operation: Operation) -> Outcome {
 /// Stores the result in the place of a key of any kind, and answers how many members it has.
 fn store(call: &mut Call<'_>, operation: Operation) -> Outcome {
     let key = call.args.at(1);
-    let sets = look_all(call, call.args.from(2))?;
+    let sources = look_all(call, operation, call.args.from(2))?;
     let mut result = Set::load(call.tx, None)?;
-    walk(call, operation, sets, &mut |call, member| {
+    walk(call, &sources, true, &mut |call, member| {
         result.set(call.tx, call.db, member, b"")?;
         Ok(true)
     })?;
@@ -186,9 +230,9 @@ fn sintercard(call: &mut Call<'_>) -> Outcome {
             limit => limit,
         };
     }
-    let sets = look_all(call, keys)?;
+    let sources = look_all(call, Operation::Intersection, keys)?;
     let mut count = 0;
-    walk(call, Operation::Intersection, sets, &mut |_, _| {
+    walk(call, &sources, false, &mut |_, _| {
         count += 1;
         Ok(count < limit)
     })?;

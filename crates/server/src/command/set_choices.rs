@@ -5,6 +5,7 @@ use super::sets::{claim, look, save};
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::set::Set;
 use crate::protocol::number;
+use perdura::{Error, Tx};
 use std::collections::HashSet;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
@@ -16,6 +17,11 @@ pub(super) const TABLE: &[Command] = &[
 
 /// If more than one in so many is wanted, all members are read, and some left out.
 const MANY: u64 = 3;
+/// Bytes of the shortest bulk string.
+const BULK: usize = 6;
+/// Choices in succession that may yield nothing new; a sound set of which a third is chosen has three in a row often,
+/// but never so many.
+const MISSES: u32 = 128;
 
 fn spop(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {
@@ -47,23 +53,24 @@ fn pop_some(call: &mut Call<'_>) -> Outcome {
     let (mut random, start, mut popped) = (Random::new(), call.out.len(), 0);
     if count >= len {
         let out = &mut call.out;
-        set.for_each(call.tx, &mut |member, _| out.bulk(member))?;
-        popped = len;
+        set.walk(call.tx, &mut |_, member| {
+            out.bulk(member);
+            popped += 1;
+            Ok::<bool, Failure>(!out.is_cut())
+        })?;
         if old.is_some() {
             call.remove(key)?;
         }
     } else if count > len / 2 {
         // The members that stay make a new set, and the old one is freed in steps.
-        let stay: HashSet<Vec<u8>> =
-            distinct(call, &set, len - count, len, &mut random)?.into_iter().collect();
         let mut rest = Set::load(call.tx, None)?;
         let (out, db) = (&mut call.out, call.db);
-        set.walk(call.tx, &mut |tx, member| {
-            match stay.contains(member) {
-                true => rest.set(tx, db, member, b"").map(drop)?,
-                false => out.bulk(member),
+        divide(call.tx, &set, (count, len), &mut random, &mut |tx, member, chosen| {
+            match chosen {
+                true => out.bulk(member),
+                false => rest.set(tx, db, member, b"").map(drop)?,
             }
-            Ok::<bool, Failure>(!out.is_cut())
+            Ok(!out.is_cut())
         })?;
         popped = count;
         let expires = old.and_then(|old| old.entry.expires());
@@ -73,10 +80,11 @@ fn pop_some(call: &mut Call<'_>) -> Outcome {
         }
         call.put(key, old, new)?;
     } else if count > 0 {
-        while popped < count
-            && let Some(member) = set.random(call.tx, random.next())?
-        {
-            set.remove(call.tx, &member)?;
+        while popped < count && !call.out.is_cut() {
+            let member = set.random(call.tx, random.next())?.ok_or_else(|| miscounted(&set))?;
+            if !set.remove(call.tx, &member)? {
+                return Err(miscounted(&set));
+            }
             call.out.bulk(&member);
             popped += 1;
         }
@@ -113,44 +121,108 @@ fn srandmember(call: &mut Call<'_>) -> Outcome {
     };
     let (wanted, len) = (count.unsigned_abs(), set.len(call.tx)?);
     if count < 0 {
-        // Any member, again and again.
-        call.out.array(wanted as usize);
-        for _ in 0..wanted {
-            match set.random(call.tx, random.next())? {
-                Some(member) if !call.out.is_cut() => call.out.bulk(&member),
-                _ => break,
-            }
-        }
+        return any(call, &set, wanted, &mut random);
+    }
+    let wanted = wanted.min(len);
+    call.out.array(wanted as usize);
+    distinct(call, &set, (wanted, len), &mut random)
+}
+
+/// Answers `count` members chosen at random, again and again the same ones perhaps.
+fn any(call: &mut Call<'_>, set: &Set, count: u64, random: &mut Random) -> Outcome {
+    // Refused at once, not after all the work.
+    if !call.out.has_room((count as usize).saturating_mul(BULK)) {
         return Ok(());
     }
-    let chosen = distinct(call, &set, wanted.min(len), len, &mut random)?;
-    call.out.array(chosen.len());
-    chosen.iter().for_each(|member| call.out.bulk(member));
+    call.out.array(count as usize);
+    let small: Vec<&[u8]> = match set {
+        Set::Small(image) => image.iter().map(|(member, _)| member).collect(),
+        Set::Large(_) => Vec::new(),
+    };
+    for _ in 0..count {
+        if call.out.is_cut() {
+            break;
+        }
+        if small.is_empty() {
+            let member = set.random(call.tx, random.next())?.ok_or_else(|| miscounted(set))?;
+            call.out.bulk(&member);
+        } else {
+            call.out.bulk(small[random.below(small.len() as u64) as usize]);
+        }
+    }
     Ok(())
 }
 
-/// `count` different members of a set of `len`, chosen at random, in any order.
+/// Answers `count` different members of a set of `len`, chosen at random, in any order.
 fn distinct(
     call: &mut Call<'_>,
     set: &Set,
-    count: u64,
-    len: u64,
+    (count, len): (u64, u64),
     random: &mut Random,
-) -> Outcome<Vec<Vec<u8>>> {
-    if count > len / MANY || matches!(set, Set::Small(_)) {
-        let mut all = Vec::new();
-        set.for_each(call.tx, &mut |member, _| all.push(member.to_vec()))?;
-        let len = all.len();
-        for index in 0..len.min(count as usize) {
-            all.swap(index, index + random.below((len - index) as u64) as usize);
+) -> Outcome {
+    let start = call.out.len();
+    let (mut chosen, mut misses) = (HashSet::new(), 0);
+    let few = count <= len / MANY && !matches!(set, Set::Small(_));
+    while few && misses < MISSES {
+        if chosen.len() as u64 == count || call.out.is_cut() {
+            return Ok(());
         }
-        all.truncate(count as usize);
-        return Ok(all);
-    }
-    let mut chosen = HashSet::new();
-    while (chosen.len() as u64) < count {
-        let Some(member) = set.random(call.tx, random.next())? else { break };
+        let member = set.random(call.tx, random.next())?.ok_or_else(|| miscounted(set))?;
+        if chosen.contains(&member) {
+            misses += 1;
+            continue;
+        }
+        misses = 0;
+        call.out.bulk(&member);
         chosen.insert(member);
     }
-    Ok(chosen.into_iter().collect())
+    if few {
+        // Begun again: the set's number of members is wrong, or chance is at its worst.
+        call.out.truncate(start);
+    }
+    let out = &mut call.out;
+    divide(call.tx, set, (count, len), random, &mut |_, member, chosen| {
+        if chosen {
+            out.bulk(member);
+        }
+        Ok(!out.is_cut())
+    })
+}
+
+/// Told of a member, and whether it is chosen; false ends the walk.
+type EachDivided<'a> = dyn FnMut(&mut dyn Tx, &[u8], bool) -> Outcome<bool> + 'a;
+
+/// Walks through a set of `len` members and chooses `count` of them, all choices being equally likely. Nothing is
+/// collected: each member is chosen as likely as what is still wanted among those that are left.
+fn divide(
+    tx: &mut dyn Tx,
+    set: &Set,
+    (count, len): (u64, u64),
+    random: &mut Random,
+    each: &mut EachDivided<'_>,
+) -> Outcome {
+    let (mut wanted, mut left, mut whole) = (count, len, true);
+    set.walk(tx, &mut |tx, member| {
+        if left == 0 {
+            return Err(miscounted(set));
+        }
+        let chosen = random.below(left) < wanted;
+        left -= 1;
+        wanted -= u64::from(chosen);
+        whole = each(tx, member, chosen)?;
+        Ok(whole)
+    })?;
+    match whole && left > 0 {
+        true => Err(miscounted(set)),
+        false => Ok(()),
+    }
+}
+
+/// A set has more members, or fewer, than it says.
+fn miscounted(set: &Set) -> Failure {
+    let at = match set {
+        Set::Small(_) => 0,
+        Set::Large(members) => members.at(),
+    };
+    Failure::Pool(Error::corrupt("the number of a set's members", at))
 }

@@ -1,6 +1,8 @@
 //! Sets, small and large.
 
 use super::harness::Bench;
+use crate::keyspace::Database;
+use crate::keyspace::set::Set;
 use std::collections::BTreeSet;
 
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -213,6 +215,106 @@ fn sets_are_combined() {
             bench.check();
         }
     }
+}
+
+/// More sets than those of a union whose members are looked up; their members overlap, and keys are given twice.
+#[test]
+fn many_sets_are_combined() {
+    let mut bench = filled();
+    let mut keys = String::new();
+    for number in 0..40 {
+        bench.run(&format!("sadd s{number} {number} {} {} all", number + 1, number * 7 % 40));
+        keys += &format!(" s{number}");
+    }
+    let union: BTreeSet<String> =
+        (0..=40).map(|number| number.to_string()).chain(["all".into()]).collect();
+    let all: BTreeSet<String> = BTreeSet::from(["all".to_owned()]);
+    for keys in [keys.clone(), format!("{keys} s3 s39{keys} none")] {
+        assert_eq!(run(&mut bench, &format!("sunion {keys}")), union);
+        assert_eq!(bench.run(&format!("sunionstore to {keys}")), format!(":{}", union.len()));
+        assert_eq!(run(&mut bench, "smembers to"), union);
+    }
+    assert_eq!(run(&mut bench, &format!("sinter {keys} s39 s1")), all);
+    assert_eq!(run(&mut bench, &format!("sinter s1 large s1 {keys} s39")), BTreeSet::new());
+    assert_eq!(run(&mut bench, &format!("sdiff large {keys} s1")).len(), 3000 - 40);
+    assert_eq!(run(&mut bench, &format!("sdiff s1 {keys}")), BTreeSet::new());
+    assert_eq!(run(&mut bench, "sdiff large small large"), BTreeSet::new());
+    bench.check();
+}
+
+/// Each time it would cost the copy of a small set, and a walk.
+#[test]
+fn one_key_many_times_is_one_set() {
+    let mut bench = filled();
+    for command in ["sunion", "sinter"] {
+        let mut args = vec![command.as_bytes().to_vec()];
+        args.resize(200_001, b"small".to_vec());
+        let reply = bench.perform(&args).unwrap();
+        assert!(reply.starts_with(b"*10\r\n"), "{command}");
+    }
+}
+
+#[test]
+fn a_reply_that_is_too_large_is_refused() {
+    let mut bench = filled();
+    let refusal = "-ERR the reply is larger than 5000 bytes, see --max-reply";
+    let most = i64::MAX;
+    bench.limit_reply(5000);
+    // At once, however many there would be.
+    for command in [
+        format!("srandmember small -{most}"),
+        format!("srandmember large -{most}"),
+        format!("srandmember large {most}"),
+        "srandmember large -1000".to_owned(),
+        "srandmember large 900".to_owned(),
+        "srandmember large 1100".to_owned(),
+        "spop large 1400".to_owned(),
+        "spop large 2999".to_owned(),
+        format!("spop large {most}"),
+        "sunion large small".to_owned(),
+    ] {
+        assert_eq!(bench.run(&command), refusal, "{command}");
+        bench.play(&[("scard large", ":3000"), ("scard small", ":10")]);
+    }
+    assert_eq!(elements(&bench.run("srandmember large -400")).len(), 400);
+    assert_eq!(run(&mut bench, "srandmember large 400").len(), 400);
+    assert_eq!(run(&mut bench, "spop large 400").len(), 400);
+    bench.run_cron();
+    bench.check();
+}
+
+/// A large set that claims to have more members than it has, or fewer.
+#[test]
+fn a_wrong_number_of_members_is_noticed() {
+    let damaged = |claimed: u64| {
+        let mut bench = filled();
+        let (heap, _, keyspace) = bench.saving();
+        let found = Database::new(keyspace, 0).find(heap, b"large").unwrap().unwrap();
+        let Set::Large(members) = Set::load(heap, Some(found.entry)).unwrap() else {
+            panic!("it is large")
+        };
+        // The count is the header's fourth word.
+        assert_eq!(heap.peek(members.at() + 24), 3000);
+        heap.damage(members.at() + 24, claimed);
+        bench
+    };
+    let much = 1_u64 << 40;
+    for (claimed, command) in [
+        (much, format!("srandmember large {}", much / 4)),
+        (much, format!("srandmember large {}", much / 2)),
+        (much, format!("spop large {}", much / 4)),
+        (much, format!("spop large {}", much - 1)),
+        (3001, "srandmember large 3001".into()),
+        (3001, "spop large 3000".into()),
+        (2999, "srandmember large 2000".into()),
+        (2999, "spop large 2000".into()),
+    ] {
+        let reply = damaged(claimed).run(&command);
+        let noticed = "the number of a set's members";
+        assert!(reply.starts_with("-ERR") && reply.contains(noticed), "{command}: {reply}");
+    }
+    // All of them, however many that are.
+    assert_eq!(run(&mut damaged(much), &format!("spop large {much}")).len(), 3000);
 }
 
 #[test]

@@ -88,3 +88,31 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
     }
     call.wait(Wish { kind: Kind::SortedSet, keys: (1, keys), timeout })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::command::harness::Bench;
+
+    #[test]
+    fn a_pop_that_cannot_be_answered_removes_nothing() {
+        let mut bench = Bench::new();
+        let pairs: String = (0..2000).map(|number| format!(" {number} {number}")).collect();
+        bench.run(&format!("zadd ranks{pairs}"));
+        bench.limit_reply(5000);
+        let most = i64::MAX;
+        for command in [
+            format!("zmpop 1 ranks min count {most}"),
+            format!("zmpop 1 ranks max count {most}"),
+            format!("zpopmin ranks {most}"),
+            "zpopmax ranks 400".to_owned(),
+            format!("bzmpop 0 1 ranks min count {most}"),
+        ] {
+            let refusal = "-ERR the reply is larger than 5000 bytes, see --max-reply";
+            assert_eq!(bench.run(&command), refusal, "{command}");
+            bench.play(&[("zcard ranks", ":2000")]);
+        }
+        let popped = bench.run("zpopmin ranks 200");
+        assert!(popped.starts_with("*400 $1 0 $1 0 $1 1 "), "{popped}");
+        bench.play(&[("zcard ranks", ":1800")]);
+    }
+}

@@ -273,7 +273,11 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
     Ok(())
 }
 
-/// Removes at most `count` members from the end with the lowest scores, or from the last one.
+/// Bytes of the shortest reply for a member, without the member's own: it is a bulk string, and its score has a digit.
+const LEAST_REPLY: usize = 6 + 4;
+
+/// Removes at most `count` members from the end with the lowest scores, or from the last one. If the reply cannot have
+/// so many, it is cut, and they are not removed.
 pub(super) fn take(
     call: &mut Call<'_>,
     key: &[u8],
@@ -283,9 +287,15 @@ pub(super) fn take(
     let mut popped = Vec::new();
     let end = if last { set.len(call.tx)?.saturating_sub(1) } else { 0 };
     let mut walk = set.walk_at(call.tx, end, last)?;
+    let mut bytes = 0;
     while (popped.len() as u64) < count
         && let Some(next) = walk.next(call.tx)?
     {
+        // What cannot be answered need not be collected.
+        bytes += next.1.len() + LEAST_REPLY;
+        if !call.out.has_room(bytes) {
+            return Ok(Vec::new());
+        }
         popped.push(next);
     }
     for (_, member) in &popped {

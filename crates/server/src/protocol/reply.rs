@@ -60,7 +60,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Whether `len` more bytes may be written; if not, nothing may be any more.
-    fn has_room(&mut self, len: usize) -> bool {
+    pub(crate) fn has_room(&mut self, len: usize) -> bool {
         self.cut |= self.bytes.len().saturating_add(len) > self.most;
         !self.cut
     }

@@ -331,10 +331,10 @@ fn replies_are_in_the_client_s_own_protocol_and_only_if_wanted() {
 fn keys_that_are_waited_for_are_bounded() {
     let server = Running::with(|options| options.max_request(10_000), 64 << 20);
     let mut client = server.client();
-    let keys: String = (0..60).map(|number| format!(" {number}")).collect();
+    let keys: String = (0..30).map(|number| format!(" {number}")).collect();
     let reply = client.ask(&format!("BLPOP{keys} 0"));
     assert!(reply.contains("see --max-request"), "{reply}");
-    let reply = client.ask(&format!("BLPOP{} 0.01", " same".repeat(40)));
+    let reply = client.ask(&format!("BLPOP{} 0.01", " same".repeat(20)));
     assert_eq!(reply, "nil");
     until_blocked(&server, 0);
 }
