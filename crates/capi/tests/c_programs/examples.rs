@@ -47,6 +47,19 @@ impl Program {
         run(self.command(&[]).stdin(file), "it is an example")
     }
 
+    /// Runs it until it has acknowledged so many changes, kills it, and checks the pool. How many it has acknowledged.
+    fn killed_after(&self, changes: usize, arguments: &[&str]) -> usize {
+        let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut durable = lines.filter(|line| line.ends_with("is durable"));
+        assert_eq!(durable.by_ref().take(changes).count(), changes);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self.check_pool();
+        // Lines in the pipe were acknowledged, too.
+        changes + durable.count()
+    }
+
     /// The pool is whole, and so is the example's data in it.
     pub(crate) fn check_pool(&self) {
         // Only that it is whole is printed, not the roots' contents.
@@ -127,16 +140,7 @@ fn acknowledged_writes_survive_kills() {
         let program = Program::new(&example("accounts.c"), Link::Shared);
         let mut acknowledged = 0;
         for kill_after in [1, 7, 20, 3] {
-            let mut command = program.command(&["1000000", engine]);
-            let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-            let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-            let mut durable = lines.filter(|line| line.ends_with("is durable"));
-            assert_eq!(durable.by_ref().take(kill_after).count(), kill_after);
-            child.kill().unwrap();
-            child.wait().unwrap();
-            // Lines in the pipe were acknowledged, too.
-            acknowledged += kill_after + durable.count();
-            program.check_pool();
+            acknowledged += program.killed_after(kill_after, &["1000000", engine]);
         }
         let told = program.run(&["0"]);
         let found = told.split("found: 800 in all, ").nth(1).expect(&told);
@@ -152,15 +156,7 @@ fn sections_survive_kills() {
     let program = Program::new(&example("branches.c"), Link::Shared);
     let mut acknowledged = 0;
     for kill_after in [1, 40, 200, 90, 13] {
-        let mut command = program.command(&["3", "1000000"]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let mut durable = lines.filter(|line| line.ends_with("is durable"));
-        assert_eq!(durable.by_ref().take(kill_after).count(), kill_after);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        acknowledged += kill_after + durable.count();
-        program.check_pool();
+        acknowledged += program.killed_after(kill_after, &["3", "1000000"]);
         assert_eq!(open(&program.pool()).engine().name(), "atlas");
     }
     let told = program.run(&["3", "50"]);
