@@ -12,7 +12,7 @@
 
 use super::core::{Core, numbers_ran_out};
 use super::protocol::{Consistency, Groups, LockOf, Right};
-use super::room::take_room;
+use super::room::{self, make_room, take_room};
 use super::undo_each::stores_of;
 use super::writer::{Writer, cache_log, stream_log};
 use crate::error::Boxed;
@@ -96,11 +96,7 @@ impl Consistency for Atlas {
     }
 
     fn advance<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<bool> {
-        let advanced = core.sections().cut.advance(&*core.memory, counters)?;
-        if let Some(advanced) = &advanced {
-            core.raise_durable(advanced.ticket);
-        }
-        Ok(advanced.is_some())
+        room::advance(core, counters)
     }
 
     fn store_heap<M: Memory>(
@@ -134,15 +130,6 @@ impl Consistency for Atlas {
         recover::undo(memory, undone)?;
         Ok(Recovery { rolled_back: undone.len() as u64, ..Recovery::default() })
     }
-}
-
-/// Advances the cut, and makes the records of sections in it dead.
-pub(crate) fn make_room<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
-    Atlas::advance(core, counters)?;
-    core.alone(|| {
-        let bound = core.sections().cut.bound(&*core.memory);
-        core.move_checkpoint(bound, counters)
-    })
 }
 
 /// The bytes of log for a transaction with these writes, at most, but for its last record.

@@ -4,14 +4,15 @@
 //! behind itself. The last quarter is for the first section that has records and runs: it can always go on, and when it is
 //! over, the next one is the first. The others wait for it.
 //!
-//! It may itself wait for a lock, whose holder waits for room: then that one may use the last quarter too. And it may wait
-//! for something that nobody here knows of, so that the others wait for a second or two at most.
+//! It may itself wait for a lock, whose holder waits for room: then that one may use the last quarter too; and no section
+//! takes its first lock meanwhile, as the next holder would be another such one. And the first one may wait for something
+//! that nobody here knows of, so that the others wait for a second or two at most.
 
-use super::atlas::make_room;
 use super::core::Core;
 use super::writer::Writer;
 use crate::error::Boxed;
 use crate::sections::running::Running;
+use crate::{Counters, Error, Result};
 use perdura_memory::{LINE, Memory};
 
 /// Turns of the waiting loop between two looks whether there is room.
@@ -37,6 +38,59 @@ pub(crate) fn take_room<M: Memory>(
     take_segment(core, writer, running, bytes + last)
 }
 
+/// Advances the cut; returns whether it has moved.
+pub(super) fn advance<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<bool> {
+    let advanced = core.sections().cut.advance(&*core.memory, counters)?;
+    if let Some(advanced) = &advanced {
+        core.raise_durable(advanced.ticket);
+    }
+    Ok(advanced.is_some())
+}
+
+/// Advances the cut, and makes the records of sections in it dead.
+pub(super) fn make_room<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
+    advance(core, counters)?;
+    core.alone(|| {
+        let bound = core.sections().cut.bound(&*core.memory);
+        core.move_checkpoint(bound, counters)
+    })
+}
+
+/// Waits before a section's first lock, while the log has room for the first one alone.
+///
+/// # Errors
+/// `TooLarge` when that lasts.
+#[inline]
+pub(crate) fn wait_for_room<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Boxed<()> {
+    let segments = core.geometry.segments as usize;
+    // As long as no more are full, free ones are left, or open ones.
+    if core.segments.full() < segments - reserved(core) { Ok(()) } else { wait(core, writer) }
+}
+
+#[cold]
+fn wait<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Boxed<()> {
+    for turn in 0..PATIENCE {
+        if turn % LOOK_EVERY == 0 {
+            make_room(core, &mut writer.counters)?;
+            let is_first = || core.sections().cut.first_running(&*core.memory).is_none();
+            if core.segments.free() > reserved(core) || is_first() {
+                return Ok(());
+            }
+        }
+        core.memory.pause(turn);
+    }
+    Err(Box::new(no_room(core, writer, LINE)))
+}
+
+/// The segments that are left for the first section.
+fn reserved<M: Memory>(core: &Core<M>) -> usize {
+    (core.geometry.segments / 4) as usize
+}
+
+fn no_room<M: Memory>(core: &Core<M>, writer: &mut Writer, bytes: u64) -> Error {
+    writer.too_large(core, writer.available(core) + bytes)
+}
+
 #[cold]
 fn take_segment<M: Memory>(
     core: &Core<M>,
@@ -44,7 +98,7 @@ fn take_segment<M: Memory>(
     running: &mut Running,
     bytes: u64,
 ) -> Boxed<()> {
-    let reserved = (core.geometry.segments / 4) as usize;
+    let reserved = reserved(core);
     for turn in 0..PATIENCE {
         if turn % LOOK_EVERY == 0 {
             if try_take(core, running, bytes, reserved) {
@@ -63,8 +117,7 @@ fn take_segment<M: Memory>(
         }
         core.memory.pause(turn);
     }
-    let logged = u64::from(running.parts) * LINE;
-    Err(Box::new(writer.too_large(core, writer.available(core).max(logged) + bytes)))
+    Err(Box::new(no_room(core, writer, bytes)))
 }
 
 /// Takes a segment with room for `bytes` bytes, if there are more than `reserved`.

@@ -10,7 +10,7 @@ use crate::access::put_bytes;
 use crate::consistency::atlas;
 use crate::consistency::core::cut_short;
 use crate::consistency::protocol::Consistency;
-use crate::consistency::room::take_room;
+use crate::consistency::room::{take_room, wait_for_room};
 use crate::error::Boxed;
 use crate::sections::locks::Release;
 use crate::sections::log::last_bytes;
@@ -113,6 +113,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let (core, memory, session) = (&engine.core, &*engine.core.memory, self.number());
         if self.running()?.held.iter().any(|held| held.id() == Some(id)) {
             return Err(Box::new(Error::Deadlock { lock: Some(id), is_own: true }));
+        }
+        if self.running()?.held.is_empty() && self.seat.mode().is_none() {
+            wait_for_room(core, &mut self.writer)?;
         }
         let sections = core.sections();
         let lock = sections.locks.lock(memory, id, sections.cut.bound(memory));
