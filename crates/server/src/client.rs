@@ -45,6 +45,18 @@ impl Client {
         }
     }
 
+    /// The client of a script that `listing`'s runs: it changes nothing of that one.
+    pub(crate) fn of_script(
+        server: &Server,
+        listing: &Listing,
+        db: u8,
+        protocol: Protocol,
+    ) -> Self {
+        let Listing { id, address, local, .. } = *listing;
+        let client = Client::new(server, Arc::new(Listing::new(id, address, local)));
+        Client { db, protocol, authenticated: true, ..client }
+    }
+
     /// The limits of its requests.
     pub(crate) fn limits(&self) -> Limits {
         let limits = if self.authenticated { Limits::USUAL } else { Limits::UNAUTHENTICATED };

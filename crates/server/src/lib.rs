@@ -37,6 +37,7 @@ mod options;
 mod protocol;
 mod room;
 mod save;
+mod script;
 mod serve;
 mod server;
 mod signals;

@@ -6,6 +6,7 @@ use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::save::Save;
+use crate::script::{Runs, Scripts};
 use crate::slow_log::{SlowCommand, SlowLog};
 use crate::stats::Stats;
 use crate::store::Facts;
@@ -52,6 +53,9 @@ pub(crate) struct Server {
     /// The counters of each worker's session of the pool, as of a moment ago.
     engine: Box<[Mutex<Counters>]>,
     pub(crate) slow_log: SlowLog,
+    pub(crate) scripts: Scripts,
+    /// The scripts that are running.
+    pub(crate) runs: Runs,
     /// The service manager, if this process is a service.
     pub(crate) notifier: OnceLock<Notifier>,
     wrong_passwords: Quota,
@@ -93,6 +97,8 @@ impl Server {
             room: Mutex::default(),
             engine: (0..workers).map(|_| Mutex::default()).collect(),
             slow_log: SlowLog::default(),
+            scripts: Scripts::default(),
+            runs: Runs::new(workers),
             notifier: OnceLock::new(),
             wrong_passwords: Quota::default(),
             refused_clients: Quota::default(),

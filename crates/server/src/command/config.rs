@@ -27,7 +27,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 11] = [
+static NUMBERS: [NumberOption; 12] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -60,6 +60,7 @@ static NUMBERS: [NumberOption; 11] = [
     NumberOption::seconds("tcp-keepalive", crate::options::KEEPALIVE as i64),
     NumberOption::new("set-max-intset-entries", "set-max-intset-entries", 512, false),
     NumberOption::new("list-compress-depth", "list-compress-depth", 0, false),
+    NumberOption::new("busy-reply-threshold", "lua-time-limit", SCRIPT_MILLIS, false),
 ];
 
 /// Places in [`NUMBERS`].
@@ -67,6 +68,10 @@ const SLOWER_THAN: usize = 5;
 const SLOW_LOG_LEN: usize = 6;
 const TIMEOUT: usize = 7;
 const KEEPALIVE: usize = 8;
+const SCRIPT_TIME: usize = 11;
+
+/// Milliseconds that a script may run, unless that is set.
+const SCRIPT_MILLIS: i64 = 5000;
 
 /// The values of the [`NUMBERS`].
 pub(crate) struct Tuning([AtomicI64; NUMBERS.len()]);
@@ -103,6 +108,18 @@ impl Tuning {
     /// How long a connection is idle before its peer is asked whether it is there, if it is asked.
     pub(crate) fn keepalive(&self) -> Option<Duration> {
         self.seconds(KEEPALIVE)
+    }
+
+    /// How long a script may run, if that has an end.
+    pub(crate) fn script_time(&self) -> Option<Duration> {
+        let millis = u64::try_from(self.0[SCRIPT_TIME].load(Ordering::Relaxed)).unwrap_or(0);
+        (millis > 0).then(|| Duration::from_millis(millis))
+    }
+
+    /// Sets it.
+    #[cfg(test)]
+    pub(crate) fn set_script_time(&self, millis: i64) {
+        self.0[SCRIPT_TIME].store(millis, Ordering::Relaxed);
     }
 
     fn seconds(&self, index: usize) -> Option<Duration> {
@@ -320,6 +337,7 @@ mod tests {
         assert_eq!(NUMBERS[SLOW_LOG_LEN].name, "slowlog-max-len");
         assert_eq!(NUMBERS[TIMEOUT].name, "timeout");
         assert_eq!(NUMBERS[KEEPALIVE].name, "tcp-keepalive");
+        assert_eq!(NUMBERS[SCRIPT_TIME].name, "busy-reply-threshold");
         let usual = Tuning::new(&Options::new());
         assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));
         let slow = |micros| Tuning::new(&Options::new().slower_than(micros));

@@ -159,6 +159,12 @@ impl Bench {
         self.server.options.max_reply = bytes;
     }
 
+    /// Lets scripts run for so many milliseconds.
+    #[cfg(test)]
+    pub(crate) fn limit_script(&mut self, millis: i64) {
+        self.server.tuning.set_script_time(millis);
+    }
+
     /// Runs the cron until there is nothing left to do.
     #[cfg(test)]
     pub(crate) fn run_cron(&mut self) {

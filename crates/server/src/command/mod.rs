@@ -33,6 +33,7 @@ mod random;
 mod saving;
 mod scan;
 mod score_range;
+mod scripts;
 mod set_algebra;
 mod set_choices;
 #[cfg(test)]
@@ -58,3 +59,5 @@ pub(crate) use table::{all, find};
 
 /// The version of Redis that clients see, since some go by it.
 pub(crate) const VERSION: &str = "7.2.0";
+/// The same as scripts have it: a byte for each part.
+pub(crate) const VERSION_NUMBER: i64 = 0x0007_0200;

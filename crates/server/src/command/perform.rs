@@ -8,6 +8,7 @@ use crate::protocol::Reply;
 use crate::slow_log::SlowCommand;
 use crate::watch::WatchList;
 use perdura::{Error, Tx};
+use std::time::Instant;
 
 /// How a command was answered.
 pub(crate) enum Answer {
@@ -20,6 +21,8 @@ pub(crate) enum Answer {
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
 pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answer, Error> {
     let start = call.out.len();
+    // The commands that it performs are timed themselves.
+    let began = command.nests.then(Instant::now);
     let brief = command.is_brief(&call.args);
     if !brief {
         call.env.tally.begin_long();
@@ -37,7 +40,10 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     let again = !call.env.last_resort && done.as_ref().is_err_and(Failure::is_full);
     if !again {
         let brief = brief && call.out.len() - start <= BRIEF;
-        let timed = call.env.tally.ended(command, done.is_ok(), brief);
+        let mut timed = call.env.tally.ended(command, done.is_ok(), brief);
+        if let Some(began) = began {
+            timed = Some(call.env.tally.took(began.elapsed()));
+        }
         if let Some(took) = timed.filter(|took| call.env.server.tuning.is_slow(*took)) {
             call.env.tally.slow(SlowCommand::new(command.name, call.args, call.client, took));
         }

@@ -5,7 +5,7 @@ use super::{
     blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
 };
 use super::{
-    keys, list_places, lists, multi, numbers, objects, saving, scan, shutdown, slowlog, strings,
+    keys, list_places, lists, multi, numbers, objects, saving, scan, scripts, shutdown, slowlog, strings,
 };
 use super::{set_algebra, set_choices, sets, substrings, zset_pops, zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
@@ -15,7 +15,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 30] = [
+static FAMILIES: [(&str, &[Command]); 31] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -41,6 +41,7 @@ static FAMILIES: [(&str, &[Command]); 30] = [
     ("server", shutdown::TABLE),
     ("server", slowlog::TABLE),
     ("server", debug::TABLE),
+    ("scripting", scripts::TABLE),
     ("scripting", functions::TABLE),
     ("generic", objects::OBJECT),
     ("server", objects::MEMORY),

@@ -424,20 +424,8 @@ fn unknown(args: Args<'_>) -> Failure {
         }
         beginning.push_str(&format!("'{}' ", shown(arg, LEN_MAX - beginning.len())));
     }
-    let mut text = format!("ERR unknown command '{name}', with args beginning with: {beginning}");
-    if SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(&name)) {
-        text.push_str(
-            "(there are no scripts here; a lock is released by DELIFEQ key token, and prolonged by \
-             SET key token IFEQ token PX milliseconds)",
-        );
-    }
-    Failure::say(text)
+    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
-
-/// Redis's commands that run scripts. Clients that lock by keys meet the error when they release a lock: so it says how
-/// to do that without a script.
-const SCRIPTS: [&str; 7] =
-    ["eval", "evalsha", "eval_ro", "evalsha_ro", "script", "fcall", "fcall_ro"];
 
 /// Operations that share a transaction.
 struct Group<'g> {
