@@ -35,6 +35,7 @@ mod net;
 mod notify;
 mod options;
 mod protocol;
+mod pubsub;
 mod room;
 mod save;
 mod script;

@@ -3,10 +3,11 @@
 //! Only the number of clients and the [`NUMBERS`] can be changed while the server runs. Of these, where Redis's
 //! small hashes, sets and lists end is stored and answered, and changes nothing: tools and tests set it.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run, shown};
+use super::{Classes, ClientCall, Command, Failure, Next, Outcome, Run, shown};
 use crate::descriptors;
 use crate::options::Options;
 use crate::protocol::{Args, glob, number};
+use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::server::Server;
 use crate::stats::Stats;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -190,9 +191,11 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("bind", server.address.ip().to_string()),
         ("databases", crate::keyspace::DATABASES.to_string()),
         ("io-threads", server.stats.len().to_string()),
+        ("client-output-buffer-limit", output_limit()),
         ("maxclients", server.max_clients().to_string()),
         ("maxmemory", facts.limit.to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
+        ("notify-keyspace-events", server.events.shown()),
         ("port", server.address.port().to_string()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
@@ -205,6 +208,11 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         options.push((option.name, value));
     }
     options
+}
+
+/// The limits of unsent bytes, of which those of clients that listen are this server's.
+fn output_limit() -> String {
+    format!("normal 0 0 0 slave 0 0 0 pubsub {UNSENT_MAX} {UNSENT_SOFT} {UNSENT_SECONDS}")
 }
 
 fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
@@ -246,11 +254,14 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     let known = options(server);
     let given = names(&known, pairs)?;
-    let (mut clients, mut numbers) = (None, Vec::new());
+    let (mut clients, mut events, mut numbers) = (None, None, Vec::new());
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
             clients = Some(client_count(pairs.at(value)).map_err(|why| refused(name, &why))?);
+        } else if name == "notify-keyspace-events" {
+            let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            events = Some(Classes::parse(pairs.at(value)).ok_or_else(|| refused(name, why))?);
         } else if let Some(index) = NUMBERS.iter().position(|option| option.is(name)) {
             let value = NUMBERS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
             numbers.push((index, value));
@@ -260,6 +271,9 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     if let Some(clients) = clients {
         server.set_max_clients(clients);
+    }
+    if let Some(events) = events {
+        server.events.set(events);
     }
     for (index, value) in numbers {
         server.tuning.0[index].store(value, Ordering::Relaxed);

@@ -6,11 +6,13 @@
 
 pub(crate) mod blocking;
 mod call;
+mod choices;
 mod client;
 mod config;
 mod connection;
 mod copy;
 mod debug;
+mod events;
 mod expiry;
 mod failure;
 mod functions;
@@ -29,6 +31,7 @@ mod name_range;
 mod numbers;
 mod objects;
 pub(crate) mod perform;
+mod pubsub;
 mod random;
 mod saving;
 mod scan;
@@ -46,6 +49,7 @@ mod substrings;
 mod table;
 #[cfg(test)]
 mod tests;
+mod zset_algebra;
 mod zset_pops;
 mod zset_ranges;
 mod zsets;
@@ -53,8 +57,10 @@ mod zsets;
 pub(crate) use call::{Call, Env};
 pub(crate) use client::{ClientCall, Command, Next, Run};
 pub(crate) use config::Tuning;
+pub(crate) use events::{Classes, Events};
 pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
+pub(crate) use pubsub::goes_while_subscribed;
 pub(crate) use table::{all, find};
 
 /// The version of Redis that clients see, since some go by it.

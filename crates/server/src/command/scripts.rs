@@ -217,14 +217,17 @@ fn allowed(args: Args<'_>, read_only: bool) -> Outcome<&'static Command> {
     }
     let may_be_called = match command.run {
         Run::Client(_) => {
-            matches!(command.name, "ping" | "echo" | "select" | "time" | "lastsave" | "command")
+            matches!(
+                command.name,
+                "ping" | "echo" | "select" | "time" | "lastsave" | "command" | "pubsub"
+            )
         }
         Run::Read(_) | Run::Write(_) => !command.nests,
     };
     if !may_be_called {
         return say("ERR This Redis command is not allowed from script");
     }
-    if read_only && command.writes() {
+    if read_only && (command.writes() || matches!(command.name, "publish" | "spublish")) {
         return say("ERR Write commands are not allowed from read-only scripts.");
     }
     Ok(command)

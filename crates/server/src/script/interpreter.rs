@@ -11,9 +11,7 @@ use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply, number};
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
-use mlua::{
-    Error, Function, Lua, LuaOptions, MultiValue, Result, StdLib, Table, Value, VmState,
-};
+use mlua::{Error, Function, Lua, LuaOptions, MultiValue, Result, StdLib, Table, Value, VmState};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -30,6 +28,7 @@ const COMPILED_MAX: usize = 1000;
 const STRIDE: u32 = 10_000;
 /// The name of each script in errors.
 const NAME: &str = "@user_script";
+const SANDBOX: &str = "=sandbox";
 
 /// Why a script was ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +120,8 @@ fn with<R>(body: impl FnOnce(&mut Interpreter) -> Outcome<R>) -> Outcome<R> {
         Some(interpreter) => Ok(interpreter),
         None => Interpreter::new(),
     };
-    let mut interpreter = made
-        .map_err(|error| Failure::say(format!("ERR scripts cannot be run: {error}")))?;
+    let mut interpreter =
+        made.map_err(|error| Failure::say(format!("ERR scripts cannot be run: {error}")))?;
     let done = body(&mut interpreter);
     interpreter.tidy();
     INTERPRETER.with(|place| *place.borrow_mut() = Some(interpreter));
@@ -141,7 +140,7 @@ impl Interpreter {
             lua.create_function(move |_, ()| Ok(state.ended.get().is_some()))?
         })?;
         native.raw_set("place", lua.create_function(|lua, ()| Ok(place(lua)))?)?;
-        let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX);
         let (environment, run): (Table, Function) = sandbox.call(native)?;
         lua.set_globals(environment)?;
         let looked = Rc::clone(&state);
@@ -200,7 +199,9 @@ impl Interpreter {
                 let (perform, reply) = &mut *commands.borrow_mut();
                 match state.call(lua, &args, *perform, reply)? {
                     Some(value) => Ok(value),
-                    None => Err(Error::external(Raised::Reply(reply[1..].trim_ascii_end().to_vec()))),
+                    None => {
+                        Err(Error::external(Raised::Reply(reply[1..].trim_ascii_end().to_vec())))
+                    }
                 }
             })?;
             let protected_call = scope.create_function(|lua, args: MultiValue| {
@@ -267,6 +268,7 @@ fn shown(value: &Value) -> String {
 
 /// The file and the line of the innermost function of a script.
 fn place(lua: &Lua) -> (Option<String>, Option<i64>) {
+    // Between it and the error are functions in Rust, and those of the sandbox.
     const LEVELS: usize = 100;
     for level in 1..LEVELS {
         let found = lua.inspect_stack(level, |debug| {
@@ -275,7 +277,9 @@ fn place(lua: &Lua) -> (Option<String>, Option<i64>) {
         });
         match found {
             None => break,
-            Some((Some(source), line)) if source == NAME => return (Some(source), line),
+            Some((Some(source), Some(line))) if source != SANDBOX => {
+                return (Some(source), Some(line));
+            }
             Some(_) => {}
         }
     }

@@ -190,7 +190,9 @@ fn encode(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
                     }
                 }
                 Value::String(text) => push_string(&mut out, &text.as_bytes()),
-                Value::Boolean(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+                Value::Boolean(value) => {
+                    out.extend_from_slice(if value { b"true" } else { b"false" })
+                }
                 Value::Nil => out.extend_from_slice(b"null"),
                 Value::LightUserData(pointer) if pointer.0.is_null() => {
                     out.extend_from_slice(b"null");
@@ -347,7 +349,10 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn next(&mut self) -> Token {
-        while self.text.get(self.at).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+        while self
+            .text
+            .get(self.at)
+            .is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
         {
             self.at += 1;
         }
@@ -379,7 +384,10 @@ impl Reader<'_> {
         match byte {
             b'"' => self.string(),
             b'-' | b'0'..=b'9' => self.number(),
-            b'+' | b'i' | b'I' | b'n' | b'N' if self.takes_invalid => self.number(),
+            b'+' | b'i' | b'I' | b'n' | b'N' if self.takes_invalid => match self.number() {
+                Token::Wrong(_) if byte != b'+' => Token::Wrong("invalid token"),
+                token => token,
+            },
             _ => Token::Wrong("invalid token"),
         }
     }
@@ -451,7 +459,10 @@ impl Reader<'_> {
             text.extend_from_slice(&rest[..plain]);
             self.at += plain;
             match self.text.get(self.at) {
-                None => return Token::Wrong("unexpected end of string"),
+                None => {
+                    self.start = self.at;
+                    return Token::Wrong("unexpected end of string");
+                }
                 Some(b'"') => {
                     self.at += 1;
                     return Token::String(text);
@@ -465,7 +476,10 @@ impl Reader<'_> {
                         text.extend_from_slice(character.encode_utf8(&mut bytes).as_bytes());
                         continue;
                     }
-                    None => return Token::Wrong("invalid unicode escape code"),
+                    None => {
+                        self.start = self.at;
+                        return Token::Wrong("invalid unicode escape code");
+                    }
                 },
                 Some(b'b') => 8,
                 Some(b't') => b'\t',
@@ -473,7 +487,10 @@ impl Reader<'_> {
                 Some(b'f') => 12,
                 Some(b'r') => b'\r',
                 Some(&byte @ (b'"' | b'\\' | b'/')) => byte,
-                _ => return Token::Wrong("invalid escape code"),
+                _ => {
+                    self.start = self.at;
+                    return Token::Wrong("invalid escape code");
+                }
             };
             text.push(escaped);
             self.at += 2;

@@ -314,9 +314,7 @@ fn set_replication(args: &Arguments) -> Outcome<Value> {
     }
     match args.number(0, "set_repl").unwrap_or_default() as i64 {
         0..=3 => Ok(Value::Nil),
-        _ => wrong(
-            "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
-        ),
+        _ => wrong("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."),
     }
 }
 

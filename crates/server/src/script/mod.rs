@@ -23,7 +23,7 @@ pub(crate) use sha1::{Digest, sha1_hex};
 
 use crate::command::{Failure, Outcome};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Scripts that were only run by EVAL, and are kept for EVALSHA: the newest, as Redis 7.4 keeps as many.

@@ -102,8 +102,10 @@ fn push_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Outcome<()> {
 }
 
 fn push_number(out: &mut Vec<u8>, number: f64) {
+    // 2^63 itself is none of the integers, though it is what the largest of them is rounded to.
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let whole = number as i64;
-    if whole as f64 != number {
+    if whole as f64 != number || number >= LIMIT {
         let single = number as f32;
         if f64::from(single) == number {
             out.push(0xCA);
@@ -215,7 +217,8 @@ impl<'a> Input<'a> {
             0xCC => number(self.size(1)? as f64),
             0xCD => number(self.size(2)? as f64),
             0xCE => number(self.size(4)? as f64),
-            0xCF => number(self.size(8)? as f64),
+            // As lua-cmsgpack has it.
+            0xCF => number(self.size(8)? as i64 as f64),
             0xD0 => number(f64::from(self.size(1)? as i8)),
             0xD1 => number(f64::from(self.size(2)? as i16)),
             0xD2 => number(f64::from(self.size(4)? as i32)),

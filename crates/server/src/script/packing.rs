@@ -5,7 +5,8 @@ use super::json::as_number;
 use super::library::{Arguments, Native, Outcome, one, wrong};
 use mlua::{Lua, MultiValue, Value};
 
-pub(super) const FUNCTIONS: &[(&str, Native)] = &[("pack", pack), ("unpack", unpack), ("size", size)];
+pub(super) const FUNCTIONS: &[(&str, Native)] =
+    &[("pack", pack), ("unpack", unpack), ("size", size)];
 
 /// Bytes of the largest integer.
 const INTEGER_MAX: usize = 32;
@@ -182,10 +183,9 @@ fn unpack(lua: &Lua, _: &State, args: Arguments) -> Outcome<MultiValue> {
     let mut layout = Layout::new(&text, "unpack");
     let mut results: Vec<Value> = Vec::new();
     let within = |at: usize, size: usize| {
-        at.checked_add(size).and_then(|end| data.get(at..end)).map_or_else(
-            || args.unsuitable(1, "unpack", "data string too short"),
-            Ok,
-        )
+        at.checked_add(size)
+            .and_then(|end| data.get(at..end))
+            .map_or_else(|| args.unsuitable(1, "unpack", "data string too short"), Ok)
     };
     while let Some((option, mut size)) = layout.next()? {
         at = at.saturating_add(layout.padding(at, option, size));
@@ -206,7 +206,8 @@ fn unpack(lua: &Lua, _: &State, args: Arguments) -> Outcome<MultiValue> {
             }
             b'd' => {
                 let bytes = ordered(bytes.to_vec(), layout.big_endian);
-                results.push(Value::Number(f64::from_le_bytes(bytes.try_into().unwrap_or_default())));
+                results
+                    .push(Value::Number(f64::from_le_bytes(bytes.try_into().unwrap_or_default())));
             }
             b'c' => {
                 if size == 0 {

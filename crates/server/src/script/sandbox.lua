@@ -1,5 +1,5 @@
 -- The sandbox of scripts. Scripts see none of the state's own globals, but copies behind proxies that they cannot
--- change: stock Lua 5.1 has no readonly tables. Functions here use locals alone, since a script may change environments.
+-- change: stock Lua 5.1 has no readonly tables.
 --
 -- `native` has the functions in Rust. Their errors are of a kind that scripts do not know: wherever a script can catch
 -- one, it gets a plain value instead.
@@ -9,7 +9,7 @@ local error, type, tostring, next = error, type, tostring, next
 local pcall, xpcall, resume = pcall, xpcall, coroutine.resume
 local pairs, rawget, rawset = pairs, rawget, rawset
 local setmetatable, getmetatable = setmetatable, getmetatable
-local getfenv, setfenv, loadstring = getfenv, setfenv, loadstring
+local setfenv, loadstring = setfenv, loadstring
 local collectgarbage, byte, concat = collectgarbage, string.byte, table.concat
 local dead, place, value_of = native.dead, native.place, native.value_of
 
@@ -129,38 +129,19 @@ globals.rawget = function(table, key)
 end
 globals.rawset = function(table, key, value)
   if behind[table] then
-    error(READONLY, 2)
+    error(READONLY, 0)
   end
   return rawset(table, key, value)
 end
 globals.setmetatable = function(table, metatable)
   if behind[table] then
-    error(READONLY, 2)
+    error(READONLY, 0)
   end
   return setmetatable(table, metatable)
 end
 globals.getmetatable = getmetatable
 
--- Environments and code.
-globals.getfenv = function(of)
-  if of == nil then
-    of = 1
-  end
-  if type(of) == "number" and of > 0 then
-    of = of + 1
-  end
-  return (getfenv(of))
-end
-local sealed = {}
-globals.setfenv = function(of, to)
-  if of == 0 or sealed[of] then
-    error("'setfenv' cannot change environment of given object", 2)
-  end
-  if type(of) == "number" then
-    of = of + 1
-  end
-  return (setfenv(of, to))
-end
+-- Code.
 globals.loadstring = function(text, name)
   if type(text) == "string" and byte(text) == 27 then
     return nil, "compiled code cannot be loaded"
@@ -219,14 +200,6 @@ for name in pairs(copy(state, "dofile loadfile load loadstring newproxy print mo
 end
 -- Scripts do not get at the metatable of strings.
 getmetatable("").__metatable = seal
-for _, table in pairs({ globals, redis, coroutines }) do
-  for _, value in pairs(table) do
-    if type(value) == "function" then
-      sealed[value] = true
-    end
-  end
-end
-
 local function handler(value)
   local source, line = place()
   return { value = plain(value), source = source, line = line }
