@@ -3,6 +3,7 @@
 use crate::command::Queue;
 use crate::listing::{Label, Listing};
 use crate::protocol::{Limits, Protocol};
+use crate::pubsub::{Listener, Subscriptions};
 use crate::server::Server;
 use crate::watch::WatchList;
 use std::sync::Arc;
@@ -17,8 +18,27 @@ pub(crate) struct Client {
     pub(crate) queue: Option<Queue>,
     pub(crate) watched: WatchList,
     pub(crate) replies: Replies,
+    /// The channels that it listens to.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// Whether it may send few commands only, since its replies may be messages.
+    pub(crate) restricted: bool,
+    pub(crate) home: Home,
     /// Bytes of a request.
     most_request: usize,
+}
+
+/// Where a client is: its thread, and its place there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Home {
+    pub(crate) worker: usize,
+    pub(crate) slot: usize,
+}
+
+impl Home {
+    /// The client that is there, for messages.
+    pub(crate) fn listener(self, client: &Arc<Listing>) -> Listener {
+        Listener { worker: self.worker, slot: self.slot, client: Arc::clone(client) }
+    }
 }
 
 /// Whether a client wants to be answered.
@@ -41,8 +61,23 @@ impl Client {
             queue: None,
             watched: WatchList::default(),
             replies: Replies::default(),
+            subscriptions: None,
+            restricted: false,
+            home: Home::default(),
             most_request: server.options.max_request,
         }
+    }
+
+    /// The client of a script that `listing`'s runs: it changes nothing of that one.
+    pub(crate) fn of_script(
+        server: &Server,
+        listing: &Listing,
+        db: u8,
+        protocol: Protocol,
+    ) -> Self {
+        let Listing { id, address, local, .. } = *listing;
+        let client = Client::new(server, Arc::new(Listing::new(id, address, local)));
+        Client { db, protocol, authenticated: true, ..client }
     }
 
     /// The limits of its requests.
@@ -57,9 +92,17 @@ impl Client {
         self.listing.set_db(db);
     }
 
+    /// It listens to nothing any longer.
+    pub(crate) fn leave(&mut self, server: &Server) {
+        if let Some(mut own) = self.subscriptions.take() {
+            server.pubsub.leave(&mut own, &self.listing);
+        }
+    }
+
     /// As it was when it connected.
     pub(crate) fn reset(&mut self, server: &Server) {
-        *self = Client::new(server, Arc::clone(&self.listing));
+        self.leave(server);
+        *self = Client { home: self.home, ..Client::new(server, Arc::clone(&self.listing)) };
         self.listing.set_db(0);
         self.listing.set_protocol(Protocol::Resp2);
         self.listing.set_label(Label::Name, "");

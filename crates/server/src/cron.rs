@@ -39,16 +39,26 @@ impl Cron {
         self.busy
     }
 
-    /// Looks, and does a bit. Fails only when the medium does.
-    pub(crate) fn run<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
-        match self.work(session, env) {
+    /// Looks, and does a bit. Returns the ticket of its last commit. Fails only when the medium does.
+    pub(crate) fn run<S: Session>(
+        &mut self,
+        session: &mut S,
+        env: Env<'_>,
+    ) -> Result<Option<S::Ticket>, Error> {
+        let mut last = None;
+        match self.work(session, env, &mut last) {
             Err(error @ Error::Io(_)) => Err(error),
             // Damage, or a full log: clients get errors of their own, and the next run tries again.
-            _ => Ok(()),
+            _ => Ok(last),
         }
     }
 
-    fn work<S: Session>(&mut self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
+    fn work<S: Session>(
+        &mut self,
+        session: &mut S,
+        env: Env<'_>,
+        last: &mut Option<S::Ticket>,
+    ) -> Result<(), Error> {
         session.check()?;
         let started = Instant::now();
         self.last = Some(started);
@@ -72,7 +82,7 @@ impl Cron {
             if chores.is_none() {
                 continue;
             }
-            chores.run(session, env)?;
+            *last = (*last).max(Some(chores.run(session, env)?));
         }
     }
 }
@@ -112,13 +122,17 @@ impl Chores {
     }
 
     /// Does it, in a transaction.
-    pub(crate) fn run<S: Session>(&self, session: &mut S, env: Env<'_>) -> Result<(), Error> {
+    pub(crate) fn run<S: Session>(
+        &self,
+        session: &mut S,
+        env: Env<'_>,
+    ) -> Result<S::Ticket, Error> {
         let done = session.write(&mut |tx| {
             env.begin();
             self.go(tx, env)
         });
         env.end(&done);
-        done.map(drop)
+        done
     }
 
     fn go(&self, tx: &mut dyn Tx, env: Env<'_>) -> Result<(), Error> {

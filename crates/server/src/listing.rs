@@ -1,8 +1,9 @@
 //! The list of clients: each thread shows facts about its clients to all others.
 
 use crate::protocol::Protocol;
+use crate::pubsub::{Kind, Subscriptions};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -17,6 +18,8 @@ pub(crate) struct Listing {
     killed: AtomicBool,
     /// It waits for a key to be filled.
     blocked: AtomicBool,
+    /// How many channels, patterns and shards' channels it listens to.
+    subscriptions: [AtomicU32; 3],
     since: Instant,
     db: AtomicU8,
     protocol: AtomicU8,
@@ -41,6 +44,7 @@ impl Listing {
             local,
             killed: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
+            subscriptions: Default::default(),
             since: Instant::now(),
             db: AtomicU8::new(0),
             protocol: AtomicU8::new(2),
@@ -60,6 +64,17 @@ impl Listing {
 
     pub(crate) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_subscriptions(&self, own: &Subscriptions) {
+        for (count, kind) in self.subscriptions.iter().zip(Kind::ALL) {
+            count.store(own.of(kind).len() as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it listens to channels.
+    pub(crate) fn listens(&self) -> bool {
+        self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     pub(crate) fn set_db(&self, db: u8) {
@@ -90,17 +105,23 @@ impl Listing {
     pub(crate) fn line(&self, command: &str) -> String {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let [name, library, version] = labels;
+        let [sub, psub, ssub] =
+            [0, 1, 2].map(|kind: usize| self.subscriptions[kind].load(Ordering::Relaxed));
+        let flags = match () {
+            () if self.blocked.load(Ordering::Relaxed) => "b",
+            () if self.listens() => "P",
+            () => "N",
+        };
         let age = self.since.elapsed().as_secs();
         format!(
-            "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags={} db={} sub=0 \
-             psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 \
+            "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags={flags} db={} sub={sub} \
+             psub={psub} ssub={ssub} multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 \
              omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
              lib-name={library} lib-ver={version}\n",
             self.id,
             self.address,
             self.local,
             age.saturating_sub(self.active.load(Ordering::Relaxed)),
-            if self.blocked.load(Ordering::Relaxed) { "b" } else { "N" },
             self.db.load(Ordering::Relaxed),
             self.protocol.load(Ordering::Relaxed),
         )

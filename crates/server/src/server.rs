@@ -1,11 +1,13 @@
 //! The state that all threads of a server share.
 
-use crate::command::Tuning;
+use crate::command::{Events, Tuning};
 use crate::listing::Listing;
 use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
+use crate::pubsub::PubSub;
 use crate::save::Save;
+use crate::script::{Runs, Scripts};
 use crate::slow_log::{SlowCommand, SlowLog};
 use crate::stats::Stats;
 use crate::store::Facts;
@@ -52,6 +54,12 @@ pub(crate) struct Server {
     /// The counters of each worker's session of the pool, as of a moment ago.
     engine: Box<[Mutex<Counters>]>,
     pub(crate) slow_log: SlowLog,
+    pub(crate) pubsub: PubSub,
+    /// The events of keys that are published.
+    pub(crate) events: Events,
+    pub(crate) scripts: Scripts,
+    /// The scripts that are running.
+    pub(crate) runs: Runs,
     /// The service manager, if this process is a service.
     pub(crate) notifier: OnceLock<Notifier>,
     wrong_passwords: Quota,
@@ -93,6 +101,10 @@ impl Server {
             room: Mutex::default(),
             engine: (0..workers).map(|_| Mutex::default()).collect(),
             slow_log: SlowLog::default(),
+            pubsub: PubSub::default(),
+            events: Events::default(),
+            scripts: Scripts::default(),
+            runs: Runs::new(workers),
             notifier: OnceLock::new(),
             wrong_passwords: Quota::default(),
             refused_clients: Quota::default(),

@@ -291,6 +291,14 @@ impl Tally {
         Some(self.time())
     }
 
+    /// The command that has just ended took so long, with those that it has performed.
+    pub(crate) fn took(&self, took: Duration) -> Duration {
+        if let Some(last) = self.called.borrow_mut().last_mut() {
+            last.nanos = as_nanos(took);
+        }
+        took
+    }
+
     /// The transaction's body ends: commands that were not timed yet are.
     pub(crate) fn end(&self) {
         self.begin_long();

@@ -1,9 +1,10 @@
 //! The context of a command on data.
 
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, events};
 use crate::keyspace::{Database, Entry, Found, Kind};
 use crate::listing::Listing;
 use crate::protocol::{Args, Reply, number};
+use crate::pubsub::Posts;
 use crate::server::Server;
 use crate::stats::{Stats, Tally, TallyMark};
 use crate::waiting::{PER_KEY, Waits, Wish};
@@ -23,6 +24,8 @@ pub(crate) struct Env<'a> {
     pub(crate) tally: &'a Tally,
     /// What it does for clients that wait.
     pub(crate) waits: &'a Waits,
+    /// The messages that it publishes.
+    pub(crate) posts: &'a Posts,
     /// The keyspace's header.
     pub(crate) keyspace: u64,
     /// Milliseconds since 1970, the same in the whole turn.
@@ -38,6 +41,9 @@ impl Env<'_> {
     /// stored to, so that an EXEC which has read it is in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
+        if self.server.events.are_wanted() {
+            self.posts.note_written(db.index(), key);
+        }
         // After it is counted as written: see `waiting.rs`.
         if self.server.waiting.wants(db.index(), key) {
             self.waits.note(db.index(), key);
@@ -57,6 +63,9 @@ impl Env<'_> {
     /// Tells clients that watched a key before it expired, at `time`, that it is removed.
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
+        if self.server.events.are_wanted() {
+            events::expired(*self, db.index(), key);
+        }
     }
 
     /// Tells watchers of the keys that are in `db`: it is about to be cleared. A key that had
@@ -76,6 +85,7 @@ impl Env<'_> {
     pub(crate) fn begin(&self) {
         self.server.watch.retract(self.touched);
         self.waits.retract(&self.server.waiting);
+        self.posts.back_to(0);
         self.tally.begin(self.server.tuning.allows_shared_times());
     }
 
@@ -86,11 +96,13 @@ impl Env<'_> {
             Ok(_) | Err(Error::Io(_)) => {
                 self.server.watch.settle(self.touched);
                 self.waits.settle(&self.server.waiting);
+                self.posts.settle();
                 self.tally.settle(self.stats, |command| self.server.note_slow(command));
             }
             Err(_) => {
                 self.server.watch.retract(self.touched);
                 self.waits.retract(&self.server.waiting);
+                self.posts.back_to(0);
                 self.tally.back_to(TallyMark::default());
             }
         }

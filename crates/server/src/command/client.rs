@@ -42,6 +42,8 @@ pub(crate) struct Command {
     pub(super) brief: bool,
     /// Whether its client may wait for a key to be filled.
     pub(crate) blocks: bool,
+    /// Whether it performs other commands.
+    pub(crate) nests: bool,
 }
 
 /// Two commands are the same if they are at one place in the table.
@@ -64,7 +66,8 @@ impl Command {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        Command { number: 0, name, arity, keys, run, summary, brief: false, blocks: false }
+        let (brief, blocks, nests) = (false, false, false);
+        Command { number: 0, name, arity, keys, run, summary, brief, blocks, nests }
     }
 
     /// A command that takes about the same time whatever is stored, if its arguments and its reply are short.
@@ -87,6 +90,16 @@ impl Command {
         summary: &'static str,
     ) -> Self {
         Command { blocks: true, ..Command::new(name, arity, keys, Run::Write(run), summary) }
+    }
+
+    /// A command that performs others.
+    pub(super) const fn nesting(
+        name: &'static str,
+        arity: i32,
+        run: Run,
+        summary: &'static str,
+    ) -> Self {
+        Command { nests: true, ..Command::new(name, arity, (0, 0, 0), run, summary) }
     }
 
     /// Whether it takes about the same time whatever is stored, if its reply is short.

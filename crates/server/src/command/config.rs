@@ -3,10 +3,11 @@
 //! Only the number of clients and the [`NUMBERS`] can be changed while the server runs. Of these, where Redis's
 //! small hashes, sets and lists end is stored and answered, and changes nothing: tools and tests set it.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run, shown};
+use super::{Classes, ClientCall, Command, Failure, Next, Outcome, Run, shown};
 use crate::descriptors;
 use crate::options::Options;
 use crate::protocol::{Args, glob, number};
+use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::server::Server;
 use crate::stats::Stats;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,7 +28,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 11] = [
+static NUMBERS: [NumberOption; 12] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -60,6 +61,7 @@ static NUMBERS: [NumberOption; 11] = [
     NumberOption::seconds("tcp-keepalive", crate::options::KEEPALIVE as i64),
     NumberOption::new("set-max-intset-entries", "set-max-intset-entries", 512, false),
     NumberOption::new("list-compress-depth", "list-compress-depth", 0, false),
+    NumberOption::new("busy-reply-threshold", "lua-time-limit", SCRIPT_MILLIS, false),
 ];
 
 /// Places in [`NUMBERS`].
@@ -67,6 +69,10 @@ const SLOWER_THAN: usize = 5;
 const SLOW_LOG_LEN: usize = 6;
 const TIMEOUT: usize = 7;
 const KEEPALIVE: usize = 8;
+const SCRIPT_TIME: usize = 11;
+
+/// Milliseconds that a script may run, unless that is set.
+const SCRIPT_MILLIS: i64 = 5000;
 
 /// The values of the [`NUMBERS`].
 pub(crate) struct Tuning([AtomicI64; NUMBERS.len()]);
@@ -103,6 +109,18 @@ impl Tuning {
     /// How long a connection is idle before its peer is asked whether it is there, if it is asked.
     pub(crate) fn keepalive(&self) -> Option<Duration> {
         self.seconds(KEEPALIVE)
+    }
+
+    /// How long a script may run, if that has an end.
+    pub(crate) fn script_time(&self) -> Option<Duration> {
+        let millis = u64::try_from(self.0[SCRIPT_TIME].load(Ordering::Relaxed)).unwrap_or(0);
+        (millis > 0).then(|| Duration::from_millis(millis))
+    }
+
+    /// Sets it.
+    #[cfg(test)]
+    pub(crate) fn set_script_time(&self, millis: i64) {
+        self.0[SCRIPT_TIME].store(millis, Ordering::Relaxed);
     }
 
     fn seconds(&self, index: usize) -> Option<Duration> {
@@ -173,9 +191,11 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("bind", server.address.ip().to_string()),
         ("databases", crate::keyspace::DATABASES.to_string()),
         ("io-threads", server.stats.len().to_string()),
+        ("client-output-buffer-limit", output_limit()),
         ("maxclients", server.max_clients().to_string()),
         ("maxmemory", facts.limit.to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
+        ("notify-keyspace-events", server.events.shown()),
         ("port", server.address.port().to_string()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
@@ -188,6 +208,11 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         options.push((option.name, value));
     }
     options
+}
+
+/// The limits of unsent bytes, of which those of clients that listen are this server's.
+fn output_limit() -> String {
+    format!("normal 0 0 0 slave 0 0 0 pubsub {UNSENT_MAX} {UNSENT_SOFT} {UNSENT_SECONDS}")
 }
 
 fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
@@ -229,11 +254,14 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     let known = options(server);
     let given = names(&known, pairs)?;
-    let (mut clients, mut numbers) = (None, Vec::new());
+    let (mut clients, mut events, mut numbers) = (None, None, Vec::new());
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
             clients = Some(client_count(pairs.at(value)).map_err(|why| refused(name, &why))?);
+        } else if name == "notify-keyspace-events" {
+            let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            events = Some(Classes::parse(pairs.at(value)).ok_or_else(|| refused(name, why))?);
         } else if let Some(index) = NUMBERS.iter().position(|option| option.is(name)) {
             let value = NUMBERS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
             numbers.push((index, value));
@@ -243,6 +271,9 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     if let Some(clients) = clients {
         server.set_max_clients(clients);
+    }
+    if let Some(events) = events {
+        server.events.set(events);
     }
     for (index, value) in numbers {
         server.tuning.0[index].store(value, Ordering::Relaxed);
@@ -320,6 +351,7 @@ mod tests {
         assert_eq!(NUMBERS[SLOW_LOG_LEN].name, "slowlog-max-len");
         assert_eq!(NUMBERS[TIMEOUT].name, "timeout");
         assert_eq!(NUMBERS[KEEPALIVE].name, "tcp-keepalive");
+        assert_eq!(NUMBERS[SCRIPT_TIME].name, "busy-reply-threshold");
         let usual = Tuning::new(&Options::new());
         assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));
         let slow = |micros| Tuning::new(&Options::new().slower_than(micros));

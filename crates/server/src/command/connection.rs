@@ -1,6 +1,6 @@
 //! Commands about the client's own connection.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, shown};
+use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, pubsub, shown};
 use crate::client::Replies;
 use crate::listing::{Label, Listing};
 use crate::protocol::{Args, Protocol, number};
@@ -32,6 +32,7 @@ pub(super) const TABLE: &[Command] = &[
 fn ping(call: &mut ClientCall<'_>) -> Outcome<Next> {
     match call.args.get(1) {
         _ if call.args.len() > 2 => return Err(Failure::arity("ping")),
+        text if call.client.restricted => pubsub::pong(&mut call.reply(), text.unwrap_or_default()),
         Some(text) => call.reply().bulk(text),
         None => call.reply().simple("PONG"),
     }
@@ -111,6 +112,7 @@ fn hello(call: &mut ClientCall<'_>) -> Outcome<Next> {
     if let Some(protocol) = protocol {
         call.client.protocol = protocol;
         call.client.listing.set_protocol(protocol);
+        call.client.restrict();
     }
     introduce(call);
     Ok(Next::Go)
@@ -215,7 +217,7 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
         (b"list", _) => {
             let (listed, own) = (listed(args.from(2))?, call.client.listing.id);
             let clients = server.clients();
-            let lines = clients.values().filter(|one| listed.takes(one.id));
+            let lines = clients.values().filter(|one| listed.takes(one));
             let of = |id| if id == own { "client|list" } else { "NULL" };
             let lines: String = lines.map(|one| one.line(of(one.id))).collect();
             drop(clients);
@@ -240,25 +242,27 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
 /// The clients that CLIENT LIST is asked for.
 enum Listed {
     All,
+    Type(ClientType),
     Ids(Vec<i64>),
 }
 
 impl Listed {
-    fn takes(&self, id: u64) -> bool {
+    fn takes(&self, client: &Listing) -> bool {
         match self {
             Listed::All => true,
-            Listed::Ids(ids) => ids.iter().any(|&one| u64::try_from(one) == Ok(id)),
+            Listed::Type(kind) => kind.has(client),
+            Listed::Ids(ids) => ids.iter().any(|&one| u64::try_from(one) == Ok(client.id)),
         }
     }
 }
 
-/// Reads `TYPE type` or `ID id ...`. All clients are of the type `normal`.
+/// Reads `TYPE type` or `ID id ...`.
 fn listed(args: Args<'_>) -> Outcome<Listed> {
     if args.len() == 0 {
         return Ok(Listed::All);
     }
     if args.len() == 2 && args.is(0, "type") {
-        return Ok(if is_normal(args, 1)? { Listed::All } else { Listed::Ids(Vec::new()) });
+        return Ok(Listed::Type(ClientType::of(args, 1)?));
     }
     if args.len() > 1 && args.is(0, "id") {
         let ids = args.from(1).iter().map(number::parse_i64).collect::<Option<Vec<_>>>();
@@ -270,14 +274,39 @@ fn listed(args: Args<'_>) -> Outcome<Listed> {
     Err(Failure::SYNTAX)
 }
 
-/// Whether the argument names the type of all clients that there are; Redis has others.
-fn is_normal(args: Args<'_>, at: usize) -> Outcome<bool> {
-    let others = ["master", "replica", "slave", "pubsub"];
-    if !args.is(at, "normal") && !others.iter().any(|name| args.is(at, name)) {
-        let name = shown(args.at(at), usize::MAX);
-        return Err(Failure::say(format!("ERR Unknown client type '{name}'")));
+/// A type of clients.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClientType {
+    Normal,
+    /// It listens to channels.
+    Listening,
+    /// Redis has others.
+    Absent,
+}
+
+impl ClientType {
+    /// The type that the argument names.
+    fn of(args: Args<'_>, at: usize) -> Outcome<Self> {
+        match () {
+            () if args.is(at, "normal") => Ok(ClientType::Normal),
+            () if args.is(at, "pubsub") => Ok(ClientType::Listening),
+            () if ["master", "replica", "slave"].iter().any(|name| args.is(at, name)) => {
+                Ok(ClientType::Absent)
+            }
+            () => {
+                let name = shown(args.at(at), usize::MAX);
+                Err(Failure::say(format!("ERR Unknown client type '{name}'")))
+            }
+        }
     }
-    Ok(args.is(at, "normal"))
+
+    fn has(self, client: &Listing) -> bool {
+        match self {
+            ClientType::Normal => !client.listens(),
+            ClientType::Listening => client.listens(),
+            ClientType::Absent => false,
+        }
+    }
 }
 
 /// The clients that CLIENT KILL is to end: those that pass all of its filters.
@@ -285,8 +314,7 @@ struct Doomed<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
-    /// Whether there are clients of the type that it names.
-    normal: bool,
+    kind: Option<ClientType>,
     /// Whether it spares the client that asks.
     skip_me: bool,
 }
@@ -294,8 +322,7 @@ struct Doomed<'a> {
 impl<'a> Doomed<'a> {
     /// Reads `ADDRESS`, or pairs of a filter's name and its value.
     fn parse(args: Args<'a>) -> Outcome<Self> {
-        let mut doomed =
-            Doomed { id: None, address: None, local: None, normal: true, skip_me: true };
+        let mut doomed = Doomed { id: None, address: None, local: None, kind: None, skip_me: true };
         if args.len() == 1 {
             return Ok(Doomed { address: Some(args.at(0)), skip_me: false, ..doomed });
         }
@@ -307,7 +334,7 @@ impl<'a> Doomed<'a> {
                     let wrong = Failure::Say("ERR client-id should be greater than 0".into());
                     doomed.id = Some(id.ok_or(wrong)?.unsigned_abs());
                 }
-                b"type" => doomed.normal = is_normal(args, at + 1)?,
+                b"type" => doomed.kind = Some(ClientType::of(args, at + 1)?),
                 b"addr" => doomed.address = Some(value),
                 b"laddr" => doomed.local = Some(value),
                 // All clients are this one user.
@@ -328,7 +355,7 @@ impl<'a> Doomed<'a> {
         let is = |wanted: Option<&[u8]>, address: SocketAddr| {
             wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
         };
-        self.normal
+        self.kind.is_none_or(|kind| kind.has(client))
             && self.id.is_none_or(|id| id == client.id)
             && is(self.address, client.address)
             && is(self.local, client.local)

@@ -9,6 +9,7 @@ use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, Protocol, Reply, RequestReader};
+use crate::pubsub::Posts;
 use crate::server::Server;
 use crate::stats::Tally;
 use crate::store::Facts;
@@ -27,6 +28,7 @@ pub struct Bench {
     touched: Touched,
     tally: Tally,
     waits: Waits,
+    posts: Posts,
     client: Listing,
     keyspace: u64,
     /// Milliseconds since 1970.
@@ -54,6 +56,7 @@ impl Bench {
             touched: Touched::default(),
             tally: Tally::default(),
             waits: Waits::default(),
+            posts: Posts::default(),
             client: Listing::new(1, address, address),
             keyspace,
             now: 1_000_000_000_000,
@@ -84,6 +87,7 @@ impl Bench {
             touched: &self.touched,
             tally: &self.tally,
             waits: &self.waits,
+            posts: &self.posts,
             keyspace,
             now,
             seed: 1,
@@ -157,6 +161,12 @@ impl Bench {
     #[cfg(test)]
     pub(crate) fn limit_reply(&mut self, bytes: usize) {
         self.server.options.max_reply = bytes;
+    }
+
+    /// Lets scripts run for so many milliseconds.
+    #[cfg(test)]
+    pub(crate) fn limit_script(&mut self, millis: i64) {
+        self.server.tuning.set_script_time(millis);
     }
 
     /// Runs the cron until there is nothing left to do.

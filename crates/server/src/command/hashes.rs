@@ -22,7 +22,7 @@ pub(super) const TABLE: &[Command] = &[
 ];
 
 /// The hash of a key; an empty one if the key is not there.
-fn look(call: &mut Call<'_>) -> Outcome<Option<Hash>> {
+pub(super) fn look(call: &mut Call<'_>) -> Outcome<Option<Hash>> {
     match call.look_for(call.args.at(1), Kind::Hash)? {
         Some(entry) => Ok(Some(Hash::load(call.tx, Some(entry))?)),
         None => Ok(None),

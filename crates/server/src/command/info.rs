@@ -2,6 +2,7 @@
 
 use super::{Call, ClientCall, Command, Next, Outcome, Run};
 use crate::keyspace::{DATABASES, Database, now};
+use crate::pubsub::Kind;
 use crate::server::Server;
 use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
@@ -108,6 +109,8 @@ fn write_memory(server: &Server, to: &mut String) {
         "used_memory_human": human(facts.taken()),
         "used_memory_overhead": facts.overhead,
         "used_memory_dataset": facts.used,
+        "number_of_cached_scripts": server.scripts.size().0,
+        "used_memory_scripts": server.scripts.size().1,
         "maxmemory": facts.limit,
         "maxmemory_human": human(facts.limit),
         "maxmemory_policy": "noeviction",
@@ -178,6 +181,9 @@ fn write_stats(server: &Server, to: &mut String) {
         "evicted_keys": 0,
         "keyspace_hits": sum(stats, |one| &one.hits),
         "keyspace_misses": sum(stats, |one| &one.misses),
+        "pubsub_channels": server.pubsub.name_count(Kind::Channel),
+        "pubsub_patterns": server.pubsub.name_count(Kind::Pattern),
+        "pubsubshard_channels": server.pubsub.name_count(Kind::Shard),
     );
 }
 

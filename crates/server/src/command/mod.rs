@@ -6,11 +6,13 @@
 
 pub(crate) mod blocking;
 mod call;
+mod choices;
 mod client;
 mod config;
 mod connection;
 mod copy;
 mod debug;
+mod events;
 mod expiry;
 mod failure;
 mod functions;
@@ -29,10 +31,12 @@ mod name_range;
 mod numbers;
 mod objects;
 pub(crate) mod perform;
+mod pubsub;
 mod random;
 mod saving;
 mod scan;
 mod score_range;
+mod scripts;
 mod set_algebra;
 mod set_choices;
 #[cfg(test)]
@@ -45,6 +49,7 @@ mod substrings;
 mod table;
 #[cfg(test)]
 mod tests;
+mod zset_algebra;
 mod zset_pops;
 mod zset_ranges;
 mod zsets;
@@ -52,9 +57,13 @@ mod zsets;
 pub(crate) use call::{Call, Env};
 pub(crate) use client::{ClientCall, Command, Next, Run};
 pub(crate) use config::Tuning;
+pub(crate) use events::{Classes, Events};
 pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
+pub(crate) use pubsub::goes_while_subscribed;
 pub(crate) use table::{all, find};
 
 /// The version of Redis that clients see, since some go by it.
 pub(crate) const VERSION: &str = "7.2.0";
+/// The same as scripts have it: a byte for each part.
+pub(crate) const VERSION_NUMBER: i64 = 0x0007_0200;

@@ -1,6 +1,7 @@
 //! Running commands on data inside a transaction: a command that fails leaves no trace.
 
 use super::client::BRIEF;
+use super::events;
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::Database;
 use crate::listing::Listing;
@@ -8,6 +9,7 @@ use crate::protocol::Reply;
 use crate::slow_log::SlowCommand;
 use crate::watch::WatchList;
 use perdura::{Error, Tx};
+use std::time::Instant;
 
 /// How a command was answered.
 pub(crate) enum Answer {
@@ -20,6 +22,8 @@ pub(crate) enum Answer {
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
 pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answer, Error> {
     let start = call.out.len();
+    // The commands that it performs are timed themselves.
+    let began = command.nests.then(|| (Instant::now(), call.env.posts.mark()));
     let brief = command.is_brief(&call.args);
     if !brief {
         call.env.tally.begin_long();
@@ -32,12 +36,24 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
         }
         Run::Client(_) => return Ok(Answer::Done),
     };
-    let done = done.and_then(|()| whole(&call.out, call.env));
+    let mut done = done.and_then(|()| whole(&call.out, call.env));
+    if call.env.server.events.are_wanted() && command.writes() && !command.nests {
+        done = match done {
+            Ok(()) => events::done(&mut call, command),
+            Err(failure) => {
+                call.env.posts.take_written();
+                Err(failure)
+            }
+        };
+    }
     // One that finds no room is called again when there is some.
     let again = !call.env.last_resort && done.as_ref().is_err_and(Failure::is_full);
     if !again {
         let brief = brief && call.out.len() - start <= BRIEF;
-        let timed = call.env.tally.ended(command, done.is_ok(), brief);
+        let mut timed = call.env.tally.ended(command, done.is_ok(), brief);
+        if let Some((began, _)) = began {
+            timed = Some(call.env.tally.took(began.elapsed()));
+        }
         if let Some(took) = timed.filter(|took| call.env.server.tuning.is_slow(*took)) {
             call.env.tally.slow(SlowCommand::new(command.name, call.args, call.client, took));
         }
@@ -46,6 +62,9 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
     if let Some(mark) = mark {
         call.tx.undo_to(mark)?;
+    }
+    if let Some((_, posted)) = began {
+        call.env.posts.back_to(posted);
     }
     call.out.truncate(start);
     match failure {
@@ -97,13 +116,14 @@ pub(crate) fn all(
         return Ok(());
     }
     let start = out.len();
-    let (mark, counted) = (tx.point(), env.tally.mark());
+    let (mark, counted, posted) = (tx.point(), env.tally.mark(), env.posts.mark());
     out.array(exec.steps.len());
     for step in &exec.steps {
         match step_of(tx, env, client, step, &mut out) {
             Ok(Answer::Done) => {}
             Ok(Answer::Full(failure)) => {
                 tx.undo_to(mark)?;
+                env.posts.back_to(posted);
                 out.truncate(start);
                 failure.tell(&mut out);
                 return Ok(());
@@ -111,6 +131,7 @@ pub(crate) fn all(
             Err(error) => {
                 // All of it is done again, or refused as a whole: the counted calls were none.
                 env.tally.back_to(counted);
+                env.posts.back_to(posted);
                 tx.undo_to(mark)?;
                 out.truncate(start);
                 return Err(error);
@@ -119,6 +140,7 @@ pub(crate) fn all(
     }
     if let Err(failure) = whole(&out, env) {
         tx.undo_to(mark)?;
+        env.posts.back_to(posted);
         out.truncate(start);
         env.tally.error(failure.code());
         failure.tell(&mut out);

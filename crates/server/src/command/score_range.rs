@@ -63,51 +63,102 @@ impl<'a> Limits<'a> {
     }
 }
 
-/// The members that a command covers, of ranks as its LIMIT leaves them.
-pub(super) fn find(
+/// Told of a member, with its score; false ends the walk.
+type EachMember<'a> = dyn FnMut(&mut Call<'_>, (f64, Vec<u8>)) -> Outcome<bool> + 'a;
+
+/// Calls `each` with the members that a command covers, of ranks as its LIMIT leaves them, until it returns false. It may
+/// change anything but this set.
+pub(super) fn walk(
     call: &mut Call<'_>,
     set: SortedSet,
     limits: &Limits<'_>,
-    backwards: bool,
-    most: Option<(i64, i64)>,
-) -> Outcome<Members> {
+    (backwards, most): (bool, Option<(i64, i64)>),
+    each: &mut EachMember<'_>,
+) -> Outcome {
     if let Limits::Member(names) = limits
         && NameRange::is_walked(call, set)?
     {
-        let len = set.len(call.tx)?;
-        let all = members(call, set, 0..len, backwards)?;
-        return Ok(names.select(all, backwards, most));
+        for member in walked(call, set, names, backwards, most)? {
+            if !each(call, member)? {
+                break;
+            }
+        }
+        return Ok(());
     }
     let mut ranks = limits.ranks(call, set, backwards)?;
     if let Some((offset, count)) = most {
         ranks = limit(ranks, offset, count, backwards);
     }
-    members(call, set, ranks, backwards)
-}
-
-fn members(
-    call: &mut Call<'_>,
-    set: SortedSet,
-    ranks: Range<u64>,
-    backwards: bool,
-) -> Outcome<Members> {
-    let mut found = Vec::new();
     if ranks.is_empty() {
-        return Ok(found);
+        return Ok(());
     }
     let first = if backwards { ranks.end - 1 } else { ranks.start };
     let mut walk = set.walk_at(call.tx, first, backwards)?;
     for _ in ranks {
         let Some(next) = walk.next(call.tx)? else { break };
-        found.push(next);
+        if !each(call, next)? {
+            break;
+        }
     }
-    Ok(found)
+    Ok(())
+}
+
+/// The members of a small set that a range of names covers.
+fn walked(
+    call: &mut Call<'_>,
+    set: SortedSet,
+    names: &NameRange<'_>,
+    backwards: bool,
+    most: Option<(i64, i64)>,
+) -> Outcome<Members> {
+    let len = set.len(call.tx)?;
+    let mut walk =
+        set.walk_at(call.tx, if backwards { len.saturating_sub(1) } else { 0 }, backwards)?;
+    let mut all = Vec::new();
+    while let Some(next) = walk.next(call.tx)? {
+        all.push(next);
+    }
+    Ok(names.select(all, backwards, most))
+}
+
+/// Removes the members that a command covers, some at a time. Returns their number.
+pub(super) fn remove(call: &mut Call<'_>, set: SortedSet, limits: &Limits<'_>) -> Outcome<u64> {
+    /// Members that are removed before the set is looked at again.
+    const STEP: u64 = 256;
+    if let Limits::Member(names) = limits
+        && NameRange::is_walked(call, set)?
+    {
+        let found = walked(call, set, names, false, None)?;
+        for (_, member) in &found {
+            set.remove(call.tx, member)?;
+        }
+        return Ok(found.len() as u64);
+    }
+    let ranks = limits.ranks(call, set, false)?;
+    let mut left = ranks.end - ranks.start;
+    while left > 0 {
+        let mut walk = set.walk_at(call.tx, ranks.start, false)?;
+        let mut found = Vec::new();
+        for _ in 0..left.min(STEP) {
+            found.extend(walk.next(call.tx)?);
+        }
+        for (_, member) in &found {
+            set.remove(call.tx, member)?;
+        }
+        left = match found.len() {
+            0 => 0,
+            removed => left - removed as u64,
+        };
+    }
+    Ok(ranks.end - ranks.start)
 }
 
 /// How many members a command covers.
 pub(super) fn count(call: &mut Call<'_>, set: SortedSet, limits: &Limits<'_>) -> Outcome<u64> {
-    if matches!(limits, Limits::Member(_)) && NameRange::is_walked(call, set)? {
-        return Ok(find(call, set, limits, false, None)?.len() as u64);
+    if let Limits::Member(names) = limits
+        && NameRange::is_walked(call, set)?
+    {
+        return Ok(walked(call, set, names, false, None)?.len() as u64);
     }
     let ranks = limits.ranks(call, set, false)?;
     Ok(ranks.end - ranks.start)

@@ -4,10 +4,12 @@ use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use super::{
     blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
 };
+use super::{choices, set_algebra, set_choices, sets, substrings, zset_algebra, zset_pops};
 use super::{
-    keys, list_places, lists, multi, numbers, objects, saving, scan, shutdown, slowlog, strings,
+    keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts, shutdown,
+    slowlog, strings,
 };
-use super::{set_algebra, set_choices, sets, substrings, zset_pops, zset_ranges, zsets};
+use super::{zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
 use std::sync::LazyLock;
 
@@ -15,7 +17,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 30] = [
+static FAMILIES: [(&str, &[Command]); 34] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -34,6 +36,8 @@ static FAMILIES: [(&str, &[Command]); 30] = [
     ("sorted-set", zsets::TABLE),
     ("sorted-set", zset_ranges::TABLE),
     ("sorted-set", zset_pops::TABLE),
+    ("sorted-set", zset_algebra::TABLE),
+    ("sorted-set", choices::TABLE),
     ("connection", connection::TABLE),
     ("server", TABLE),
     ("server", config::TABLE),
@@ -41,6 +45,8 @@ static FAMILIES: [(&str, &[Command]); 30] = [
     ("server", shutdown::TABLE),
     ("server", slowlog::TABLE),
     ("server", debug::TABLE),
+    ("scripting", scripts::TABLE),
+    ("pubsub", pubsub::TABLE),
     ("scripting", functions::TABLE),
     ("generic", objects::OBJECT),
     ("server", objects::MEMORY),

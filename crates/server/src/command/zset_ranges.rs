@@ -1,7 +1,8 @@
 //! Sorted sets: ranges of members.
 
 use super::score_range::{self, By, Limits};
-use super::{Call, Command, Failure, Outcome, Run, zsets};
+use super::{Call, Command, Failure, Outcome, Run, zset_algebra, zsets};
+use crate::keyspace::zset::SortedSet;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
@@ -12,6 +13,7 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("zrevrange", -4, ONE, Run::Read(zrevrange), "Members from the end."),
     Command::new("zrevrangebyscore", -4, ONE, Run::Read(zrevrangebyscore), "Members by score."),
     Command::new("zrevrangebylex", -4, ONE, Run::Read(zrevrangebylex), "Members by name."),
+    Command::new("zrangestore", -5, (1, 2, 1), Run::Write(zrangestore), "Stores a range."),
     Command::new("zcount", 4, ONE, Run::Read(zcount), "Counts members by score."),
     Command::new("zlexcount", 4, ONE, Run::Read(zlexcount), "Counts members by name."),
     Command::new("zremrangebyrank", 4, ONE, Run::Write(zremrangebyrank), "Removes members."),
@@ -32,11 +34,11 @@ impl Query {
         Query { by, backwards, with_scores: false, limit: None }
     }
 
-    /// Reads the options; `general` ones are ZRANGE's alone, and are given once.
-    fn parse(&mut self, call: &Call<'_>, general: bool) -> Outcome {
+    /// Reads the options from `first` on; `general` ones are ZRANGE's alone, and are given once.
+    fn parse(&mut self, call: &Call<'_>, general: bool, first: usize) -> Outcome {
         let args = &call.args;
         let (mut chosen, mut turned) = (!general, !general);
-        let mut at = 4;
+        let mut at = first;
         while at < args.len() {
             match () {
                 () if args.is(at, "withscores") => self.with_scores = true,
@@ -67,7 +69,22 @@ impl Query {
         let limits = Limits::parse(call, self.by, low, high)?;
         let mut found = Vec::new();
         if let Some(set) = zsets::look(call)? {
-            found = score_range::find(call, set, &limits, self.backwards, self.limit)?;
+            let mut bytes = 0;
+            score_range::walk(
+                call,
+                set,
+                &limits,
+                (self.backwards, self.limit),
+                &mut |call, next| {
+                    // What cannot be answered need not be collected.
+                    bytes += next.1.len() + zsets::LEAST_REPLY;
+                    found.push(next);
+                    Ok(call.out.has_room(bytes))
+                },
+            )?;
+        }
+        if call.out.is_cut() {
+            return Ok(());
         }
         zsets::reply_members(call, &found, self.with_scores, true);
         Ok(())
@@ -76,13 +93,38 @@ impl Query {
 
 fn zrange(call: &mut Call<'_>) -> Outcome {
     let mut query = Query::new(By::Rank, false);
-    query.parse(call, true)?;
+    query.parse(call, true, 4)?;
     query.run(call)
+}
+
+/// ZRANGE into another key.
+fn zrangestore(call: &mut Call<'_>) -> Outcome {
+    let mut query = Query::new(By::Rank, false);
+    query.parse(call, true, 5)?;
+    if query.with_scores {
+        return Err(Failure::SYNTAX);
+    }
+    let turned = query.backwards && query.by != By::Rank;
+    let (low, high) = if turned { (4, 3) } else { (3, 4) };
+    let limits = Limits::parse(call, query.by, low, high)?;
+    let mut stored = None;
+    if let Some(set) = zsets::look_at(call, call.args.at(2))? {
+        let order = (query.backwards, query.limit);
+        score_range::walk(call, set, &limits, order, &mut |call, (score, member)| {
+            let stored = match stored {
+                Some(stored) => stored,
+                None => *stored.insert(SortedSet::create(call.tx, call.db)?),
+            };
+            stored.set(call.tx, &member, None, score)?;
+            Ok(true)
+        })?;
+    }
+    zset_algebra::put(call, call.args.at(1), stored)
 }
 
 fn specific(call: &mut Call<'_>, by: By, backwards: bool) -> Outcome {
     let mut query = Query::new(by, backwards);
-    query.parse(call, false)?;
+    query.parse(call, false, 4)?;
     query.run(call)
 }
 
@@ -128,11 +170,7 @@ fn remove(call: &mut Call<'_>, by: By) -> Outcome {
     let limits = Limits::parse(call, by, 2, 3)?;
     let mut removed = 0;
     if let Some((_, set)) = zsets::claim(call, call.args.at(1))? {
-        let found = score_range::find(call, set, &limits, false, None)?;
-        for (_, member) in &found {
-            set.remove(call.tx, member)?;
-        }
-        removed = found.len() as u64;
+        removed = score_range::remove(call, set, &limits)?;
         if removed > 0 {
             zsets::finish(call, call.args.at(1), set)?;
         }

@@ -22,7 +22,12 @@ pub(super) const TABLE: &[Command] = &[
 
 /// The sorted set of a key, if it is there.
 pub(super) fn look(call: &mut Call<'_>) -> Outcome<Option<SortedSet>> {
-    match call.look_for(call.args.at(1), Kind::SortedSet)? {
+    look_at(call, call.args.at(1))
+}
+
+/// The sorted set of this key, if it is there.
+pub(super) fn look_at(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<SortedSet>> {
+    match call.look_for(key, Kind::SortedSet)? {
         Some(entry) => Ok(Some(SortedSet::load(call.tx, entry)?)),
         None => Ok(None),
     }
@@ -274,7 +279,7 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
 }
 
 /// Bytes of the shortest reply for a member, without the member's own: it is a bulk string, and its score has a digit.
-const LEAST_REPLY: usize = 6 + 4;
+pub(super) const LEAST_REPLY: usize = 6 + 4;
 
 /// Removes at most `count` members from the end with the lowest scores, or from the last one. If the reply cannot have
 /// so many, it is cut, and they are not removed.

@@ -161,7 +161,7 @@ impl Entry {
     }
 
     /// The value's offset, if it is not inline.
-    pub(super) fn at(self) -> u64 {
+    pub(crate) fn at(self) -> u64 {
         u64::from_le_bytes(std::array::from_fn(|index| self.payload[index]))
     }
 

@@ -7,6 +7,7 @@
 use crate::client::{Client, Replies};
 use crate::listing::Listing;
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
+use crate::pubsub::{Parcel, UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::server::Server;
 use crate::stats::Stats;
 use mio::net::TcpStream;
@@ -61,6 +62,8 @@ pub(crate) struct Connection {
     reason: Option<Cow<'static, str>>,
     /// The error that ends the stream of requests, once those before it are answered.
     refusal: Option<ProtocolError>,
+    /// Since when more than [`UNSENT_SOFT`] bytes are unsent to a client that listens.
+    lagging: Option<Instant>,
     /// Until when its client waits for a key to be filled: the inner none is for ever.
     pub(crate) blocked: Option<Option<Instant>>,
     /// Requests are waiting that could be done.
@@ -100,6 +103,7 @@ impl Connection {
             broken: false,
             reason: None,
             refusal: None,
+            lagging: None,
             blocked: None,
             stalled: false,
             listed: false,
@@ -274,6 +278,11 @@ impl Connection {
         }
     }
 
+    /// Whether its client is silent since it waits for something.
+    pub(crate) fn expects(&self) -> bool {
+        self.blocked.is_some() || self.client.listens()
+    }
+
     /// Whether its client waits, and has gone.
     pub(crate) fn waits_in_vain(&self) -> bool {
         self.blocked.is_some() && (self.to_end || self.ended || self.broken)
@@ -288,6 +297,29 @@ impl Connection {
         let start = self.out.len();
         self.out.extend_from_slice(reply);
         self.hush(start);
+    }
+
+    /// Adds a message for its client, which is ended if it does not read them.
+    pub(crate) fn add_message(&mut self, parcel: &Parcel) {
+        let unsent = self.unsent();
+        let is_over = unsent > UNSENT_MAX
+            || self.lagging.is_some_and(|since| since.elapsed().as_secs() >= UNSENT_SECONDS);
+        if is_over {
+            self.broken = true;
+            self.reason.get_or_insert("it does not read the messages that it listens for".into());
+            return;
+        }
+        match unsent > UNSENT_SOFT {
+            true => drop(self.lagging.get_or_insert_with(Instant::now)),
+            false => self.lagging = None,
+        }
+        if self.sent > MOST_UNSENT && self.sent >= unsent {
+            // What was sent would grow for as long as something is unsent.
+            self.out.drain(..self.sent);
+            self.acknowledged = self.acknowledged.saturating_sub(self.sent);
+            self.sent = 0;
+        }
+        parcel.write(&mut self.out, self.client.protocol);
     }
 
     /// Takes back this turn's replies: their writes may not be durable. The client gets one error for all of it.
@@ -358,7 +390,8 @@ impl Connection {
     }
 
     /// Forgets the client.
-    pub(crate) fn close(self, server: &Server) {
+    pub(crate) fn close(mut self, server: &Server) {
+        self.client.leave(server);
         let reason = self.reason.as_deref().unwrap_or("the server ends");
         server.dismiss(self.client.listing.id, reason);
     }

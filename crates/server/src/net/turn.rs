@@ -25,8 +25,8 @@ use super::slots::Slots;
 use super::worker::KILLED;
 use crate::client::{Client, Replies};
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find, is_immediate,
-    is_never_queued, perform, refused, shown,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find,
+    goes_while_subscribed, is_immediate, is_never_queued, perform, refused, shown,
 };
 use crate::keyspace::{Ahead, Database};
 use crate::protocol::args::OwnedArgs;
@@ -341,7 +341,7 @@ fn on_data(connection: &Connection, request: Request) -> Option<&'static Command
     let command = find(args.at(0))?;
     let is_on_data = matches!(command.run, Run::Read(_) | Run::Write(_));
     let goes = is_on_data && command.takes(args.len()) && client.authenticated;
-    (goes && client.queue.is_none()).then_some(command)
+    (goes && client.queue.is_none() && !client.restricted).then_some(command)
 }
 
 /// The way of a request that does not go into the round's transaction.
@@ -367,6 +367,13 @@ impl Route {
             && !matches!(command.name, "auth" | "hello" | "quit" | "reset" | "post" | "host:")
         {
             return Route::Reject(Failure::Say("NOAUTH Authentication required.".into()));
+        }
+        if client.restricted && !goes_while_subscribed(command) {
+            return Route::Reject(Failure::say(format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+                 are allowed in this context",
+                command.name
+            )));
         }
         if client.queue.is_some() && !is_immediate(command) {
             if is_never_queued(command) {
@@ -424,20 +431,8 @@ fn unknown(args: Args<'_>) -> Failure {
         }
         beginning.push_str(&format!("'{}' ", shown(arg, LEN_MAX - beginning.len())));
     }
-    let mut text = format!("ERR unknown command '{name}', with args beginning with: {beginning}");
-    if SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(&name)) {
-        text.push_str(
-            "(there are no scripts here; a lock is released by DELIFEQ key token, and prolonged by \
-             SET key token IFEQ token PX milliseconds)",
-        );
-    }
-    Failure::say(text)
+    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
-
-/// Redis's commands that run scripts. Clients that lock by keys meet the error when they release a lock: so it says how
-/// to do that without a script.
-const SCRIPTS: [&str; 7] =
-    ["eval", "evalsha", "eval_ro", "evalsha_ro", "script", "fcall", "fcall_ro"];
 
 /// Operations that share a transaction.
 struct Group<'g> {
@@ -539,7 +534,7 @@ impl Group<'_> {
         let op = &mut self.ops[index];
         let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
         op.start = connection.out.len();
-        let counted = self.env.tally.mark();
+        let (counted, posted) = (self.env.tally.mark(), self.env.posts.mark());
         let db = Database::new(self.env.keyspace, connection.client.db);
         let bytes_max = self.env.server.options.max_reply;
         // Clients may wait for a key that this operation fills.
@@ -588,6 +583,7 @@ impl Group<'_> {
                 op.wish = None;
                 connection.out.truncate(op.start);
                 self.env.tally.back_to(counted);
+                self.env.posts.back_to(posted);
                 Ok(false)
             }
             Err(error) => Err(error),

@@ -1,11 +1,14 @@
-//! A worker's clients that wait for keys to be filled: looking at their keys again, replies, time-outs, and their end.
+//! A worker's clients that wait: for keys to be filled (looking at these again, replies, time-outs, and their end), and for
+//! messages.
 
 use super::worker::Worker;
 use crate::command::{Env, blocking};
+use crate::pubsub::Parcel;
 use crate::room;
 use crate::store::Session;
 use crate::waiting::{Delivery, Doom};
 use perdura::Error;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Why a waiting client's connection ends.
@@ -81,6 +84,50 @@ impl<S: Session> Worker<S> {
                 false => self.inboxes[delivery.to.worker].deliver(delivery),
             }
         }
+        match durable {
+            true => self.publish(),
+            false => drop(self.posts.take_ready()),
+        }
+    }
+
+    /// Sends the messages whose transactions are durable; each client's thread sends its own.
+    pub(super) fn publish(&mut self) {
+        if !self.posts.are_ready() {
+            return;
+        }
+        for (worker, parcels) in self.server.pubsub.address(self.posts.take_ready()) {
+            if worker == self.index {
+                self.hand_over_messages(&parcels);
+                continue;
+            }
+            for refused in self.inboxes[worker].post(parcels) {
+                self.server.kill(&refused.to.client);
+            }
+        }
+    }
+
+    /// Writes messages to clients of this thread. They may be gone, and others in their places.
+    fn hand_over_messages(&mut self, parcels: &[Parcel]) {
+        let mut touched = BTreeSet::new();
+        for parcel in parcels {
+            let slot = parcel.to.slot;
+            let Some(connection) = self.slots.get(slot) else { continue };
+            if connection.client.listing.id == parcel.to.client.id {
+                connection.add_message(parcel);
+                touched.insert(slot);
+            }
+        }
+        for slot in touched {
+            let Some(connection) = self.slots.get(slot) else { continue };
+            connection.send(&self.server.stats[self.index]);
+            if connection.is_over() {
+                self.ready.retain(|&ready| ready != slot);
+                self.drop_connection(slot);
+            } else if connection.has_work() && !connection.listed {
+                connection.listed = true;
+                self.ready.push(slot);
+            }
+        }
     }
 
     /// Ends the wait of a client that has gone.
@@ -115,6 +162,8 @@ impl<S: Session> Worker<S> {
         for delivery in std::mem::take(&mut self.arrived) {
             self.hand_over(&delivery);
         }
+        let messages = std::mem::take(&mut self.messages);
+        self.hand_over_messages(&messages);
         while let Some(&(until, id, _)) = self.timeouts.first()
             && until <= now
         {

@@ -10,11 +10,12 @@ use super::slots::Slots;
 use super::spin::Spin;
 use super::turn::Turn;
 use super::waiters::recheck;
-use crate::client::Client;
+use crate::client::{Client, Home};
 use crate::command::Env;
 use crate::cron::Cron;
 use crate::keyspace;
 use crate::listing::Listing;
+use crate::pubsub::{Mailbox, Parcel, Posts};
 use crate::server::Server;
 use crate::stats::{Stats, Tally};
 use crate::store::Session;
@@ -46,6 +47,8 @@ const MOST_ACCEPTED: usize = 256;
 pub(crate) struct Inbox {
     streams: Mutex<Vec<(TcpStream, Arc<Listing>)>>,
     deliveries: Mutex<Vec<Delivery>>,
+    /// Messages for clients that listen.
+    mailbox: Mailbox,
     waker: Waker,
 }
 
@@ -59,6 +62,13 @@ impl Inbox {
     pub(crate) fn deliver(&self, delivery: Delivery) {
         self.deliveries.lock().unwrap_or_else(PoisonError::into_inner).push(delivery);
         self.wake();
+    }
+
+    /// Hands over messages for clients that listen. Returns those for which there is no room.
+    pub(super) fn post(&self, parcels: Vec<Parcel>) -> Vec<Parcel> {
+        let refused = self.mailbox.put(parcels);
+        self.wake();
+        refused
     }
 
     /// Makes the worker look around.
@@ -98,8 +108,11 @@ pub(crate) struct Worker<S> {
     touched: Touched,
     tally: Tally,
     pub(super) waits: Waits,
+    pub(super) posts: Posts,
     /// Replies of other threads' to clients that wait.
     pub(super) arrived: Vec<Delivery>,
+    /// Messages of all threads for this one's clients.
+    pub(super) messages: Vec<Parcel>,
     /// When clients do not want to wait any longer.
     pub(super) timeouts: BTreeSet<(Instant, u64, usize)>,
     turns: u64,
@@ -120,7 +133,12 @@ impl<S: Session> Worker<S> {
         let waker = Waker::new(poll.registry(), WAKE)?;
         Ok((
             poll,
-            Arc::new(Inbox { streams: Mutex::default(), deliveries: Mutex::default(), waker }),
+            Arc::new(Inbox {
+                streams: Mutex::default(),
+                deliveries: Mutex::default(),
+                mailbox: Mailbox::default(),
+                waker,
+            }),
         ))
     }
 
@@ -155,7 +173,9 @@ impl<S: Session> Worker<S> {
             touched: Touched::default(),
             tally: Tally::default(),
             waits: Waits::default(),
+            posts: Posts::default(),
             arrived: Vec::new(),
+            messages: Vec::new(),
             timeouts: BTreeSet::new(),
             turns: 0,
             stride: 1,
@@ -335,6 +355,7 @@ impl<S: Session> Worker<S> {
             touched: &self.touched,
             tally: &self.tally,
             waits: &self.waits,
+            posts: &self.posts,
             keyspace: self.keyspace,
             now: keyspace::now(),
             seed: self.turns,
@@ -388,8 +409,7 @@ impl<S: Session> Worker<S> {
             self.server.publish(self.index, self.session.counters());
             // After a long turn, clients may have sent something that was not read yet.
             if let Some(timeout) = self.server.tuning.timeout().filter(|_| since < 2 * IDLE) {
-                let is_over =
-                    |one: &Connection| one.blocked.is_none() && one.idle_for(now) > timeout;
+                let is_over = |one: &Connection| !one.expects() && one.idle_for(now) > timeout;
                 self.close_those(|one| is_over(one).then_some("it was idle for the timeout"));
             }
         }
@@ -478,6 +498,7 @@ impl<S: Session> Worker<S> {
     fn collect(&mut self) {
         let inbox = Arc::clone(&self.inboxes[self.index]);
         self.arrived.append(&mut inbox.deliveries.lock().unwrap_or_else(PoisonError::into_inner));
+        self.messages.append(&mut inbox.mailbox.take());
         let streams =
             std::mem::take(&mut *inbox.streams.lock().unwrap_or_else(PoisonError::into_inner));
         for (stream, listing) in streams {
@@ -495,7 +516,8 @@ impl<S: Session> Worker<S> {
         if listing.is_killed() {
             return self.server.dismiss(listing.id, KILLED);
         }
-        let client = Client::new(&self.server, listing);
+        let mut client = Client::new(&self.server, listing);
+        client.home = Home { worker: self.index, slot };
         self.slots.insert(Connection::new(stream, client));
         self.notice(slot, Some(false), true);
     }
@@ -516,13 +538,20 @@ impl<S: Session> Worker<S> {
             touched: &self.touched,
             tally: &self.tally,
             waits: &self.waits,
+            posts: &self.posts,
             keyspace: self.keyspace,
             now: keyspace::now(),
             seed: self.turns,
             last_resort: false,
         };
-        if let Err(error) = self.cron.run(&mut self.session, env) {
-            server.fail(&error);
+        match self.cron.run(&mut self.session, env) {
+            Err(error) => server.fail(&error),
+            // Of keys that have expired clients hear when that is durable.
+            Ok(Some(ticket)) if self.posts.are_ready() => match self.session.wait(ticket) {
+                Ok(()) => self.publish(),
+                Err(error) => server.fail(&error),
+            },
+            Ok(_) => {}
         }
     }
 }

@@ -96,7 +96,8 @@ pub(crate) struct OwnedArgs {
 }
 
 impl OwnedArgs {
-    fn push(&mut self, arg: &[u8]) {
+    /// Adds an argument.
+    pub(crate) fn push(&mut self, arg: &[u8]) {
         self.spans.push(Span::new(self.buffer.len(), arg.len()));
         self.buffer.extend_from_slice(arg);
     }

@@ -144,6 +144,11 @@ impl<'a> Reply<'a> {
         self.header(b'*', len as i64);
     }
 
+    /// A message of `len` elements follows; in RESP2 it is an array.
+    pub(crate) fn push(&mut self, len: usize) {
+        self.header(if self.resp3() { b'>' } else { b'*' }, len as i64);
+    }
+
     /// `pairs` pairs follow; in RESP2 they are an array.
     pub(crate) fn map(&mut self, pairs: usize) {
         if self.resp3() {

@@ -16,6 +16,7 @@ mod full;
 mod model;
 mod operation;
 mod peers;
+mod publishing;
 mod room;
 mod room_mix;
 mod saving;

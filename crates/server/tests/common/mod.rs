@@ -229,7 +229,7 @@ impl Frame {
                 let text = text(bytes, rest, number())?[4..].to_vec();
                 (Frame::Text(text), rest + number() as usize + 2)
             }
-            b'*' | b'~' => list(bytes, rest, number())?,
+            b'*' | b'~' | b'>' => list(bytes, rest, number())?,
             b'%' => list(bytes, rest, 2 * number())?,
             other => panic!("a reply begins with {:?}", char::from(other)),
         })

@@ -1,0 +1,289 @@
+//! EVAL, EVALSHA, their forms that only read, and SCRIPT.
+//!
+//! A script is a command as others are: if it fails, all that it has written is undone.
+
+use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run, find, perform};
+use crate::client::Client;
+use crate::keyspace::Database;
+use crate::protocol::args::OwnedArgs;
+use crate::protocol::{Args, Protocol, Reply};
+use crate::script::interpreter::{self, Task};
+use crate::script::{Digest, Ended, Ran, Script, digest_of, sha1_hex};
+use perdura::{Error, Tx};
+use std::sync::Arc;
+
+const NONE: (i32, i32, i32) = (0, 0, 0);
+
+pub(super) const TABLE: &[Command] = &[
+    Command::nesting("eval", -3, Run::Write(eval), "Runs a script in Lua."),
+    Command::nesting("evalsha", -3, Run::Write(evalsha), "Runs a script that the server knows."),
+    Command::nesting("eval_ro", -3, Run::Read(eval_ro), "EVAL of a script that only reads."),
+    Command::nesting("evalsha_ro", -3, Run::Read(evalsha_ro), "EVALSHA of one that only reads."),
+    Command::new("script", -2, NONE, Run::Client(script), "The scripts that the server knows."),
+];
+
+const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+/// What a script is and may do.
+#[derive(Clone, Copy)]
+struct Kind {
+    by_digest: bool,
+    read_only: bool,
+}
+
+fn eval(call: &mut Call<'_>) -> Outcome {
+    run(call, Kind { by_digest: false, read_only: false })
+}
+
+fn evalsha(call: &mut Call<'_>) -> Outcome {
+    run(call, Kind { by_digest: true, read_only: false })
+}
+
+fn eval_ro(call: &mut Call<'_>) -> Outcome {
+    run(call, Kind { by_digest: false, read_only: true })
+}
+
+fn evalsha_ro(call: &mut Call<'_>) -> Outcome {
+    run(call, Kind { by_digest: true, read_only: true })
+}
+
+fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
+    let (count, most) = (call.integer(2)?, call.args.len() - 3);
+    let count = match usize::try_from(count) {
+        Ok(count) if count <= most => count,
+        Ok(_) => {
+            let text = "ERR Number of keys can't be greater than number of args";
+            return Err(Failure::Say(text.into()));
+        }
+        Err(_) => return Err(Failure::Say("ERR Number of keys can't be negative".into())),
+    };
+    let script = find_script(call, kind.by_digest)?;
+    let flags = script.flags;
+    if kind.read_only && flags.declared && !flags.no_writes {
+        let text = "ERR Can not execute a script with write flag using *_ro command.";
+        return Err(Failure::Say(text.into()));
+    }
+    let env = call.env;
+    let task = Task {
+        script: &script,
+        keys: call.args.first(3, count),
+        arguments: call.args.from(3 + count),
+        time: env.server.tuning.script_time(),
+        seed: env.now ^ env.seed << 20,
+    };
+    let mut inner = Inner {
+        tx: &mut *call.tx,
+        call_of: Context { env, client: call.client, read_only: kind.read_only || flags.no_writes },
+        db: call.db.index(),
+        error: None,
+    };
+    let mut perform = |args: &OwnedArgs, protocol: Protocol, reply: &mut Vec<u8>| {
+        inner.perform(args.as_args(), protocol, reply)
+    };
+    let mut on_error = |text: &str| env.tally.error(text.split(' ').next().unwrap_or_default());
+    let this_run = env.server.runs.of(env.worker);
+    let ran = interpreter::run(&task, this_run, &mut perform, &mut call.out, &mut on_error);
+    if let Some(error) = inner.error {
+        return Err(Failure::Pool(error));
+    }
+    let text = match ran? {
+        Ran::Well => return Ok(()),
+        Ran::Wrong(text) => text,
+        Ran::Ended(Ended::TimedOut) => {
+            let most = task.time.unwrap_or_default().as_millis();
+            format!(
+                "ERR the script ran for longer than {most} ms and was ended, see the option \
+                 busy-reply-threshold; nothing of it was done"
+            )
+        }
+        Ran::Ended(_) => "ERR Error running script: Script killed by user with SCRIPT KILL. \
+                          Nothing of it was done"
+            .into(),
+    };
+    Err(Failure::say(text))
+}
+
+/// The script that a call names, or has in it: the server then knows it.
+fn find_script(call: &Call<'_>, by_digest: bool) -> Outcome<Arc<Script>> {
+    let (scripts, text) = (&call.env.server.scripts, call.args.at(1));
+    if by_digest {
+        let found = digest_of(text).and_then(|digest| scripts.find(&digest));
+        return found.ok_or(Failure::Say(NO_SCRIPT.into()));
+    }
+    let digest = sha1_hex(text);
+    if let Some(found) = scripts.find(&digest) {
+        return Ok(found);
+    }
+    let script = made(text, digest)?;
+    scripts.note(&script);
+    Ok(script)
+}
+
+/// A script that can be compiled.
+fn made(text: &[u8], digest: Digest) -> Outcome<Arc<Script>> {
+    let script = Script::new(text, digest)?;
+    interpreter::check(&script)?;
+    Ok(Arc::new(script))
+}
+
+/// What a script's commands have in common.
+struct Context<'a> {
+    env: super::Env<'a>,
+    client: &'a crate::listing::Listing,
+    read_only: bool,
+}
+
+/// The commands of a script.
+struct Inner<'a, 't> {
+    tx: &'t mut dyn Tx,
+    call_of: Context<'a>,
+    /// The database that the script has selected.
+    db: u8,
+    /// The error that ends the transaction.
+    error: Option<Error>,
+}
+
+impl Inner<'_, '_> {
+    /// Performs a command of the script. An error ends the script.
+    fn perform(
+        &mut self,
+        args: Args<'_>,
+        protocol: Protocol,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), ()> {
+        let Context { env, client, read_only } = self.call_of;
+        let command = match allowed(args, read_only) {
+            Ok(command) => command,
+            Err(failure) => {
+                env.tally.error(failure.code());
+                failure.tell(&mut Reply::new(reply, protocol));
+                return Ok(());
+            }
+        };
+        if matches!(command.run, Run::Client(_)) {
+            self.perform_on_client(command, args, protocol, reply);
+            return Ok(());
+        }
+        let call = Call {
+            tx: &mut *self.tx,
+            env,
+            db: Database::new(env.keyspace, self.db),
+            client,
+            args,
+            out: Reply::new(reply, protocol).at_most(env.server.options.max_reply),
+            may_wait: false,
+        };
+        match perform::one(call, command) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.error = Some(error);
+                Err(())
+            }
+        }
+    }
+
+    /// A command on the client is one on the script's own: SELECT is for the rest of the script.
+    fn perform_on_client(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        protocol: Protocol,
+        reply: &mut Vec<u8>,
+    ) {
+        let Context { env, client, .. } = self.call_of;
+        let mut client = Client::of_script(env.server, client, self.db, protocol);
+        let mut call = ClientCall {
+            server: env.server,
+            stats: env.stats,
+            client: &mut client,
+            args,
+            out: reply,
+        };
+        if let Some(Err(failure)) = call.run(command) {
+            call.fail(0, &failure);
+        }
+        self.db = client.db;
+    }
+}
+
+/// The command of a script, if scripts may call it.
+fn allowed(args: Args<'_>, read_only: bool) -> Outcome<&'static Command> {
+    let say = |text: &'static str| Err(Failure::Say(text.into()));
+    let Some(command) = find(args.at(0)) else {
+        return say("ERR Unknown Redis command called from script");
+    };
+    if !command.takes(args.len()) {
+        return say("ERR Wrong number of args calling Redis command from script");
+    }
+    let may_be_called = match command.run {
+        Run::Client(_) => {
+            matches!(
+                command.name,
+                "ping" | "echo" | "select" | "time" | "lastsave" | "command" | "pubsub"
+            )
+        }
+        Run::Read(_) | Run::Write(_) => !command.nests,
+    };
+    if !may_be_called {
+        return say("ERR This Redis command is not allowed from script");
+    }
+    if read_only && (command.writes() || matches!(command.name, "publish" | "spublish")) {
+        return say("ERR Write commands are not allowed from read-only scripts.");
+    }
+    Ok(command)
+}
+
+fn script(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let (args, server) = (call.args, call.server);
+    match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
+        (b"load", 3) => {
+            let digest = sha1_hex(args.at(2));
+            let script = match server.scripts.find(&digest) {
+                Some(script) => script,
+                None => made(args.at(2), digest)?,
+            };
+            server.scripts.load(&script, server.options.max_request)?;
+            call.reply().bulk(&digest);
+        }
+        (b"exists", 3..) => {
+            let mut out = call.reply();
+            out.array(args.len() - 2);
+            for text in args.from(2).iter() {
+                let found = digest_of(text).and_then(|digest| server.scripts.find(&digest));
+                out.flag(found.is_some());
+            }
+        }
+        (b"flush", 2) => return flush(call),
+        (b"flush", 3) if args.is(2, "sync") || args.is(2, "async") => return flush(call),
+        (b"flush", _) => {
+            return Err(Failure::Say("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()));
+        }
+        (b"kill", 2) if server.runs.kill() => return call.ok(),
+        (b"kill", 2) => {
+            return Err(Failure::Say("NOTBUSY No scripts in execution right now.".into()));
+        }
+        (b"help", 2) => call.reply().help(
+            "SCRIPT",
+            &[
+                "EXISTS <sha1> [<sha1> ...]",
+                "    Return information about the existence of the scripts in the script cache.",
+                "FLUSH [ASYNC|SYNC]",
+                "    Flush the Lua scripts cache.",
+                "KILL",
+                "    Kill the currently executing Lua scripts.",
+                "LOAD <script>",
+                "    Load a script into the scripts cache without executing it.",
+            ],
+        ),
+        (b"load" | b"exists" | b"kill" | b"help", _) => {
+            return Err(Failure::subcommand_arity(args, "script"));
+        }
+        _ => return Err(Failure::unknown_subcommand(args, "SCRIPT")),
+    }
+    Ok(Next::Go)
+}
+
+fn flush(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    call.server.scripts.flush();
+    call.ok()
+}

@@ -1,0 +1,348 @@
+//! Publishing: which clients listen to which channels, and messages on their way to them.
+//!
+//! A message goes on its way when the transaction that publishes it is committed and durable ([`Posts`]): nobody hears of
+//! a write that a power cut may still undo, or of one that was run again. Each client's thread writes its messages to it;
+//! the order of one thread's messages is kept. A client that does not read them is disconnected ([`UNSENT_MAX`]).
+
+use crate::listing::Listing;
+use crate::protocol::{Protocol, Reply, glob};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A client with more unsent bytes than this is disconnected when one more message comes for it.
+pub(crate) const UNSENT_MAX: usize = 32 << 20;
+/// The same, once it has been so for [`UNSENT_SECONDS`].
+pub(crate) const UNSENT_SOFT: usize = 8 << 20;
+pub(crate) const UNSENT_SECONDS: u64 = 60;
+/// Bytes of messages that may be on their way to one thread: beyond, those whom they are for are disconnected.
+const UNDELIVERED_MAX: usize = 64 << 20;
+/// Bytes of memory that a subscription takes, besides its name.
+pub(crate) const PER_NAME: usize = 400;
+
+/// Three kinds of names that a client listens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Channel,
+    Pattern,
+    /// A channel of SSUBSCRIBE.
+    Shard,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
+}
+
+type Name = Arc<[u8]>;
+
+/// The names that one client listens to.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    names: [BTreeSet<Name>; 3],
+    bytes: usize,
+}
+
+impl Subscriptions {
+    pub(crate) fn of(&self, kind: Kind) -> &BTreeSet<Name> {
+        &self.names[kind as usize]
+    }
+
+    /// How many there are as replies count them: those to shards' channels by themselves.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Shard => self.of(kind).len(),
+            Kind::Channel | Kind::Pattern => {
+                self.of(Kind::Channel).len() + self.of(Kind::Pattern).len()
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.iter().all(BTreeSet::is_empty)
+    }
+
+    /// Bytes of memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// A client that listens, and where it is.
+#[derive(Clone)]
+pub(crate) struct Listener {
+    pub(crate) worker: usize,
+    pub(crate) slot: usize,
+    pub(crate) client: Arc<Listing>,
+}
+
+/// The clients that listen to a name, by their numbers.
+type Listeners = BTreeMap<u64, Listener>;
+
+/// Who listens to what.
+#[derive(Default)]
+pub(crate) struct PubSub {
+    /// Subscriptions of all clients.
+    count: AtomicUsize,
+    names: Mutex<[HashMap<Name, Listeners>; 3]>,
+}
+
+impl PubSub {
+    fn names(&self) -> MutexGuard<'_, [HashMap<Name, Listeners>; 3]> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anybody listens to anything.
+    pub(crate) fn is_used(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// A client listens to one more name.
+    pub(crate) fn subscribe(
+        &self,
+        own: &mut Subscriptions,
+        listener: &Listener,
+        kind: Kind,
+        name: &[u8],
+    ) {
+        if own.of(kind).contains(name) {
+            return;
+        }
+        let mut names = self.names();
+        let names = &mut names[kind as usize];
+        let name = match names.get_key_value(name) {
+            Some((known, _)) => Arc::clone(known),
+            None => Arc::from(name),
+        };
+        own.bytes += name.len() + PER_NAME;
+        own.names[kind as usize].insert(Arc::clone(&name));
+        names.entry(name).or_default().insert(listener.client.id, listener.clone());
+        self.count.fetch_add(1, Ordering::Release);
+        listener.client.set_subscriptions(own);
+    }
+
+    /// A client does not listen to a name any longer.
+    pub(crate) fn unsubscribe(
+        &self,
+        own: &mut Subscriptions,
+        client: &Listing,
+        kind: Kind,
+        name: &[u8],
+    ) {
+        if !own.names[kind as usize].remove(name) {
+            return;
+        }
+        own.bytes = own.bytes.saturating_sub(name.len() + PER_NAME);
+        let mut names = self.names();
+        let names = &mut names[kind as usize];
+        if let Some(listeners) = names.get_mut(name) {
+            listeners.remove(&client.id);
+            if listeners.is_empty() {
+                names.remove(name);
+                if names.is_empty() {
+                    names.shrink_to(0);
+                }
+            }
+        }
+        self.count.fetch_sub(1, Ordering::Release);
+        client.set_subscriptions(own);
+    }
+
+    /// A client listens to nothing any longer.
+    pub(crate) fn leave(&self, own: &mut Subscriptions, client: &Listing) {
+        for kind in Kind::ALL {
+            for name in std::mem::take(&mut own.names[kind as usize]) {
+                own.names[kind as usize].insert(Arc::clone(&name));
+                self.unsubscribe(own, client, kind, &name);
+            }
+        }
+    }
+
+    /// How many clients get a message, each as often as it does.
+    pub(crate) fn receivers(&self, shard: bool, channel: &[u8]) -> usize {
+        if !self.is_used() {
+            return 0;
+        }
+        let mut count = 0;
+        self.each(shard, channel, |_, _, listeners| count += listeners.len());
+        count
+    }
+
+    /// The clients that listen to a channel, by its name and then by patterns.
+    fn each(
+        &self,
+        shard: bool,
+        channel: &[u8],
+        mut visit: impl FnMut(Kind, Option<&Name>, &Listeners),
+    ) {
+        let names = self.names();
+        let kind = if shard { Kind::Shard } else { Kind::Channel };
+        if let Some(listeners) = names[kind as usize].get(channel) {
+            visit(kind, None, listeners);
+        }
+        if !shard {
+            for (pattern, listeners) in &names[Kind::Pattern as usize] {
+                if glob::matches(pattern, channel) {
+                    visit(Kind::Pattern, Some(pattern), listeners);
+                }
+            }
+        }
+    }
+
+    /// The names of a kind that clients listen to, with the number of these.
+    pub(crate) fn listened(&self, kind: Kind, takes: impl Fn(&[u8]) -> bool) -> Vec<(Name, usize)> {
+        let names = self.names();
+        let taken = names[kind as usize].iter().filter(|(name, _)| takes(name));
+        taken.map(|(name, listeners)| (Arc::clone(name), listeners.len())).collect()
+    }
+
+    /// How many clients listen to this very name.
+    pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
+        self.names()[kind as usize].get(name).map_or(0, BTreeMap::len)
+    }
+
+    /// How many names of a kind are listened to.
+    pub(crate) fn name_count(&self, kind: Kind) -> usize {
+        self.names()[kind as usize].len()
+    }
+
+    /// Messages for each thread's clients.
+    pub(crate) fn address(&self, posts: Vec<Post>) -> BTreeMap<usize, Vec<Parcel>> {
+        let mut parcels: BTreeMap<usize, Vec<Parcel>> = BTreeMap::new();
+        for post in posts {
+            let post = Arc::new(post);
+            self.each(post.shard, &post.channel, |kind, pattern, listeners| {
+                for listener in listeners.values() {
+                    let to = parcels.entry(listener.worker).or_default();
+                    let post = Arc::clone(&post);
+                    let pattern = pattern.cloned();
+                    to.push(Parcel { to: listener.clone(), kind, pattern, post });
+                }
+            });
+        }
+        parcels
+    }
+}
+
+/// A message that is published.
+pub(crate) struct Post {
+    pub(crate) shard: bool,
+    pub(crate) channel: Vec<u8>,
+    pub(crate) message: Vec<u8>,
+}
+
+/// A message on its way to a client.
+pub(crate) struct Parcel {
+    pub(crate) to: Listener,
+    kind: Kind,
+    pattern: Option<Name>,
+    post: Arc<Post>,
+}
+
+impl Parcel {
+    /// Bytes that it takes, as if the message were its own.
+    fn bytes(&self) -> usize {
+        self.post.channel.len() + self.post.message.len() + 200
+    }
+
+    /// Writes it as the client gets it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, protocol: Protocol) {
+        let mut out = Reply::new(out, protocol);
+        let word: &[u8] = match self.kind {
+            Kind::Channel => b"message",
+            Kind::Pattern => b"pmessage",
+            Kind::Shard => b"smessage",
+        };
+        out.push(if self.pattern.is_some() { 4 } else { 3 });
+        out.bulk(word);
+        if let Some(pattern) = &self.pattern {
+            out.bulk(pattern);
+        }
+        out.bulk(&self.post.channel);
+        out.bulk(&self.post.message);
+    }
+}
+
+/// The messages that are on their way to one thread.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    parcels: Mutex<Vec<Parcel>>,
+    bytes: AtomicUsize,
+}
+
+impl Mailbox {
+    /// Adds messages. Those for which there is no room are returned: nobody is to be left with a part of them.
+    pub(crate) fn put(&self, mut parcels: Vec<Parcel>) -> Vec<Parcel> {
+        let bytes: usize = parcels.iter().map(Parcel::bytes).sum();
+        let before = self.bytes.load(Ordering::Relaxed);
+        if before > 0 && before + bytes > UNDELIVERED_MAX {
+            return parcels;
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.parcels.lock().unwrap_or_else(PoisonError::into_inner).append(&mut parcels);
+        Vec::new()
+    }
+
+    pub(crate) fn take(&self) -> Vec<Parcel> {
+        let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bytes.store(0, Ordering::Relaxed);
+        std::mem::take(&mut parcels)
+    }
+}
+
+/// One thread's part: what its transaction under way publishes, and what goes on its way when that is durable.
+#[derive(Default)]
+pub(crate) struct Posts {
+    pending: RefCell<Vec<Post>>,
+    ready: RefCell<Vec<Post>>,
+    /// Keys that the command under way has written, if clients may be told of them.
+    written: RefCell<Vec<(u8, Vec<u8>)>>,
+}
+
+impl Posts {
+    pub(crate) fn add(&self, post: Post) {
+        self.pending.borrow_mut().push(post);
+    }
+
+    /// How many the transaction has so far.
+    pub(crate) fn mark(&self) -> usize {
+        self.pending.borrow().len()
+    }
+
+    /// Takes back all since `mark`.
+    pub(crate) fn back_to(&self, mark: usize) {
+        self.pending.borrow_mut().truncate(mark);
+        self.written.borrow_mut().clear();
+    }
+
+    /// The transaction was committed.
+    pub(crate) fn settle(&self) {
+        let mut pending = self.pending.borrow_mut();
+        if !pending.is_empty() {
+            self.ready.borrow_mut().append(&mut pending);
+        }
+    }
+
+    /// Whether messages wait for durability.
+    pub(crate) fn are_ready(&self) -> bool {
+        !self.ready.borrow().is_empty()
+    }
+
+    /// Takes the messages that can go when all that was committed is durable.
+    pub(crate) fn take_ready(&self) -> Vec<Post> {
+        self.ready.take()
+    }
+
+    /// The command under way has written a key.
+    pub(crate) fn note_written(&self, db: u8, key: &[u8]) {
+        let mut written = self.written.borrow_mut();
+        if !written.iter().any(|(d, k)| *d == db && k == key) {
+            written.push((db, key.to_vec()));
+        }
+    }
+
+    /// Takes the keys that the command that has just ended has written.
+    pub(crate) fn take_written(&self) -> Vec<(u8, Vec<u8>)> {
+        self.written.take()
+    }
+}

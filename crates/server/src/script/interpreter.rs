@@ -1,0 +1,352 @@
+//! A thread's interpreter of Lua.
+//!
+//! It is made when the thread runs its first script. Between two scripts nothing is left of the first but what was
+//! compiled: the tables that scripts share cannot be changed, and settings of libraries are set back.
+
+use super::library::{self, Raised, Settings, error_table};
+use super::replies::{self, Parser};
+use super::{Digest, Run, Script};
+use crate::command::{Failure, Outcome};
+use crate::protocol::args::OwnedArgs;
+use crate::protocol::{Args, Protocol, Reply, number};
+use mlua::chunk::ChunkMode;
+use mlua::debug::HookTriggers;
+use mlua::{Error, Function, Lua, LuaOptions, MultiValue, Result, StdLib, Table, Value, VmState};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that a thread's interpreter may take: a script that wants more fails.
+const MEMORY_MAX: usize = 256 << 20;
+/// If it takes more than this after a script, it collects all that is garbage.
+const MEMORY_USUAL: usize = 16 << 20;
+/// Compiled scripts that it keeps.
+const COMPILED_MAX: usize = 1000;
+/// Instructions of a script from one look at its time to the next.
+const STRIDE: u32 = 10_000;
+/// The name of each script in errors.
+const NAME: &str = "@user_script";
+const SANDBOX: &str = "=sandbox";
+
+/// Why a script was ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Killed,
+    /// It has run for as long as it may.
+    TimedOut,
+    /// A command has failed in a way that fails the whole transaction.
+    Failed,
+}
+
+/// How a script ran.
+pub(crate) enum Ran {
+    /// Its reply is written.
+    Well,
+    /// It failed with this error.
+    Wrong(String),
+    Ended(Ended),
+}
+
+/// The part of the interpreter that its functions in Rust use.
+#[derive(Default)]
+pub(super) struct State {
+    ended: Cell<Option<Ended>>,
+    until: Cell<Option<Instant>>,
+    /// Where SCRIPT KILL ends the script under way.
+    run: RefCell<Option<Arc<Run>>>,
+    /// The protocol of replies to the script.
+    pub(super) protocol: Cell<Protocol>,
+    pub(super) settings: Cell<Settings>,
+    pub(super) random: Cell<u64>,
+}
+
+struct Interpreter {
+    lua: Lua,
+    state: Rc<State>,
+    run: Function,
+    compiled: HashMap<Digest, Function>,
+}
+
+thread_local! {
+    /// It cannot go from one thread to another, as a worker does before it begins.
+    static INTERPRETER: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
+}
+
+/// Performs a command for a script: it writes the reply, or ends the script.
+pub(crate) type Perform<'a> =
+    dyn FnMut(&OwnedArgs, Protocol, &mut Vec<u8>) -> std::result::Result<(), ()> + 'a;
+
+/// What a script is run with.
+pub(crate) struct Task<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) keys: Args<'a>,
+    pub(crate) arguments: Args<'a>,
+    /// How long it may run.
+    pub(crate) time: Option<Duration>,
+    /// A number for its random ones.
+    pub(crate) seed: u64,
+}
+
+/// Compiles a script, to know whether that can be done.
+pub(crate) fn check(script: &Script) -> Outcome {
+    with(|interpreter| interpreter.compile(script).map(drop))
+}
+
+/// Runs a script. Its reply is written to `out`, and `on_error` is told of errors in it.
+pub(crate) fn run(
+    task: &Task<'_>,
+    run: &Arc<Run>,
+    perform: &mut Perform<'_>,
+    out: &mut Reply<'_>,
+    on_error: &mut dyn FnMut(&str),
+) -> Outcome<Ran> {
+    with(|interpreter| {
+        let script = interpreter.compile(task.script)?;
+        run.begin();
+        interpreter.state.run.replace(Some(Arc::clone(run)));
+        let ran = interpreter.run(&script, task, perform, out, on_error);
+        interpreter.state.run.replace(None);
+        run.end();
+        ran.map_err(|error| Failure::say(format!("ERR Error running script: {error}")))
+    })
+}
+
+fn with<R>(body: impl FnOnce(&mut Interpreter) -> Outcome<R>) -> Outcome<R> {
+    // Taken out: after a panic the next script has a new one.
+    let interpreter = INTERPRETER.with(|place| place.borrow_mut().take());
+    let made = match interpreter {
+        Some(interpreter) => Ok(interpreter),
+        None => Interpreter::new(),
+    };
+    let mut interpreter =
+        made.map_err(|error| Failure::say(format!("ERR scripts cannot be run: {error}")))?;
+    let done = body(&mut interpreter);
+    interpreter.tidy();
+    INTERPRETER.with(|place| *place.borrow_mut() = Some(interpreter));
+    done
+}
+
+impl Interpreter {
+    fn new() -> Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        let state = Rc::new(State::default());
+        let native = lua.create_table()?;
+        library::fill(&lua, &native, &state)?;
+        native.raw_set("dead", {
+            let state = Rc::clone(&state);
+            lua.create_function(move |_, ()| Ok(state.ended.get().is_some()))?
+        })?;
+        native.raw_set("place", lua.create_function(|lua, ()| Ok(place(lua)))?)?;
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX);
+        let (environment, run): (Table, Function) = sandbox.call(native)?;
+        lua.set_globals(environment)?;
+        let looked = Rc::clone(&state);
+        let triggers = HookTriggers::new().every_nth_instruction(STRIDE);
+        lua.set_global_hook(triggers, move |_, _| looked.look())?;
+        lua.set_memory_limit(MEMORY_MAX)?;
+        Ok(Interpreter { lua, state, run, compiled: HashMap::new() })
+    }
+
+    fn compile(&mut self, script: &Script) -> Outcome<Function> {
+        if let Some(compiled) = self.compiled.get(&script.digest) {
+            return Ok(compiled.clone());
+        }
+        let chunk = self.lua.load(script.text()).set_name(NAME).set_mode(ChunkMode::Text);
+        let compiled = chunk.into_function().map_err(|error| {
+            let text = match error {
+                Error::SyntaxError { message, .. } => message,
+                other => other.to_string(),
+            };
+            Failure::say(format!("ERR Error compiling script (new function): {text}"))
+        })?;
+        if self.compiled.len() >= COMPILED_MAX {
+            self.compiled.clear();
+        }
+        self.compiled.insert(script.digest, compiled.clone());
+        Ok(compiled)
+    }
+
+    fn strings(&self, args: Args<'_>) -> Result<Table> {
+        let table = self.lua.create_table_with_capacity(args.len(), 0)?;
+        for (index, arg) in args.iter().enumerate() {
+            table.raw_seti(index + 1, self.lua.create_string(arg)?)?;
+        }
+        Ok(table)
+    }
+
+    fn run(
+        &self,
+        script: &Function,
+        task: &Task<'_>,
+        perform: &mut Perform<'_>,
+        out: &mut Reply<'_>,
+        on_error: &mut dyn FnMut(&str),
+    ) -> Result<Ran> {
+        let state = &self.state;
+        state.ended.set(None);
+        state.until.set(task.time.and_then(|time| Instant::now().checked_add(time)));
+        state.protocol.set(Protocol::Resp2);
+        state.settings.set(Settings::default());
+        state.random.set(library::seeded(task.seed as i32));
+        let (keys, arguments) = (self.strings(task.keys)?, self.strings(task.arguments)?);
+        let mut reply = Vec::new();
+        let commands = RefCell::new((perform, &mut reply));
+        let called = self.lua.scope(|scope| {
+            let call = scope.create_function(|lua, args: MultiValue| {
+                let (perform, reply) = &mut *commands.borrow_mut();
+                match state.call(lua, &args, *perform, reply)? {
+                    Some(value) => Ok(value),
+                    None => {
+                        Err(Error::external(Raised::Reply(reply[1..].trim_ascii_end().to_vec())))
+                    }
+                }
+            })?;
+            let protected_call = scope.create_function(|lua, args: MultiValue| {
+                let (perform, reply) = &mut *commands.borrow_mut();
+                match state.call(lua, &args, *perform, reply)? {
+                    Some(value) => Ok(value),
+                    None => error_table(lua, reply[1..].trim_ascii_end()),
+                }
+            })?;
+            self.run.call::<(bool, Value)>((script, keys, arguments, call, protected_call))
+        });
+        if let Some(ended) = state.ended.get() {
+            return Ok(Ran::Ended(ended));
+        }
+        let (succeeded, value) = called?;
+        if succeeded {
+            replies::write(&value, state.protocol.get(), out, on_error)?;
+            return Ok(Ran::Well);
+        }
+        Ok(Ran::Wrong(error_text(&value, &task.script.digest)?))
+    }
+
+    /// Gives back memory after a script.
+    fn tidy(&mut self) {
+        if self.lua.used_memory() > MEMORY_USUAL {
+            // An error of a finaliser: there are none.
+            let _ = self.lua.gc_collect();
+            if self.lua.used_memory() > MEMORY_USUAL {
+                self.compiled.clear();
+                let _ = self.lua.gc_collect();
+            }
+        }
+    }
+}
+
+/// The text of a script's error: a table with the error itself and its place.
+fn error_text(failure: &Value, digest: &Digest) -> Result<String> {
+    let Value::Table(failure) = failure else {
+        // The handler itself has failed: there was no memory, or too little room on the stack.
+        return Ok(format!("ERR {}", shown(failure)));
+    };
+    let text = match failure.raw_get::<Value>("value")? {
+        Value::Table(error) => match error.raw_get::<Value>("err")? {
+            Value::Nil => "ERR unknown error".into(),
+            text => shown(&text),
+        },
+        other => format!("ERR {}", shown(&other)),
+    };
+    let (source, line) = (failure.raw_get::<Value>("source")?, failure.raw_get::<Value>("line")?);
+    if source.is_nil() || line.is_nil() {
+        return Ok(text);
+    }
+    let name = String::from_utf8_lossy(digest);
+    Ok(format!("{text} script: {name}, on {}:{}.", shown(&source), shown(&line)))
+}
+
+/// A value's text, as `tostring` has it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_string_lossy(),
+        other => other.to_string().unwrap_or_else(|_| other.type_name().to_owned()),
+    }
+}
+
+/// The file and the line of the innermost function of a script.
+fn place(lua: &Lua) -> (Option<String>, Option<i64>) {
+    // Between it and the error are functions in Rust, and those of the sandbox.
+    const LEVELS: usize = 100;
+    for level in 1..LEVELS {
+        let found = lua.inspect_stack(level, |debug| {
+            let source = debug.source().source.map(|source| source.into_owned());
+            (source, debug.current_line().map(|line| line as i64))
+        });
+        match found {
+            None => break,
+            Some((Some(source), Some(line))) if source != SANDBOX => {
+                return (Some(source), Some(line));
+            }
+            Some(_) => {}
+        }
+    }
+    (None, None)
+}
+
+impl State {
+    /// Ends the script under way if it is killed, or has run for too long.
+    fn look(&self) -> Result<VmState> {
+        if self.ended.get().is_none() {
+            let killed = self.run.borrow().as_ref().is_some_and(|run| run.is_killed());
+            let ended = match self.until.get() {
+                _ if killed => Ended::Killed,
+                Some(until) if Instant::now() >= until => Ended::TimedOut,
+                _ => return Ok(VmState::Continue),
+            };
+            self.ended.set(Some(ended));
+        }
+        Err(Error::runtime("the script is ended"))
+    }
+
+    /// Performs a command. Returns the value of its reply; none if that is an error. Fails if the script is ended.
+    fn call(
+        &self,
+        lua: &Lua,
+        args: &MultiValue,
+        perform: &mut Perform<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Result<Option<Value>> {
+        reply.clear();
+        let Some(args) = arguments(args) else {
+            reply.extend_from_slice(match args.is_empty() {
+                true => b"-ERR Please specify at least one argument for this redis lib call",
+                false => b"-ERR Lua redis lib command arguments must be strings or integers",
+            });
+            return Ok(None);
+        };
+        if perform(&args, self.protocol.get(), reply).is_err() {
+            self.ended.set(Some(Ended::Failed));
+            return Err(Error::runtime("the script is ended"));
+        }
+        match reply.first() {
+            Some(b'-') => Ok(None),
+            _ => Parser::new(lua, reply).value().map(Some),
+        }
+    }
+}
+
+/// A command's arguments; none if there are none, or one of them is neither a string nor a number.
+fn arguments(args: &MultiValue) -> Option<OwnedArgs> {
+    let mut texts: OwnedArgs = OwnedArgs::default();
+    let mut digits = Vec::new();
+    for arg in args {
+        match arg {
+            Value::String(text) => texts.push(&text.as_bytes()),
+            Value::Integer(value) => {
+                digits.clear();
+                number::push_f64(&mut digits, *value as f64);
+                texts.push(&digits);
+            }
+            Value::Number(value) => {
+                digits.clear();
+                number::push_f64(&mut digits, *value);
+                texts.push(&digits);
+            }
+            _ => return None,
+        }
+    }
+    (!args.is_empty()).then_some(texts)
+}

@@ -1,0 +1,180 @@
+//! Publishing, on a server of two threads, to which clients go in turn.
+
+use crate::common::{Client, Running, encode, show};
+use std::time::{Duration, Instant};
+
+fn start() -> Running {
+    Running::with(|options| options.threads(2), 64 << 20)
+}
+
+fn received(client: &mut Client) -> String {
+    show(&client.receive().expect("a message"))
+}
+
+/// A client on each of the two threads, the second of them subscribed.
+fn pair(server: &Running, command: &str, answer: &str) -> (Client, Client) {
+    let (publishes, mut listens) = (server.client(), server.client());
+    assert_eq!(listens.ask(command), answer);
+    (publishes, listens)
+}
+
+#[test]
+fn messages_reach_the_clients_of_all_threads() {
+    let server = start();
+    let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask("SUBSCRIBE news"), "[subscribe news 1]");
+        assert_eq!(client.ask("PSUBSCRIBE n*"), "[psubscribe n* 2]");
+    }
+    let mut publisher = server.client();
+    for number in 0..100 {
+        assert_eq!(publisher.ask(&format!("PUBLISH news {number}")), "8");
+    }
+    for client in &mut clients {
+        for number in 0..100 {
+            assert_eq!(received(client), format!("[message news {number}]"));
+            assert_eq!(received(client), format!("[pmessage n* news {number}]"));
+        }
+    }
+    assert_eq!(publisher.ask("PUBLISH other x"), "0");
+    assert_eq!(publisher.ask("PUBSUB CHANNELS"), "[news]");
+    assert_eq!(publisher.ask("PUBSUB NUMSUB news other"), "[news 4 other 0]");
+    assert_eq!(publisher.ask("PUBSUB NUMPAT"), "1");
+    drop(clients);
+    let began = Instant::now();
+    while publisher.ask("PUBLISH news x") != "0" {
+        assert!(began.elapsed() < Duration::from_secs(20), "they are gone");
+    }
+    assert_eq!(publisher.ask("PUBSUB CHANNELS"), "[]");
+    assert_eq!(publisher.ask("PUBSUB NUMPAT"), "0");
+}
+
+#[test]
+fn a_client_that_listens_sends_few_commands() {
+    let server = start();
+    let mut client = server.client();
+    for (command, answer) in [
+        ("SUBSCRIBE a", "[subscribe a 1]"),
+        ("PING", "[pong ]"),
+        ("PING x", "[pong x]"),
+        (
+            "GET a",
+            "ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context",
+        ),
+        ("SSUBSCRIBE s", "[ssubscribe s 1]"),
+        ("UNSUBSCRIBE", "[unsubscribe a 0]"),
+        ("UNSUBSCRIBE", "[unsubscribe nil 0]"),
+        ("SUNSUBSCRIBE s", "[sunsubscribe s 0]"),
+        ("PUNSUBSCRIBE none", "[punsubscribe none 0]"),
+        ("GET a", "nil"),
+        ("SUBSCRIBE a", "[subscribe a 1]"),
+        ("RESET", "RESET"),
+        ("PUBLISH a x", "0"),
+        ("GET a", "nil"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    // With RESP3 messages are no replies.
+    client.ask("HELLO 3");
+    client.send(&encode(&[b"SUBSCRIBE", b"a"]));
+    assert_eq!(received(&mut client), "[subscribe a 1]");
+    assert_eq!(client.ask("SET k v"), "OK");
+    assert_eq!(client.ask("PUBLISH a x"), "1");
+    assert_eq!(received(&mut client), "[message a x]");
+}
+
+#[test]
+fn transactions_and_scripts_publish_when_they_are_done() {
+    let server = start();
+    let (mut publisher, mut listener) = pair(&server, "SUBSCRIBE c", "[subscribe c 1]");
+    publisher.ask("MULTI");
+    publisher.ask("PUBLISH c 1");
+    publisher.ask("SET k v");
+    publisher.ask("PUBLISH c 2");
+    assert_eq!(publisher.ask("EXEC"), "[1 OK 1]");
+    assert_eq!(received(&mut listener), "[message c 1]");
+    assert_eq!(received(&mut listener), "[message c 2]");
+    let script = b"redis.call('publish','c','3') error('x')";
+    let failed = show(&publisher.call(&[b"EVAL", script, b"0"]));
+    assert!(failed.starts_with("ERR user_script:1: x"), "{failed}");
+    let script = b"redis.call('incr','n') return redis.call('publish','c','4')";
+    assert_eq!(show(&publisher.call(&[b"EVAL", script, b"0"])), "1");
+    // Of the script that has failed nothing is heard.
+    assert_eq!(received(&mut listener), "[message c 4]");
+    let script = b"return redis.call('publish','c','5')";
+    let refused = show(&publisher.call(&[b"EVAL_RO", script, b"0"]));
+    assert!(refused.starts_with("ERR Write commands are not allowed"), "{refused}");
+}
+
+#[test]
+fn events_of_keys_are_published() {
+    let server = start();
+    let (mut client, mut listener) = pair(&server, "PSUBSCRIBE __key*", "[psubscribe __key* 1]");
+    assert_eq!(client.ask("CONFIG GET notify-keyspace-events"), "[notify-keyspace-events ]");
+    assert_eq!(client.ask("CONFIG SET notify-keyspace-events KEA"), "OK");
+    assert_eq!(client.ask("CONFIG GET notify-keyspace-events"), "[notify-keyspace-events AKE]");
+    assert!(client.ask("CONFIG SET notify-keyspace-events q").contains("Invalid event class"));
+    for (command, events) in [
+        ("SET a 1", "set:a"),
+        ("SET a 1 EX 100", "set:a expire:a"),
+        ("GET a", ""),
+        ("INCR a", "incrby:a"),
+        ("SET a 1 NX", ""),
+        ("PERSIST a", "persist:a"),
+        ("EXPIRE a 100", "expire:a"),
+        ("EXPIRE a -1", "del:a"),
+        ("MSET a 1 b 2", "set:a set:b"),
+        ("RENAME a c", "rename_from:a rename_to:c"),
+        ("DEL b c none", "del:b del:c"),
+        ("RPUSH l 1 2", "rpush:l"),
+        ("LMOVE l m LEFT RIGHT", "lpop:l rpush:m"),
+        ("RPOP l", "rpop:l del:l"),
+        ("BLPOP m 0", "lpop:m del:m"),
+        ("SADD s a", "sadd:s"),
+        ("SMOVE s t a", "srem:s del:s sadd:t"),
+        ("SINTERSTORE t none t", "del:t"),
+        ("HSET h f v", "hset:h"),
+        ("HDEL h f", "hdel:h del:h"),
+        ("ZADD z 1 a", "zadd:z"),
+        ("ZINCRBY z 1 a", "zincr:z"),
+        ("ZPOPMIN z", "zpopmin:z del:z"),
+        ("SETEX e 100 v", "set:e expire:e"),
+        ("GETDEL e", "del:e"),
+        ("SET p v PX 30", "set:p expire:p"),
+        ("PUBLISH __keyend x", "END"),
+    ] {
+        client.ask(command);
+        for event in events.split_ascii_whitespace() {
+            if event == "END" {
+                // Meanwhile the key has expired, or does so now.
+                let message = received(&mut listener);
+                assert_eq!(message, "[pmessage __key* __keyend x]");
+                continue;
+            }
+            let (event, key) = event.split_once(':').expect("a name and a key");
+            let space = format!("[pmessage __key* __keyspace@0__:{key} {event}]");
+            let named = format!("[pmessage __key* __keyevent@0__:{event} {key}]");
+            assert_eq!(received(&mut listener), space, "{command}");
+            assert_eq!(received(&mut listener), named, "{command}");
+        }
+    }
+    assert_eq!(received(&mut listener), "[pmessage __key* __keyspace@0__:p expired]");
+}
+
+#[test]
+fn a_client_that_reads_no_messages_is_disconnected() {
+    let server = start();
+    let (mut publisher, listener) = pair(&server, "SUBSCRIBE c", "[subscribe c 1]");
+    let message = vec![b'x'; 1 << 20];
+    let began = Instant::now();
+    let mut sent = 0;
+    while show(&publisher.call(&[b"PUBLISH", b"c", &message])) == "1" {
+        sent += 1;
+        assert!(began.elapsed() < Duration::from_secs(60), "{sent} MiB are kept for it");
+    }
+    // The system keeps some of them, too.
+    assert!((30..100).contains(&sent), "{sent} MiB");
+    drop(listener);
+    assert_eq!(publisher.ask("PING"), "PONG");
+}
