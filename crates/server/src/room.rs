@@ -1,11 +1,12 @@
-//! Makes room for a write that the pool has refused: frees deleted values and expired keys, and empties pages that
-//! are mostly free.
+//! Makes room for a write that the pool has refused: frees deleted values and expired keys, evicts keys if a policy says
+//! which, and empties pages that are mostly free.
 //!
 //! Invariants: the write itself has been undone, and no transaction is running on this thread.
 //! One thread makes room at a time; the others wait for it, also outside of transactions.
 
 use crate::command::Env;
 use crate::cron::Chores;
+use crate::eviction;
 use crate::keyspace::compact::Walk;
 use crate::store::Session;
 use perdura::Error;
@@ -16,6 +17,8 @@ use tracing::debug;
 const FIRST: u32 = 4;
 /// Doublings.
 const MOST: u32 = 8;
+/// Attempts that evict keys, and do not empty pages.
+const IN_PIECES: u32 = 2;
 
 /// Frees something. False if there is nothing to free: the write is then refused.
 ///
@@ -27,9 +30,14 @@ pub(crate) fn make<S: Session>(
     attempts: u32,
 ) -> Result<bool, Error> {
     let _alone = env.server.room.lock().unwrap_or_else(PoisonError::into_inner);
-    let made = tidy(session, env, FIRST << attempts.min(MOST)).and_then(|any| match any {
+    let most = FIRST << attempts.min(MOST);
+    let made = tidy(session, env, most).and_then(|any| match any {
         true => Ok(true),
-        false => compact(session, env),
+        false => evict(session, env, 1 << attempts.min(MOST)).and_then(|any| match any {
+            // What has gone has left no room in one piece, for a while.
+            true if attempts < IN_PIECES => Ok(true),
+            any => Ok(compact(session, env)? || any),
+        }),
     });
     match made {
         Err(error @ Error::Io(_)) => Err(error),
@@ -37,6 +45,20 @@ pub(crate) fn make<S: Session>(
         Err(_) => Ok(false),
         Ok(done) => Ok(done),
     }
+}
+
+/// Evicts keys, if there is a policy. Returns whether there were any.
+fn evict<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Error> {
+    let mut any = false;
+    for _ in 0..most {
+        if eviction::evict(session, env)?.is_none() {
+            break;
+        }
+        any = true;
+    }
+    // Large values are freed in steps.
+    tidy(session, env, most)?;
+    Ok(any)
 }
 
 /// Empties pages. Whether that made some free.

@@ -68,6 +68,18 @@ impl Env<'_> {
         }
     }
 
+    /// Tells watchers of a key that it is about to be removed to make room.
+    pub(crate) fn touch_evicted(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
+        let watched = self.server.watch.touch(db.index(), key, self.touched);
+        if self.server.events.are_wanted() {
+            events::evicted(*self, db.index(), key);
+        }
+        match watched {
+            true => db.rewrite(tx, key),
+            false => Ok(()),
+        }
+    }
+
     /// Tells watchers of the keys that are in `db`: it is about to be cleared. A key that had
     /// expired before it was watched is not in it.
     pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> Result<()> {
@@ -123,8 +135,23 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The entry of `key`, whatever it holds, unless it has expired.
+    /// The entry of `key`, whatever it holds, unless it has expired. That is a use of it.
     pub(crate) fn look(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
+        self.note_use(key);
+        self.peek(key)
+    }
+
+    /// The command uses `key`, which may matter to what is evicted.
+    #[inline]
+    fn note_use(&self, key: &[u8]) {
+        let eviction = &self.env.server.eviction;
+        if eviction.notes_uses() && !self.client.is_no_touch() {
+            eviction.note_use(self.db.index(), key, self.env.now);
+        }
+    }
+
+    /// As [`look`](Call::look), for a command that asks about the key, which is no use of it.
+    pub(crate) fn peek(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find(self.tx, key)?.map(|found| found.entry);
         let found = found.filter(|entry| !entry.expired(self.env.now));
         self.env.tally.looked_for(found.is_some());
@@ -141,6 +168,7 @@ impl<'a> Call<'a> {
 
     /// As [`look`](Call::look), for a command that will write: an expired key is removed.
     pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
+        self.note_use(key);
         self.env.keep(self.tx, self.db, key);
         match self.db.find(self.tx, key)? {
             Some(found) if found.entry.expired(self.env.now) => {

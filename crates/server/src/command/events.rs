@@ -94,6 +94,11 @@ pub(super) fn expired(env: Env<'_>, db: u8, key: &[u8]) {
     publish(env, b'x', "expired", db, key);
 }
 
+/// A key was removed to make room.
+pub(super) fn evicted(env: Env<'_>, db: u8, key: &[u8]) {
+    publish(env, b'e', "evicted", db, key);
+}
+
 /// Publishes the events of a command that has just been done.
 pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
     let written = call.env.posts.take_written();
