@@ -4,6 +4,7 @@
 //! the *client* that sent it, and runs outside, exactly once. To add one: write its handler in
 //! its family's file and its line in that file's `TABLE`.
 
+mod bits;
 pub(crate) mod blocking;
 mod call;
 mod choices;
@@ -20,6 +21,7 @@ mod functions;
 pub(crate) mod harness;
 mod hash_numbers;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod keys;
 mod list_places;
@@ -43,6 +45,7 @@ mod set_choices;
 mod set_tests;
 mod sets;
 mod shutdown;
+mod sketch;
 mod slowlog;
 mod strings;
 mod substrings;

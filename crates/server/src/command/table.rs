@@ -4,7 +4,7 @@ use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use super::{
     blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
 };
-use super::{choices, set_algebra, set_choices, sets, substrings, zset_algebra, zset_pops};
+use super::{bits, choices, hyperloglog, set_algebra, set_choices, sets, substrings, zset_algebra, zset_pops};
 use super::{
     keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts, shutdown,
     slowlog, strings,
@@ -17,10 +17,12 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 34] = [
+static FAMILIES: [(&str, &[Command]); 36] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
+    ("bitmap", bits::TABLE),
+    ("hyperloglog", hyperloglog::TABLE),
     ("generic", keys::TABLE),
     ("generic", copy::TABLE),
     ("generic", expiry::TABLE),
