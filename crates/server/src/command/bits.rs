@@ -12,7 +12,13 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("setbit", 4, ONE, Run::Write(setbit), "Sets a bit of a key's string."),
     Command::new("getbit", 3, ONE, Run::Read(getbit), "Gets a bit of a key's string."),
     Command::new("bitcount", -2, ONE, Run::Read(bitcount), "Counts the bits that are set."),
-    Command::new("bitpos", -3, ONE, Run::Read(bitpos), "Finds the first bit that is, or is not, set."),
+    Command::new(
+        "bitpos",
+        -3,
+        ONE,
+        Run::Read(bitpos),
+        "Finds the first bit that is, or is not, set.",
+    ),
     Command::new("bitop", -4, SOURCES, Run::Write(bitop), "Stores strings' bits combined."),
     Command::new("bitfield", -2, ONE, Run::Write(bitfield), "Integers among a string's bits."),
     Command::new("bitfield_ro", -2, ONE, Run::Read(bitfield_ro), "BITFIELD that only reads."),
@@ -380,7 +386,8 @@ fn steps(call: &Call<'_>) -> Outcome<Vec<Step>> {
             _ => return Err(Failure::Say(TYPE.into())),
         };
         let widest = if signed { 64 } else { 63 };
-        let width = number::parse_i64(number::until_nul(digits)).filter(|w| (1..=widest).contains(w));
+        let width =
+            number::parse_i64(number::until_nul(digits)).filter(|w| (1..=widest).contains(w));
         let width = width.ok_or(Failure::Say(TYPE.into()))? as u32;
         let place = offset(args.at(at + 2), Some(width))?;
         let action = match (writes, adds) {
