@@ -37,6 +37,7 @@ mod notify;
 mod options;
 mod protocol;
 mod pubsub;
+mod rdb;
 mod room;
 mod save;
 mod script;

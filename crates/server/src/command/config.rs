@@ -29,7 +29,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 13] = [
+static NUMBERS: [NumberOption; 14] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -71,6 +71,7 @@ static NUMBERS: [NumberOption; 13] = [
         default: 5,
         bytes: false,
     },
+    NumberOption::new("hll-sparse-max-bytes", "hll-sparse-max-bytes", 3000, true),
 ];
 
 /// Places in [`NUMBERS`].
@@ -80,6 +81,7 @@ const TIMEOUT: usize = 7;
 const KEEPALIVE: usize = 8;
 const SCRIPT_TIME: usize = 11;
 const SAMPLES: usize = 12;
+const SPARSE_MAX: usize = 13;
 
 /// Milliseconds that a script may run, unless that is set.
 const SCRIPT_MILLIS: i64 = 5000;
@@ -124,6 +126,11 @@ impl Tuning {
     /// How long a connection is idle before its peer is asked whether it is there, if it is asked.
     pub(crate) fn keepalive(&self) -> Option<Duration> {
         self.seconds(KEEPALIVE)
+    }
+
+    /// Bytes of the longest HyperLogLog that is sparse.
+    pub(crate) fn sparse_max(&self) -> usize {
+        usize::try_from(self.0[SPARSE_MAX].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
     /// How long a script may run, if that has an end.
@@ -383,6 +390,7 @@ mod tests {
         assert_eq!(NUMBERS[KEEPALIVE].name, "tcp-keepalive");
         assert_eq!(NUMBERS[SAMPLES].name, "maxmemory-samples");
         assert_eq!(NUMBERS[SCRIPT_TIME].name, "busy-reply-threshold");
+        assert_eq!(NUMBERS[SPARSE_MAX].name, "hll-sparse-max-bytes");
         let usual = Tuning::new(&Options::new());
         assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));
         let slow = |micros| Tuning::new(&Options::new().slower_than(micros));

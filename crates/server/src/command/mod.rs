@@ -4,6 +4,7 @@
 //! the *client* that sent it, and runs outside, exactly once. To add one: write its handler in
 //! its family's file and its line in that file's `TABLE`.
 
+mod bits;
 pub(crate) mod blocking;
 mod call;
 mod choices;
@@ -12,16 +13,21 @@ mod config;
 mod connection;
 mod copy;
 mod debug;
+mod dump;
 mod events;
 mod expiry;
 mod failure;
 mod functions;
+mod geo;
+mod geohash;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod harness;
 mod hash_numbers;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod keys;
+mod lcs;
 mod list_places;
 #[cfg(test)]
 mod list_tests;
@@ -43,7 +49,9 @@ mod set_choices;
 mod set_tests;
 mod sets;
 mod shutdown;
+mod sketch;
 mod slowlog;
+mod sort;
 mod strings;
 mod substrings;
 mod table;

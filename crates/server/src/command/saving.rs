@@ -1,6 +1,7 @@
-//! BGSAVE, SAVE and LASTSAVE.
+//! BGSAVE, SAVE and LASTSAVE; WAIT and WAITAOF.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run};
+use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run};
+use crate::protocol::number;
 use std::time::Duration;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -21,6 +22,14 @@ pub(super) const TABLE: &[Command] = &[
         "Writes an export beside the pool, while other clients may wait.",
     ),
     Command::new("lastsave", 1, NONE, Run::Client(lastsave), "When the last export was written."),
+    Command::new("wait", 3, NONE, Run::Read(wait), "How many replicas have all writes: none."),
+    Command::new(
+        "waitaof",
+        4,
+        NONE,
+        Run::Read(wait_durable),
+        "Where all writes are durable: here.",
+    ),
 ];
 
 fn bgsave(call: &mut ClientCall<'_>) -> Outcome<Next> {
@@ -31,6 +40,38 @@ fn bgsave(call: &mut ClientCall<'_>) -> Outcome<Next> {
     begin(call)?;
     call.reply().simple("Background saving started");
     Ok(Next::Go)
+}
+
+/// There are no replicas to wait for.
+fn wait(call: &mut Call<'_>) -> Outcome {
+    replicas(call, 1)?;
+    call.out.integer(0);
+    Ok(())
+}
+
+/// Whatever is answered is durable, the writes before this too.
+fn wait_durable(call: &mut Call<'_>) -> Outcome {
+    if !(0..=1).contains(&call.integer(1)?) {
+        let text = "ERR value is out of range, value must between 0 and 1";
+        return Err(Failure::Say(text.into()));
+    }
+    replicas(call, 2)?;
+    call.out.array(2);
+    call.out.integer(1);
+    call.out.integer(0);
+    Ok(())
+}
+
+/// A number of replicas, and the time to wait for them.
+fn replicas(call: &Call<'_>, at: usize) -> Outcome {
+    if call.integer(at)? < 0 {
+        return Err(Failure::MUST_BE_POSITIVE);
+    }
+    match number::parse_i64(call.args.at(at + 1)) {
+        None => Err(Failure::Say("ERR timeout is not an integer or out of range".into())),
+        Some(millis) if millis < 0 => Err(Failure::Say("ERR timeout is negative".into())),
+        Some(_) => Ok(()),
+    }
 }
 
 fn begin(call: &ClientCall<'_>) -> Outcome {

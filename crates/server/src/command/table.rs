@@ -2,9 +2,12 @@
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use super::{
+    bits, choices, dump, geo, hyperloglog, lcs, set_algebra, set_choices, sets, sort, substrings,
+    zset_algebra, zset_pops,
+};
+use super::{
     blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
 };
-use super::{choices, set_algebra, set_choices, sets, substrings, zset_algebra, zset_pops};
 use super::{
     keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts, shutdown,
     slowlog, strings,
@@ -17,12 +20,17 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 34] = [
+static FAMILIES: [(&str, &[Command]); 40] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
+    ("string", lcs::TABLE),
+    ("bitmap", bits::TABLE),
+    ("hyperloglog", hyperloglog::TABLE),
     ("generic", keys::TABLE),
     ("generic", copy::TABLE),
+    ("generic", dump::TABLE),
+    ("generic", sort::TABLE),
     ("generic", expiry::TABLE),
     ("generic", scan::TABLE),
     ("hash", hashes::TABLE),
@@ -38,6 +46,7 @@ static FAMILIES: [(&str, &[Command]); 34] = [
     ("sorted-set", zset_pops::TABLE),
     ("sorted-set", zset_algebra::TABLE),
     ("sorted-set", choices::TABLE),
+    ("geo", geo::TABLE),
     ("connection", connection::TABLE),
     ("server", TABLE),
     ("server", config::TABLE),

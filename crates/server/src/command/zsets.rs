@@ -113,7 +113,7 @@ impl AddOptions {
     }
 }
 
-fn zadd(call: &mut Call<'_>) -> Outcome {
+pub(super) fn zadd(call: &mut Call<'_>) -> Outcome {
     let (options, first) = AddOptions::parse(call)?;
     add(call, options, first)
 }

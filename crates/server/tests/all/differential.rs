@@ -497,6 +497,9 @@ fn meaning(frame: &Frame, compare: Compare) -> String {
             all.sort();
             all.join(" ")
         }
+        (Frame::List(data), Compare::Pairs) if matches!(data.first(), Some(Frame::List(_))) => {
+            meaning(frame, Compare::Unordered)
+        }
         (Frame::List(data), Compare::Pairs) => {
             let mut all: Vec<_> =
                 data.chunks(2).map(|pair| pair.iter().map(show).collect::<Vec<_>>()).collect();

@@ -1,0 +1,279 @@
+//! SORT and SORT_RO.
+
+use super::{Call, Command, Failure, Outcome, Run, lists};
+use crate::keyspace::hash::Hash;
+use crate::keyspace::list::List;
+use crate::keyspace::set::Set;
+use crate::keyspace::zset::SortedSet;
+use crate::keyspace::{End, Kind, text};
+use crate::protocol::number;
+use std::cmp::Ordering;
+
+const ONE: (i32, i32, i32) = (1, 1, 1);
+
+pub(super) const TABLE: &[Command] = &[
+    Command::new("sort", -2, ONE, Run::Write(sort), "Sorts elements, and answers or stores them."),
+    Command::new("sort_ro", -2, ONE, Run::Read(sort_ro), "Sorts elements, and answers them."),
+];
+
+/// Bytes of memory that an element takes, besides its own, as a part of a reply.
+const BULK: usize = 6;
+
+/// The arguments.
+struct Query<'a> {
+    by: Option<&'a [u8]>,
+    gets: Vec<&'a [u8]>,
+    offset: i64,
+    count: i64,
+    descending: bool,
+    alpha: bool,
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Query<'a> {
+    fn parse(call: &Call<'a>, stores: bool) -> Outcome<Self> {
+        let args = call.args;
+        let mut query = Query {
+            by: None,
+            gets: Vec::new(),
+            offset: 0,
+            count: -1,
+            descending: false,
+            alpha: false,
+            store: None,
+        };
+        let mut at = 2;
+        while at < args.len() {
+            let left = args.len() - at - 1;
+            match () {
+                () if args.is(at, "asc") => query.descending = false,
+                () if args.is(at, "desc") => query.descending = true,
+                () if args.is(at, "alpha") => query.alpha = true,
+                () if args.is(at, "limit") && left >= 2 => {
+                    (query.offset, query.count) = (call.integer(at + 1)?, call.integer(at + 2)?);
+                    at += 2;
+                }
+                () if stores && args.is(at, "store") && left >= 1 => {
+                    query.store = Some(args.at(at + 1));
+                    at += 1;
+                }
+                () if args.is(at, "by") && left >= 1 => {
+                    query.by = Some(args.at(at + 1));
+                    at += 1;
+                }
+                () if args.is(at, "get") && left >= 1 => {
+                    query.gets.push(args.at(at + 1));
+                    at += 1;
+                }
+                () => return Err(Failure::SYNTAX),
+            }
+            at += 1;
+        }
+        Ok(query)
+    }
+
+    /// Whether elements are left in their order: they are to be sorted by one and the same key.
+    fn keeps_order(&self) -> bool {
+        self.by.is_some_and(|by| !by.contains(&b'*'))
+    }
+
+    /// The part of `len` elements that is wanted.
+    fn part(&self, len: usize) -> std::ops::Range<usize> {
+        let start = usize::try_from(self.offset).unwrap_or(0).min(len);
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        start..start.saturating_add(count).min(len)
+    }
+}
+
+/// What an element is sorted by.
+enum Weight {
+    Number(f64),
+    Text(Option<Vec<u8>>),
+    /// The element itself.
+    Own,
+}
+
+fn sort(call: &mut Call<'_>) -> Outcome {
+    run(call, true)
+}
+
+fn sort_ro(call: &mut Call<'_>) -> Outcome {
+    run(call, false)
+}
+
+fn run(call: &mut Call<'_>, stores: bool) -> Outcome {
+    let mut query = Query::parse(call, stores)?;
+    let key = call.args.at(1);
+    let entry = call.look(key)?;
+    let kind = entry.map(|entry| entry.kind());
+    if !matches!(kind, None | Some(Kind::List | Kind::Set | Kind::SortedSet)) {
+        return Err(Failure::WRONG_TYPE);
+    }
+    // The members of a set have no order that could be stored, or that a script could rely on.
+    if query.keeps_order() && kind == Some(Kind::Set) && (query.store.is_some() || !call.may_wait) {
+        (query.by, query.alpha) = (None, true);
+    }
+    let elements = match entry {
+        None => Vec::new(),
+        Some(_) => elements(call, &query)?,
+    };
+    if call.out.is_cut() {
+        return Ok(());
+    }
+    let sorted = match query.keeps_order() {
+        true => elements,
+        false => sorted(call, &query, elements)?,
+    };
+    let part = match query.keeps_order() && kind == Some(Kind::SortedSet) {
+        // It was cut when it was read.
+        true => 0..sorted.len(),
+        false => query.part(sorted.len()),
+    };
+    reply(call, &query, &sorted[part])
+}
+
+/// The elements in the order that they have. What is too much to be answered is not collected.
+fn elements(call: &mut Call<'_>, query: &Query<'_>) -> Outcome<Vec<Vec<u8>>> {
+    let Some(entry) = call.look(call.args.at(1))? else { return Ok(Vec::new()) };
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    match entry.kind() {
+        Kind::List => {
+            let list = List::load(call.tx, Some(entry))?;
+            let out = &mut call.out;
+            list.walk(call.tx, 0, false, &mut |tx, item| {
+                let element = item.read(tx)?;
+                bytes += element.len() + BULK;
+                all.push(element);
+                Ok::<bool, Failure>(out.has_room(bytes))
+            })?;
+        }
+        Kind::Set => {
+            let set = Set::load(call.tx, Some(entry))?;
+            let out = &mut call.out;
+            set.walk(call.tx, &mut |_, member| {
+                bytes += member.len() + BULK;
+                all.push(member.to_vec());
+                Ok::<bool, Failure>(out.has_room(bytes))
+            })?;
+        }
+        _ => {
+            let set = SortedSet::load(call.tx, entry)?;
+            let len = set.len(call.tx)?;
+            let whole = 0..usize::try_from(len).unwrap_or(usize::MAX);
+            let part = if query.keeps_order() { query.part(whole.end) } else { whole };
+            if part.is_empty() {
+                return Ok(all);
+            }
+            let backwards = query.keeps_order() && query.descending;
+            let first = part.start as u64;
+            let first = if backwards { len - 1 - first } else { first };
+            let mut walk = set.walk_at(call.tx, first, backwards)?;
+            for _ in part {
+                let Some((_, member)) = walk.next(call.tx)? else { break };
+                bytes += member.len() + BULK;
+                all.push(member);
+                if !call.out.has_room(bytes) {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn sorted(call: &mut Call<'_>, query: &Query<'_>, elements: Vec<Vec<u8>>) -> Outcome<Vec<Vec<u8>>> {
+    let mut weighed = Vec::with_capacity(elements.len());
+    for element in elements {
+        let weight = match (query.by, query.alpha) {
+            (None, true) => Weight::Own,
+            (None, false) => Weight::Number(score(&element)?),
+            (Some(pattern), alpha) => {
+                let found = look_up(call, pattern, &element)?;
+                match alpha {
+                    true => Weight::Text(found),
+                    false => Weight::Number(found.map_or(Ok(0.0), |text| score(&text))?),
+                }
+            }
+        };
+        weighed.push((weight, element));
+    }
+    weighed.sort_by(|(a, one), (b, other)| {
+        let order = match (a, b) {
+            (Weight::Number(a), Weight::Number(b)) => {
+                a.partial_cmp(b).unwrap_or(Ordering::Equal).then_with(|| one.cmp(other))
+            }
+            (Weight::Text(a), Weight::Text(b)) => a.cmp(b),
+            _ => one.cmp(other),
+        };
+        if query.descending { order.reverse() } else { order }
+    });
+    Ok(weighed.into_iter().map(|(_, element)| element).collect())
+}
+
+/// A number to sort by; no digits are zero.
+fn score(text: &[u8]) -> Outcome<f64> {
+    let digits = text.trim_ascii_start();
+    let score = if digits.is_empty() { Some(0.0) } else { number::parse_f64(digits) };
+    let wrong = "ERR One or more scores can't be converted into double";
+    score.ok_or(Failure::Say(wrong.into()))
+}
+
+/// The value that a pattern names for an element: a key's string, or with `->` a hash's field.
+fn look_up(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8>>> {
+    if pattern == b"#" {
+        return Ok(Some(element.to_vec()));
+    }
+    let Some(star) = pattern.iter().position(|&byte| byte == b'*') else { return Ok(None) };
+    let rest = &pattern[star + 1..];
+    let arrow = rest.windows(2).position(|two| two == b"->").filter(|at| at + 2 < rest.len());
+    let (after, field) = match arrow {
+        Some(at) => (&rest[..at], Some(&rest[at + 2..])),
+        None => (rest, None),
+    };
+    let key = [&pattern[..star], element, after].concat();
+    let Some(entry) = call.look(&key)? else { return Ok(None) };
+    match (entry.kind(), field) {
+        (Kind::Hash, Some(field)) => Ok(Hash::load(call.tx, Some(entry))?.get(call.tx, field)?),
+        (Kind::String, None) => Ok(Some(text::read(call.tx, entry)?)),
+        _ => Ok(None),
+    }
+}
+
+/// Answers, or stores, the elements, or what patterns name for them.
+fn reply(call: &mut Call<'_>, query: &Query<'_>, elements: &[Vec<u8>]) -> Outcome {
+    let count = elements.len() * query.gets.len().max(1);
+    let Some(target) = query.store else {
+        call.out.array(count);
+        for element in elements {
+            if query.gets.is_empty() {
+                call.out.bulk(element);
+            }
+            for pattern in &query.gets {
+                match look_up(call, pattern, element)? {
+                    Some(value) => call.out.bulk(&value),
+                    None => call.out.null(),
+                }
+            }
+            if call.out.is_cut() {
+                break;
+            }
+        }
+        return Ok(());
+    };
+    let mut list = List::load(call.tx, None)?;
+    for element in elements {
+        if query.gets.is_empty() {
+            list.push(call.tx, End::Right, element)?;
+        }
+        for pattern in &query.gets {
+            let value = look_up(call, pattern, element)?.unwrap_or_default();
+            list.push(call.tx, End::Right, &value)?;
+        }
+    }
+    call.remove(target)?;
+    if count > 0 {
+        lists::save(call, target, None, list)?;
+    }
+    call.out.size(count as u64);
+    Ok(())
+}
