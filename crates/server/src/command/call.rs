@@ -41,7 +41,7 @@ impl Env<'_> {
     /// stored to, so that an EXEC which has read it is in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
-        if self.server.events.are_wanted() {
+        if self.server.events.are_wanted() && self.server.pubsub.is_used() {
             self.posts.note_written(db.index(), key);
         }
         // After it is counted as written: see `waiting.rs`.
