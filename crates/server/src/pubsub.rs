@@ -290,13 +290,20 @@ impl Mailbox {
     }
 }
 
+/// A key that a command has written.
+pub(crate) struct WrittenKey {
+    pub(crate) db: u8,
+    pub(crate) key: Vec<u8>,
+    pub(crate) is_new: bool,
+}
+
 /// One thread's part: what its transaction under way publishes, and what goes on its way when that is durable.
 #[derive(Default)]
 pub(crate) struct Posts {
     pending: RefCell<Vec<Post>>,
     ready: RefCell<Vec<Post>>,
     /// Keys that the command under way has written, if clients may be told of them.
-    written: RefCell<Vec<(u8, Vec<u8>)>>,
+    written: RefCell<Vec<WrittenKey>>,
 }
 
 impl Posts {
@@ -333,16 +340,16 @@ impl Posts {
         self.ready.take()
     }
 
-    /// The command under way has written a key.
-    pub(crate) fn note_written(&self, db: u8, key: &[u8]) {
+    /// The command under way has written a key, which `is_new` if it was not there before.
+    pub(crate) fn note_written(&self, db: u8, key: &[u8], is_new: bool) {
         let mut written = self.written.borrow_mut();
-        if !written.iter().any(|(d, k)| *d == db && k == key) {
-            written.push((db, key.to_vec()));
+        if !written.iter().any(|one| one.db == db && one.key == key) {
+            written.push(WrittenKey { db, key: key.to_vec(), is_new });
         }
     }
 
     /// Takes the keys that the command that has just ended has written.
-    pub(crate) fn take_written(&self) -> Vec<(u8, Vec<u8>)> {
+    pub(crate) fn take_written(&self) -> Vec<WrittenKey> {
         self.written.take()
     }
 }

@@ -42,7 +42,7 @@ impl Env<'_> {
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
         if self.server.events.are_wanted() {
-            self.posts.note_written(db.index(), key);
+            self.posts.note_written(db.index(), key, false);
         }
         // After it is counted as written: see `waiting.rs`.
         if self.server.waiting.wants(db.index(), key) {
@@ -166,6 +166,9 @@ impl<'a> Call<'a> {
     /// Sets the entry of a key that was just claimed; the old entry's value is already freed or reused.
     pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
         self.db.put(self.tx, key, old, new)?;
+        if old.is_none() && self.env.server.events.are_wanted() {
+            self.env.posts.note_written(self.db.index(), key, true);
+        }
         self.touch(key)
     }
 
