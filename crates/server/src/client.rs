@@ -51,6 +51,15 @@ pub(crate) enum Replies {
     Skip,
 }
 
+impl Replies {
+    /// A reply was sent, or left out.
+    pub(crate) fn skip(&mut self) {
+        if *self == Replies::Skip {
+            *self = Replies::On;
+        }
+    }
+}
+
 impl Client {
     pub(crate) fn new(server: &Server, listing: Arc<Listing>) -> Self {
         Client {

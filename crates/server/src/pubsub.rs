@@ -304,6 +304,13 @@ impl Mailbox {
     }
 }
 
+/// A key that a command has written.
+pub(crate) struct WrittenKey {
+    pub(crate) db: u8,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) is_new: bool,
+}
+
 /// One thread's part: what its transaction under way publishes, and what goes on its way when that is durable.
 #[derive(Default)]
 pub(crate) struct Posts {
@@ -317,7 +324,7 @@ pub(crate) struct Posts {
 /// Keys that the command under way has written, if clients may be told of them; each once, in their order.
 #[derive(Default)]
 struct Written {
-    keys: Vec<(u8, Arc<[u8]>)>,
+    keys: Vec<WrittenKey>,
     /// All of them, if they are many.
     known: HashSet<(u8, Arc<[u8]>)>,
 }
@@ -372,26 +379,26 @@ impl Posts {
         self.ready.take()
     }
 
-    /// The command under way has written a key.
-    pub(crate) fn note_written(&self, db: u8, key: &[u8]) {
+    /// The command under way has written a key, which `is_new` if it was not there before.
+    pub(crate) fn note_written(&self, db: u8, key: &[u8], is_new: bool) {
         let Written { keys, known } = &mut *self.written.borrow_mut();
         if keys.len() < FEW {
-            if !keys.iter().any(|(d, k)| *d == db && **k == *key) {
-                keys.push((db, key.into()));
+            if !keys.iter().any(|one| one.db == db && *one.key == *key) {
+                keys.push(WrittenKey { db, key: key.into(), is_new });
             }
             return;
         }
         if known.is_empty() {
-            known.extend(keys.iter().cloned());
+            known.extend(keys.iter().map(|one| (one.db, Arc::clone(&one.key))));
         }
-        let name: (u8, Arc<[u8]>) = (db, key.into());
-        if known.insert(name.clone()) {
-            keys.push(name);
+        let key: Arc<[u8]> = key.into();
+        if known.insert((db, Arc::clone(&key))) {
+            keys.push(WrittenKey { db, key, is_new });
         }
     }
 
     /// Takes the keys that the command that has just ended has written.
-    pub(crate) fn take_written(&self) -> Vec<(u8, Arc<[u8]>)> {
+    pub(crate) fn take_written(&self) -> Vec<WrittenKey> {
         let Written { keys, known } = &mut *self.written.borrow_mut();
         if !known.is_empty() {
             *known = HashSet::new();
@@ -458,13 +465,11 @@ mod tests {
         let posts = Posts::default();
         for _ in 0..2 {
             for number in (0..200_000_u32).chain(0..200_000) {
-                posts.note_written(0, &number.to_le_bytes());
+                posts.note_written(0, &number.to_le_bytes(), false);
             }
             let written = posts.take_written();
             assert_eq!(written.len(), 200_000);
-            assert!(
-                (0..).zip(&written).all(|(number, (_, key))| **key == u32::to_le_bytes(number))
-            );
+            assert!((0..).zip(&written).all(|(number, one)| *one.key == u32::to_le_bytes(number)));
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::{Call, Command, Env, Failure, Outcome};
 use crate::keyspace::Database;
 use crate::protocol::{Args, number};
-use crate::pubsub::Post;
+use crate::pubsub::{Post, WrittenKey};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The classes of events, by their letters.
@@ -106,11 +106,14 @@ pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
         return Ok(());
     }
     call.env.posts.check_room().map_err(Failure::say)?;
-    for (db, key) in written {
+    for WrittenKey { db, key, is_new } in written {
         let found = Database::new(call.env.keyspace, db).find(call.tx, &key)?;
         let (env, args) = (call.env, call.args);
         let tell = |class, event| publish(env, class, event, db, &key);
         let is_there = found.is_some();
+        if is_new && is_there {
+            tell(b'n', "new");
+        }
         let Some((class, event)) = event(command.name, args, &key, db == call.db.index()) else {
             continue;
         };
