@@ -355,7 +355,10 @@ fn libraries_are_there() {
         ("return {('abc'):gsub('%w', '%0%0')}", "*2 $6 aabbcc :3"),
         ("return {('hello world'):gsub('o', {o = '0'})}", "*2 $11 hell0 w0rld :2"),
         ("return {('abc'):gsub('', '-')}", "*2 $7 -a-b-c- :4"),
-        ("local r = {} for k, v in ('a=1, b=2'):gmatch('(%w)=(%w)') do r[#r + 1] = k .. v end return r", "*2 $2 a1 $2 b2"),
+        (
+            "local r = {} for k, v in ('a=1, b=2'):gmatch('(%w)=(%w)') do r[#r + 1] = k .. v end return r",
+            "*2 $2 a1 $2 b2",
+        ),
         ("return {('x'):gsub('x', function() return nil end)}", "*2 $1 x :1"),
         ("return ('THE (quick) fox'):find('%((%a+)%)')", ":5"),
         ("return ('f(a(b)c)d'):match('%b()')", "$7 (a(b)c)"),
