@@ -3,7 +3,7 @@
 //! A [`Baseline`] does a piece of [`Work`] and reports how long it took, having checked its own answer: [`pmemobj`]
 //! uses libpmemobj, in C. Embedded stores ([`stores`], built with the feature of that name) make durable [`puts`].
 //! Servers are compared by one client for all: [`server`] starts them, [`redis_benchmark`] and [`ycsb`] load them,
-//! [`footprint`] measures the space they take.
+//! [`footprint`] measures the space they take, and [`cache`] uses them with too little room.
 //!
 //! Nothing here is needed to build or test the rest. A baseline's requirements (a C compiler, a library, a server) are
 //! looked for when it runs, and reported as [`Error::Unavailable`] with what to install.
@@ -14,6 +14,7 @@
 // The function that opens LMDB is unsafe.
 #![cfg_attr(not(feature = "stores"), forbid(unsafe_code))]
 
+pub mod cache;
 pub mod child;
 pub mod error;
 pub mod footprint;

@@ -8,10 +8,11 @@ use crate::failure::Outcome;
 use crate::{quantity, simulate};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
-use perdura::EngineKind;
+use perdura::{AnySession, EngineKind};
 use perdura_workloads::list::{
     self, Asked, Given, OnWorkload, Row, Usual, Value, Values, WORKLOADS,
 };
+use perdura_workloads::reuse::Reuse;
 use perdura_workloads::{self as workloads, Plan, Progress, Workload};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -126,6 +127,15 @@ pub(crate) trait AnyWorkload {
         progress: &Progress,
     ) -> Outcome<engine::Run>;
 
+    /// As [`Workload::reuse`].
+    fn reuse(
+        &self,
+        session: &mut AnySession,
+        operations: u64,
+        seed: u64,
+        progress: &Progress,
+    ) -> Option<workloads::Outcome<Reuse>>;
+
     /// As [`simulate::run`].
     fn simulated(
         &self,
@@ -154,6 +164,16 @@ impl<W: Workload> AnyWorkload for W {
         progress: &Progress,
     ) -> Outcome<engine::Run> {
         engine::run(label, engine, site, pool, self, plan, progress)
+    }
+
+    fn reuse(
+        &self,
+        session: &mut AnySession,
+        operations: u64,
+        seed: u64,
+        progress: &Progress,
+    ) -> Option<workloads::Outcome<Reuse>> {
+        Workload::reuse(self, session, operations, seed, progress)
     }
 
     fn simulated(

@@ -113,6 +113,7 @@ impl Client {
         self.leave(server);
         *self = Client { home: self.home, ..Client::new(server, Arc::clone(&self.listing)) };
         self.listing.set_db(0);
+        self.listing.set_no_touch(false);
         self.listing.set_protocol(Protocol::Resp2);
         self.listing.set_label(Label::Name, "");
     }

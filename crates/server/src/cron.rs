@@ -5,6 +5,7 @@
 //! values of its keys are.
 
 use crate::command::Env;
+use crate::eviction;
 use crate::keyspace::{DATABASES, Database, garbage};
 use crate::store::Session;
 use perdura::{Error, Tx};
@@ -69,6 +70,15 @@ impl Cron {
                 chores = Chores::find(tx, env)?;
                 Ok(())
             })?;
+            let due = chores.is_none() && env.server.eviction.is_due(|| env.server.facts());
+            if due && let Some(ticket) = eviction::evict(session, env)? {
+                *last = (*last).max(Some(ticket));
+                if started.elapsed() < LONGEST {
+                    continue;
+                }
+                self.busy = true;
+                return Ok(());
+            }
             if chores.is_none() {
                 if !session.release()? {
                     return Ok(());

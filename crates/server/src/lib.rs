@@ -23,6 +23,7 @@ mod cron;
 mod descriptors;
 mod embedded;
 mod error;
+mod eviction;
 #[cfg(test)]
 mod failing_tests;
 #[cfg(test)]
@@ -59,6 +60,7 @@ mod watch_tests;
 
 pub use embedded::{End, Keyspace};
 pub use error::ServeError;
+pub use eviction::EvictionPolicy;
 pub use keyspace::{Findings, check, check_root};
 pub use logging::{LogFormat, LogLevel, log_warning, start_logging};
 pub use options::Options;

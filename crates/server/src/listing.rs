@@ -18,6 +18,8 @@ pub(crate) struct Listing {
     killed: AtomicBool,
     /// It waits for a key to be filled.
     blocked: AtomicBool,
+    /// CLIENT NO-TOUCH: what it does is no use of keys.
+    no_touch: AtomicBool,
     /// How many channels, patterns and shards' channels it listens to.
     subscriptions: [AtomicU32; 3],
     since: Instant,
@@ -44,6 +46,7 @@ impl Listing {
             local,
             killed: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
             subscriptions: Default::default(),
             since: Instant::now(),
             db: AtomicU8::new(0),
@@ -64,6 +67,14 @@ impl Listing {
 
     pub(crate) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_no_touch(&self, on: bool) {
+        self.no_touch.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_no_touch(&self) -> bool {
+        self.no_touch.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_subscriptions(&self, own: &Subscriptions) {

@@ -65,6 +65,8 @@ macro_rules! named {
     };
 }
 
+pub(crate) use named;
+
 named!(LogLevel: Error "error", Warn "warn", Info "info", Debug "debug", Trace "trace");
 named!(LogFormat: Text "text", Json "json");
 

@@ -149,8 +149,8 @@ fn of_commands(server: &Server, page: &mut Page) {
     page.counter("perdura_keyspace_misses_total", help, total(stats, |one| &one.misses));
     let help = "Keys that were deleted because they had expired.";
     page.counter("perdura_expired_keys_total", help, total(stats, |one| &one.expired));
-    let help = "Keys that were deleted to make room: always 0, writes are refused instead.";
-    page.counter("perdura_evicted_keys_total", help, 0);
+    let help = "Keys that were deleted to make room.";
+    page.counter("perdura_evicted_keys_total", help, total(stats, |one| &one.evicted));
 }
 
 /// One of a command's counters.

@@ -1,5 +1,6 @@
 //! How a server is set up.
 
+use crate::eviction::EvictionPolicy;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// How a server is set up; [`Options::default`] works for a try on one's own machine.
@@ -26,6 +27,8 @@ pub struct Options {
     pub slower_than: i64,
     /// Commands that the slow log keeps.
     pub slow_log_len: usize,
+    /// What is deleted when the pool is full.
+    pub eviction: EvictionPolicy,
     /// Seconds after which a client that sends and reads nothing is disconnected; 0 for never.
     pub timeout: u32,
     /// Seconds after which the system asks an idle client's machine whether it is still there; 0 for never.
@@ -51,6 +54,7 @@ impl Default for Options {
             max_request: 1 << 30,
             slower_than: SLOWER_THAN,
             slow_log_len: SLOW_LOG_LEN,
+            eviction: EvictionPolicy::NoEviction,
             timeout: 0,
             tcp_keepalive: KEEPALIVE,
         }
@@ -114,6 +118,12 @@ impl Options {
     /// Keeps this many commands in the slow log.
     pub fn slow_log_len(mut self, commands: usize) -> Self {
         self.slow_log_len = commands;
+        self
+    }
+
+    /// Deletes keys by this policy when the pool is full.
+    pub fn eviction(mut self, policy: EvictionPolicy) -> Self {
+        self.eviction = policy;
         self
     }
 

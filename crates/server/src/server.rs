@@ -1,6 +1,7 @@
 //! The state that all threads of a server share.
 
 use crate::command::{Events, Tuning};
+use crate::eviction::Eviction;
 use crate::listing::Listing;
 use crate::logging::Quota;
 use crate::notify::Notifier;
@@ -43,6 +44,7 @@ pub(crate) struct Server {
     max_clients: AtomicUsize,
     /// The numbers that CONFIG SET can set.
     pub(crate) tuning: Tuning,
+    pub(crate) eviction: Eviction,
     /// Expired keys are deleted before a command meets them.
     expires_actively: AtomicBool,
     stopping: AtomicBool,
@@ -80,9 +82,12 @@ impl Server {
         facts: Box<dyn Fn() -> Facts + Send + Sync>,
     ) -> Self {
         let workers = options.worker_count();
+        let eviction = Eviction::new();
+        eviction.set(options.eviction, facts().limit);
         Server {
             max_clients: AtomicUsize::new(options.max_clients),
             tuning: Tuning::new(&options),
+            eviction,
             expires_actively: AtomicBool::new(true),
             options,
             address,

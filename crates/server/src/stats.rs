@@ -112,6 +112,7 @@ pub(crate) struct Stats {
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
+    pub(crate) evicted: Counter,
     pub(crate) by_command: ByCommand,
     /// How long commands took.
     pub(crate) took: Histogram,
@@ -193,6 +194,8 @@ struct Keys {
     missed: u64,
     /// Deleted, since their time had come.
     expired: u64,
+    /// Deleted to make room.
+    evicted: u64,
 }
 
 /// How much a transaction has counted so far.
@@ -216,6 +219,12 @@ impl Tally {
     pub(crate) fn expired(&self) {
         let keys = self.keys.get();
         self.keys.set(Keys { expired: keys.expired + 1, ..keys });
+    }
+
+    /// A key was deleted to make room.
+    pub(crate) fn evicted(&self) {
+        let keys = self.keys.get();
+        self.keys.set(Keys { evicted: keys.evicted + 1, ..keys });
     }
 
     /// An error is answered whose reply begins with this code.
@@ -329,6 +338,7 @@ impl Tally {
         stats.hits.add(keys.found);
         stats.misses.add(keys.missed);
         stats.expired.add(keys.expired);
+        stats.evicted.add(keys.evicted);
         for rare in self.rare.borrow_mut().drain(..) {
             match rare {
                 Rare::Error(code) => stats.error(code),
@@ -397,6 +407,7 @@ impl Stats {
             &self.hits,
             &self.misses,
             &self.expired,
+            &self.evicted,
         ] {
             counter.restart();
         }

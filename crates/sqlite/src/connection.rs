@@ -216,6 +216,7 @@ fn commit_members(
         member.is_ready = false;
         let pages = std::mem::take(&mut member.stage).pages;
         if ticket.is_some() {
+            handle.use_pages(pages.keys().copied());
             let old = member.version.unwrap_or(0);
             let mut state = database.state();
             member.version = Some(state.versions.move_pin(old));
@@ -592,6 +593,9 @@ impl OpenDatabase {
             (None, _) => self.database.state().versions.pin(),
         };
         let handle = self.handle.as_mut().ok_or(IOERR)?;
+        if to.len() as u64 == shape.page_size {
+            handle.use_pages(std::iter::once(at / shape.page_size));
+        }
         let result = read_staged(handle, &self.database, &member.stage, (to, at), shape);
         if pinned.is_none() {
             self.database.state().versions.unpin(shape.version);

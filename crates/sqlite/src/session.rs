@@ -35,6 +35,11 @@ pub trait Transactions {
     /// # Errors
     /// When the medium failed.
     fn wait(&mut self, ticket: Ticket) -> Result<()>;
+
+    /// SQLite has read a page from the heap, or committed one, for those who count: its number, from 0.
+    fn use_page(&mut self, page: u64) {
+        let _ = page;
+    }
 }
 
 /// A session, whosever it is.
@@ -98,6 +103,17 @@ impl Handle {
         let (result, ticket) = self.run(Mode::Read, body)?;
         self.wait(ticket)?;
         Ok(result)
+    }
+
+    /// Tells those who lend a session which pages are used.
+    pub(crate) fn use_pages(&self, mut pages: impl Iterator<Item = u64>) {
+        if let Handle::Lent(place) = self {
+            // Whoever has taken the session back counts no more.
+            let _ = place.with(|session| {
+                pages.by_ref().for_each(|page| session.use_page(page));
+                Ok(())
+            });
+        }
     }
 
     pub(crate) fn is_durable(&self, ticket: Ticket) -> bool {

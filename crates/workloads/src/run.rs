@@ -3,6 +3,7 @@
 use crate::latency::{Latencies, Recorder};
 use crate::phase::Phase;
 use crate::random::Random;
+use crate::reuse::Reuse;
 use crate::session::{Session, Store, Submit};
 use crate::window::Windows;
 use perdura::Counters;
@@ -208,6 +209,22 @@ pub trait Workload: Sync {
     /// The threads' counters so far, by name, besides the kinds of operations.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// How often each object in the heap is used by one thread's `operations`, drawn from `seed`, after loading: for
+    /// workloads that can tell.
+    ///
+    /// # Errors
+    /// As [`load`](Workload::load) and [`run_thread`](Workload::run_thread).
+    fn reuse<S: Session>(
+        &self,
+        session: &mut S,
+        operations: u64,
+        seed: u64,
+        progress: &Progress,
+    ) -> Option<Outcome<Reuse>> {
+        let _ = (session, operations, seed, progress);
+        None
     }
 
     /// How large the loaded data is, by name.

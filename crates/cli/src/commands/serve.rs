@@ -13,7 +13,8 @@ use perdura::{EngineKind, Info, Pool, Recovery, roots};
 use perdura_memory::mapped::record::{Faults, Recorder};
 use perdura_server::transfer::is_keyspace;
 use perdura_server::{
-    Listener, LogFormat, LogLevel, Options, ServeError, Server, log_warning, start_logging,
+    EvictionPolicy, Listener, LogFormat, LogLevel, Options, ServeError, Server, log_warning,
+    start_logging,
 };
 use std::fs::File;
 use std::io::Read;
@@ -109,6 +110,11 @@ pub struct Arguments {
     /// Commands that SLOWLOG keeps
     #[arg(long, value_name = "NUMBER", default_value_t = 128)]
     slowlog_max_len: u32,
+
+    /// When the pool is full, delete keys by this policy, in place of refusing commands
+    #[arg(long, value_name = "POLICY", default_value_t = EvictionPolicy::default(),
+        value_parser = PossibleValuesParser::new(EvictionPolicy::NAMES).try_map(|name| name.parse::<EvictionPolicy>()))]
+    maxmemory_policy: EvictionPolicy,
 
     /// Disconnect clients that have sent and read nothing for this many seconds; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
@@ -283,6 +289,7 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
     }
     options = options.slower_than(arguments.slowlog_log_slower_than);
     options = options.slow_log_len(arguments.slowlog_max_len as usize);
+    options = options.eviction(arguments.maxmemory_policy);
     options.timeout(arguments.timeout).tcp_keepalive(arguments.tcp_keepalive)
 }
 

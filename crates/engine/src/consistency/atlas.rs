@@ -12,6 +12,7 @@
 
 use super::core::{Core, numbers_ran_out};
 use super::protocol::{Consistency, Groups, LockOf, Right};
+use super::room::{self, make_room, take_room};
 use super::undo_each::stores_of;
 use super::writer::{Writer, cache_log, stream_log};
 use crate::error::Boxed;
@@ -69,7 +70,10 @@ impl Consistency for Atlas {
             return Err(Box::new(writer.too_large(core, needed)));
         }
         let mut running = writer.section.take().expect("a session with sections");
+        let locks = &core.sections().locks;
+        locks.note_heap(running.session);
         let result = commit_transaction(core, &mut right.shared, writer, &mut running);
+        locks.forget_heap();
         running.end(&*core.memory);
         writer.section = Some(running);
         result
@@ -92,11 +96,7 @@ impl Consistency for Atlas {
     }
 
     fn advance<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<bool> {
-        let advanced = core.sections().cut.advance(&*core.memory, counters)?;
-        if let Some(advanced) = &advanced {
-            core.raise_durable(advanced.ticket);
-        }
-        Ok(advanced.is_some())
+        room::advance(core, counters)
     }
 
     fn store_heap<M: Memory>(
@@ -130,15 +130,6 @@ impl Consistency for Atlas {
         recover::undo(memory, undone)?;
         Ok(Recovery { rolled_back: undone.len() as u64, ..Recovery::default() })
     }
-}
-
-/// Advances the cut, and makes the records of sections in it dead.
-pub(crate) fn make_room<M: Memory>(core: &Core<M>, counters: &mut Counters) -> Result<()> {
-    Atlas::advance(core, counters)?;
-    core.alone(|| {
-        let bound = core.sections().cut.bound(&*core.memory);
-        core.move_checkpoint(bound, counters)
-    })
 }
 
 /// The bytes of log for a transaction with these writes, at most, but for its last record.
@@ -211,7 +202,8 @@ pub(crate) fn begin_records<M: Memory>(
     is_ticket: bool,
 ) -> Boxed<()> {
     if running.number == 0 {
-        let number = core.sections().cut.begin(&*core.memory, is_ticket, core.last_number);
+        let (memory, session) = (&*core.memory, running.session);
+        let number = core.sections().cut.begin(memory, session, is_ticket, core.last_number);
         running.number = number.ok_or_else(numbers_ran_out)?;
     }
     Ok(())
@@ -308,46 +300,6 @@ fn too_many(writer: &mut Writer) -> Error {
     Error::TooLarge { needed: u64::from(OPEN) * LINE, available: u64::from(OPEN - 2) * LINE }
 }
 
-/// Makes sure that a record of `bytes` bytes fits, and behind it the section's last one, of `last` bytes.
-///
-/// # Errors
-/// `TooLarge` when there is no room in the log.
-#[inline]
-pub(crate) fn take_room<M: Memory>(
-    core: &Core<M>,
-    writer: &mut Writer,
-    running: &mut Running,
-    bytes: u64,
-    last: u64,
-) -> Boxed<()> {
-    if running.log.has_room(bytes, last) {
-        return Ok(());
-    }
-    take_segment(core, writer, running, bytes + last)
-}
-
-#[cold]
-fn take_segment<M: Memory>(
-    core: &Core<M>,
-    writer: &mut Writer,
-    running: &mut Running,
-    bytes: u64,
-) -> Boxed<()> {
-    let take = |running: &mut Running| {
-        core.touch_segments();
-        running.log.take_segment(&core.segments, bytes, core.checkpointed())
-    };
-    if take(running) {
-        return Ok(());
-    }
-    make_room(core, &mut writer.counters)?;
-    if take(running) {
-        return Ok(());
-    }
-    let logged = u64::from(running.parts) * LINE;
-    Err(Box::new(writer.too_large(core, writer.available(core).max(logged) + bytes)))
-}
-
 /// Completes the section, whose lines have been asked to become durable: stores its last record. Returns its ticket.
 pub(crate) fn end<M: Memory>(
     core: &Core<M>,
@@ -361,7 +313,11 @@ pub(crate) fn end<M: Memory>(
     let ordered = if stored { writer.order(core) } else { Ok(()) };
     ordered.inspect_err(|_| core.break_off())?;
     let last = last_bytes(running.unlogged());
-    take_room(core, writer, running, last, 0).inspect_err(|_| core.break_off())?;
+    take_room(core, writer, running, last, 0).inspect_err(|_| {
+        if running.is_in_log() {
+            core.break_off();
+        }
+    })?;
     running.begin_record(&[]);
     let part = part(core, running, running.parts + 1);
     let (at, words) = running.log.encode(memory, core.salt, part);

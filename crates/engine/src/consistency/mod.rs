@@ -8,7 +8,7 @@
 //! Reading order: `number` and `core` (what the sessions of an engine share), `writer`, `append` and `alone` (how a
 //! transaction is logged), `snapshots` (of readers that read for long), `protocol` (what a consistency and groups are),
 //! `choice` and `shared` (group commit); then each consistency in a file of its own: `redo`, `undo`, `undo_each`, `swal`,
-//! `eager`, `atlas`; and `none`, which logs nothing and stands apart, with `plain`, which keeps nothing either.
+//! `eager`, `atlas` (and its `room`); and `none`, which logs nothing and stands apart, with `plain`, which keeps nothing either.
 
 pub(crate) mod alone;
 pub(crate) mod append;
@@ -21,6 +21,7 @@ mod number;
 pub(crate) mod plain;
 pub(crate) mod protocol;
 pub(crate) mod redo;
+pub(crate) mod room;
 pub(crate) mod shared;
 pub(crate) mod snapshots;
 pub(crate) mod swal;

@@ -97,12 +97,20 @@ impl Segments {
 
     /// Takes an open segment with room for `bytes`, or a free one, if there is either.
     pub(crate) fn take_for(&self, bytes: u64) -> Option<OpenSegment> {
+        self.take_beyond(bytes, 0)
+    }
+
+    /// As [`take_for`](Self::take_for), but leaves `reserved` segments free.
+    pub(crate) fn take_beyond(&self, bytes: u64, reserved: usize) -> Option<OpenSegment> {
         let mut state = self.state();
         let fits = |open: &OpenSegment| open.rest.end - open.rest.start >= bytes;
         if let Some(found) = state.open.iter().rposition(fits) {
             let found = state.open.swap_remove(found);
             self.open.store(state.open.len(), Ordering::Release);
             return Some(found);
+        }
+        if state.free.len() <= reserved {
+            return None;
         }
         let segment = state.free.pop()?;
         Some(OpenSegment { segment, rest: self.geometry.segment(segment), highest: 0 })

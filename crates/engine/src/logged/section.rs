@@ -10,6 +10,7 @@ use crate::access::put_bytes;
 use crate::consistency::atlas;
 use crate::consistency::core::cut_short;
 use crate::consistency::protocol::Consistency;
+use crate::consistency::room::{take_room, wait_for_room};
 use crate::error::Boxed;
 use crate::sections::locks::Release;
 use crate::sections::log::last_bytes;
@@ -113,6 +114,9 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         if self.running()?.held.iter().any(|held| held.id() == Some(id)) {
             return Err(Box::new(Error::Deadlock { lock: Some(id), is_own: true }));
         }
+        if self.running()?.held.is_empty() && self.seat.mode().is_none() {
+            wait_for_room(core, &mut self.writer)?;
+        }
         let sections = core.sections();
         let lock = sections.locks.lock(memory, id, sections.cut.bound(memory));
         sections.locks.take(memory, session, &lock)?;
@@ -135,7 +139,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
                 return Ok(());
             }
             let bytes = last_bytes(running.unlogged());
-            let room = atlas::take_room(core, &mut session.writer, running, bytes, 0);
+            let room = take_room(core, &mut session.writer, running, bytes, 0);
             if room.is_err() && is_new {
                 running.unfollow();
             }
@@ -155,7 +159,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             let place = place.ok_or_else(|| Box::new(NOT_HELD))?;
             // It must be able to say that it is complete, whatever it stores.
             let bytes = last_bytes(running.unlogged());
-            atlas::take_room(core, &mut session.writer, running, bytes, 0)?;
+            take_room(core, &mut session.writer, running, bytes, 0)?;
             atlas::begin_records(core, running, false)?;
             running.is_named = true;
             running.seen_by_others = running.undo.len();
@@ -389,7 +393,14 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             }
             // It has stored nothing in the end; but whoever takes its locks is later than what it has seen.
             atlas::begin_records(core, running, false)?;
-            atlas::take_back(core, &mut session.writer, running, false).map(drop)
+            let taken_back = atlas::take_back(core, &mut session.writer, running, false);
+            match taken_back {
+                Err(_) if !running.is_in_log() => {
+                    atlas::give_up(core, running);
+                    Ok(())
+                }
+                taken_back => taken_back.map(drop),
+            }
         });
         if undone.is_err() {
             core.break_off();

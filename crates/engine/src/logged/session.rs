@@ -64,9 +64,12 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
             true => Writer::new_short(memory, segment_bytes),
             false => Writer::new(memory, segment_bytes),
         };
-        writer.section = C::SECTIONS.then(|| Box::new(Running::new(memory, segment_bytes)));
+        let seat = Seat::new(&engine.lock)?;
+        let session = seat.slot() as u64;
+        writer.section =
+            C::SECTIONS.then(|| Box::new(Running::new(memory, session, segment_bytes)));
         Some(Buffered {
-            seat: Seat::new(&engine.lock)?,
+            seat,
             writer,
             writable: Writable::new(engine.core.sums.as_ref()),
             memory: engine.core.memory.clone(),

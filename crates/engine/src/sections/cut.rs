@@ -28,8 +28,8 @@ struct Complete {
 struct CutState {
     /// The last number given out.
     last: u64,
-    /// Sections with records that are not complete.
-    running: BTreeSet<u64>,
+    /// Sections with records that are not complete, and whose they are.
+    running: BTreeMap<u64, u64>,
     complete: BTreeMap<u64, Complete>,
     /// Tickets of transactions that have begun to commit, and of sections that are complete, outside the cut.
     open: BTreeSet<u64>,
@@ -53,7 +53,7 @@ impl Cut {
     pub(super) fn new<M: Memory>(memory: &M, last: u64) -> Self {
         let state = CutState {
             last,
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             complete: BTreeMap::new(),
             open: BTreeSet::new(),
         };
@@ -72,12 +72,18 @@ impl Cut {
         self.bound.load(Ordering::Acquire)
     }
 
-    /// A number for a section that is about to write its first record, and with `is_ticket` its ticket too; `None` when
+    /// A number for a section of `session` that is about to write its first record, and with `is_ticket` its ticket too; `None` when
     /// they run out at `limit`.
-    pub(crate) fn begin<M: Memory>(&self, memory: &M, is_ticket: bool, limit: u64) -> Option<u64> {
+    pub(crate) fn begin<M: Memory>(
+        &self,
+        memory: &M,
+        session: u64,
+        is_ticket: bool,
+        limit: u64,
+    ) -> Option<u64> {
         let mut state = self.state(memory);
         let number = next(&mut state, limit)?;
-        state.running.insert(number);
+        state.running.insert(number, session);
         if is_ticket {
             state.open.insert(number);
         }
@@ -111,6 +117,12 @@ impl Cut {
         let mut state = self.state(memory);
         state.running.remove(&number);
         state.open.remove(&number);
+    }
+
+    /// The first section that has records and is not complete, and whose it is.
+    pub(crate) fn first_running<M: Memory>(&self, memory: &M) -> Option<(u64, u64)> {
+        let state = self.state(memory);
+        state.running.first_key_value().map(|(number, session)| (*number, *session))
     }
 
     /// Whether a section with this ticket is outside the cut.
@@ -176,7 +188,7 @@ impl Cut {
             }
         }
         let ticket = ticket_bound(&state);
-        let outside = [state.running.first(), state.complete.keys().next()];
+        let outside = [state.running.keys().next(), state.complete.keys().next()];
         let first = outside.into_iter().flatten().min();
         let mut bound = first.map_or(state.last, |first| first - 1);
         if planted::has(Bug::LogDroppedEarly) {
@@ -207,7 +219,8 @@ fn closed(state: &CutState) -> Vec<(u64, Range<u64>)> {
     let mut out = BTreeSet::new();
     loop {
         let is_held = |section: &Complete| {
-            let is_outside = |number: &u64| state.running.contains(number) || out.contains(number);
+            let is_outside =
+                |number: &u64| state.running.contains_key(number) || out.contains(number);
             section.follows.iter().any(is_outside) && !planted::has(Bug::FollowedOverlooked)
         };
         let more: Vec<u64> = state
@@ -243,7 +256,7 @@ mod tests {
         }
 
         fn begin(&self) -> u64 {
-            self.cut.begin(&self.ram, false, u64::MAX).expect("numbers are left")
+            self.cut.begin(&self.ram, 0, false, u64::MAX).expect("numbers are left")
         }
 
         fn complete(&self, number: u64, follows: &[u64]) -> u64 {
@@ -306,7 +319,7 @@ mod tests {
     #[test]
     fn tickets_of_transactions_that_commit_are_open() {
         let rig = Rig::new();
-        let committing = rig.cut.begin(&rig.ram, true, u64::MAX).expect("numbers are left");
+        let committing = rig.cut.begin(&rig.ram, 0, true, u64::MAX).expect("numbers are left");
         let section = rig.begin();
         let ticket = rig.complete(section, &[]);
         assert_eq!(rig.advance(), Some(committing - 1));
@@ -318,8 +331,8 @@ mod tests {
     #[test]
     fn numbers_end_at_the_limit() {
         let rig = Rig::new();
-        assert_eq!(rig.cut.begin(&rig.ram, false, 101), Some(101));
-        assert_eq!(rig.cut.begin(&rig.ram, false, 101), None);
+        assert_eq!(rig.cut.begin(&rig.ram, 0, false, 101), Some(101));
+        assert_eq!(rig.cut.begin(&rig.ram, 0, false, 101), None);
         assert_eq!(rig.cut.ticket(&rig.ram, 101), None);
     }
 }

@@ -200,8 +200,16 @@ impl LockTable {
 
     /// Whether the holder of `lock` waits, by way of any number of others, for `session`.
     fn is_circle(&self, session: u64, lock: &Arc<SectionLock>) -> bool {
+        self.leads_to(lock.holder(), session)
+    }
+
+    /// Whether `other` waits, by way of any number of others, for `session`.
+    pub(crate) fn waits_for(&self, other: u64, session: u64) -> bool {
+        self.leads_to(Some(other), session)
+    }
+
+    fn leads_to(&self, mut holder: Option<u64>, session: u64) -> bool {
         let waits = unpoisoned(&self.waits);
-        let mut holder = lock.holder();
         // A chain without `session` may itself be a circle: its own members find it.
         for _ in 0..=waits.len() {
             match holder {

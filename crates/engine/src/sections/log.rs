@@ -48,14 +48,16 @@ impl SectionLog {
         self.rest.end - self.rest.start >= bytes + last
     }
 
-    /// Takes another segment, with room for `bytes` bytes. Returns whether there is one.
+    /// Takes another segment, with room for `bytes` bytes: one in use, or one of more than `reserved` free ones. Returns
+    /// whether there is one.
     pub(crate) fn take_segment(
         &mut self,
         segments: &Segments,
         bytes: u64,
+        reserved: usize,
         checkpointed: u64,
     ) -> bool {
-        let Some(taken) = segments.take_for(bytes) else { return false };
+        let Some(taken) = segments.take_beyond(bytes, reserved) else { return false };
         self.hand_over(segments, checkpointed);
         let OpenSegment { segment, rest, highest } = taken;
         (self.segment, self.rest, self.highest) = (Some(segment), rest, highest);

@@ -12,6 +12,8 @@ use std::sync::Arc;
 /// A session's section, and what the next one inherits.
 pub struct Running {
     own: Object,
+    /// The session's number, among those that wait.
+    pub(crate) session: u64,
     /// Later than everything that the session has logged or followed.
     pub(crate) clock: u64,
     /// The session's last section with records.
@@ -43,9 +45,10 @@ pub struct Running {
 }
 
 impl Running {
-    pub(crate) fn new<M: Memory>(memory: &M, segment_bytes: u64) -> Self {
+    pub(crate) fn new<M: Memory>(memory: &M, session: u64, segment_bytes: u64) -> Self {
         Running {
             own: memory.object(LINE),
+            session,
             clock: 0,
             previous: 0,
             seen: Release::default(),
@@ -125,7 +128,12 @@ impl Running {
 
     /// Whether there is anything that a record must say, or has said.
     pub(crate) fn needs_record(&self) -> bool {
-        self.is_named || self.parts > 0 || !self.follows.is_empty()
+        self.is_in_log() || !self.follows.is_empty()
+    }
+
+    /// Whether recovery may find it, or others follow it.
+    pub(crate) fn is_in_log(&self) -> bool {
+        self.is_named || self.parts > 0
     }
 
     /// All sections that it follows, when it is complete.

@@ -24,6 +24,7 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "archapt-fig9",
     #[cfg(feature = "sqlite")]
     "archapt-sqlite-fig1",
+    "archapt-sqlite-fig3",
     #[cfg(feature = "sqlite")]
     "archapt-sqlite-fig10",
     #[cfg(feature = "sqlite")]

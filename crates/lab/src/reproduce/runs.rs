@@ -146,11 +146,12 @@ pub(super) fn run(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Out
     match (&job.work, job.engine) {
         (Work::Objects(size), _) => return objects(job, *size, label, plan, stage),
         (Work::Database(choice), None) => return drawn(job, choice.row.name, label, plan, stage),
+        (Work::Micro(_), None) => return executed(job, label, plan, stage),
         _ => {}
     }
     let choice = job.part.sized(&job.work, job.setting.ops_per_tx)?;
     let (Some(choice), Some(engine)) = (choice, job.engine) else {
-        return Err(Failure::new("a microworkload is run on an engine only"));
+        return Err(Failure::new("a workload of the list is run on an engine"));
     };
     let total = job.operations().saturating_add(job.warm_up());
     let made = choice.make(job.threads as usize, job.seed(plan), total)?;
@@ -392,15 +393,34 @@ fn drawn(
     Ok(Sample { reuse: Some(reuse), ..job.sample(plan) })
 }
 
-/// The objects of a TPC-C transaction depend on earlier transactions, so these are executed, on an engine without
-/// promises.
-fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
-    let scale = job.part.extent.tpcc.scale();
-    let limit = scale.bytes_after(job.operations()).saturating_mul(4).saturating_add(64 << 20);
+/// A workload that tells how its objects are used when it is executed.
+fn executed(job: &Job<'_>, label: &str, plan: &Plan, stage: &Stage) -> Outcome<Sample> {
+    let unable =
+        || Failure::new(format!("{} does not tell how its objects are used", job.workload));
+    let choice = job.part.sized(&job.work, None)?.ok_or_else(unable)?;
+    let made = choice.make(1, job.seed(plan), job.operations())?;
+    let heap = without_promises(made.bytes)?;
+    let reuse = watch::with_bar(label, job.operations(), &stage.progress, || {
+        let session = &mut heap.session()?;
+        let reuse = made.reuse(session, job.operations(), job.seed(plan), &stage.progress);
+        Ok::<_, Failure>(reuse.ok_or_else(unable)??)
+    })?;
+    Ok(Sample { reuse: Some(reuse), ..job.sample(plan) })
+}
+
+/// A heap in ordinary memory for about `bytes` of data, on an engine without promises.
+fn without_promises(bytes: u64) -> Outcome<Box<dyn AnyHeap>> {
+    let limit = bytes.saturating_mul(4).saturating_add(64 << 20);
     let memory = Arc::new(AnyMemory::new(Arc::new(Ram::new(limit))));
     let format = Format { limit, log: None, id: 1, requires: None, checksums: false };
     let heap = <dyn AnyHeap>::create(EngineKind::Volatile, memory, format);
-    let heap = heap.map_err(|error| Failure::new(error.to_string()))?;
+    heap.map_err(|error| Failure::new(error.to_string()))
+}
+
+/// The objects of a TPC-C transaction depend on earlier transactions, so these are executed.
+fn tpcc_reuse(job: &Job<'_>, plan: &Plan, stage: &Stage) -> Outcome<Reuse> {
+    let scale = job.part.extent.tpcc.scale();
+    let heap = without_promises(scale.bytes_after(job.operations()))?;
     let (seed, session) = (job.seed(plan), &mut heap.session()?);
     let workload = Tpcc::<Plain>::new(scale, seed)?;
     Ok(workload.reuse(session, job.operations(), seed, &stage.progress)?)

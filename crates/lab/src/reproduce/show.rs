@@ -82,7 +82,8 @@ fn method(kind: Kind) -> &'static str {
         Kind::Reuse => {
             "operations are drawn as in the workload, and not executed; a scan is an \
              operation on each record that it covers; the load is not counted; for TPC-C, transactions \
-             on rows, which are executed without logging"
+             on rows, which are executed without logging; for SQLite, reads of pages from the heap by its page cache, and \
+             pages in commits, executed likewise"
         }
         Kind::Checksums => {
             "objects of one size, every line of each stored to, then written back with a fence, or \

@@ -43,9 +43,9 @@ impl Work {
         let mut choice = Choice::named(own).map_err(|error| error.to_string())?;
         match (choice.row.parameter(OVER), spec) {
             (Some(_), None) => return Ok(Work::Database(choice)),
-            (None, _) if kind == Kind::Reuse => {
-                Err(format!("'{name}' is no database: choose tpcc, or ycsb-a to ycsb-f"))
-            }
+            (None, _) if kind == Kind::Reuse && !is_in_sql(own) => Err(format!(
+                "'{name}' is no database: choose tpcc, ycsb-a to ycsb-f, or a workload in SQL"
+            )),
             _ => Ok(()),
         }?;
         choice.asked = spec.map(SizeSpec::asked).unwrap_or_default();
@@ -94,6 +94,11 @@ impl Part {
 /// The letter in `ycsb-a` to `ycsb-f`.
 pub(crate) fn letter(name: &str) -> Option<Letter> {
     name.strip_prefix("ycsb-")?.parse().ok()
+}
+
+/// Whether it is one in SQL.
+fn is_in_sql(name: &str) -> bool {
+    name.starts_with("sqlite-") && name != "sqlite-pages"
 }
 
 pub(crate) fn is_tpcc(name: &str) -> bool {

@@ -37,11 +37,17 @@ pub(crate) struct Env<'a> {
 }
 
 impl Env<'_> {
+    /// Whether there may be somebody who wants to hear of written keys.
+    #[inline]
+    fn tells_events(&self) -> bool {
+        self.server.events.are_wanted() && self.server.pubsub.is_used()
+    }
+
     /// Tells watchers that a key is written by the transaction under way. If there are any, the key's entry is
     /// stored to, so that an EXEC which has read it is in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
-        if self.server.events.are_wanted() {
+        if self.tells_events() {
             self.posts.note_written(db.index(), key, false);
         }
         // After it is counted as written: see `waiting.rs`.
@@ -65,6 +71,18 @@ impl Env<'_> {
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
         if self.server.events.are_wanted() {
             events::expired(*self, db.index(), key);
+        }
+    }
+
+    /// Tells watchers of a key that it is about to be removed to make room.
+    pub(crate) fn touch_evicted(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
+        let watched = self.server.watch.touch(db.index(), key, self.touched);
+        if self.server.events.are_wanted() {
+            events::evicted(*self, db.index(), key);
+        }
+        match watched {
+            true => db.rewrite(tx, key),
+            false => Ok(()),
         }
     }
 
@@ -123,8 +141,23 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The entry of `key`, whatever it holds, unless it has expired.
+    /// The entry of `key`, whatever it holds, unless it has expired. That is a use of it.
     pub(crate) fn look(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
+        self.note_use(key);
+        self.peek(key)
+    }
+
+    /// The command uses `key`, which may matter to what is evicted.
+    #[inline]
+    fn note_use(&self, key: &[u8]) {
+        let eviction = &self.env.server.eviction;
+        if eviction.notes_uses() && !self.client.is_no_touch() {
+            eviction.note_use(self.db.index(), key, self.env.now);
+        }
+    }
+
+    /// As [`look`](Call::look), for a command that asks about the key, which is no use of it.
+    pub(crate) fn peek(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find(self.tx, key)?.map(|found| found.entry);
         let found = found.filter(|entry| !entry.expired(self.env.now));
         self.env.tally.looked_for(found.is_some());
@@ -141,6 +174,7 @@ impl<'a> Call<'a> {
 
     /// As [`look`](Call::look), for a command that will write: an expired key is removed.
     pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
+        self.note_use(key);
         self.env.keep(self.tx, self.db, key);
         match self.db.find(self.tx, key)? {
             Some(found) if found.entry.expired(self.env.now) => {
@@ -166,7 +200,7 @@ impl<'a> Call<'a> {
     /// Sets the entry of a key that was just claimed; the old entry's value is already freed or reused.
     pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
         self.db.put(self.tx, key, old, new)?;
-        if old.is_none() && self.env.server.events.are_wanted() {
+        if old.is_none() && self.env.tells_events() {
             self.env.posts.note_written(self.db.index(), key, true);
         }
         self.touch(key)

@@ -1,10 +1,11 @@
 //! CONFIG: the server's options under Redis's names.
 //!
-//! Only the number of clients and the [`NUMBERS`] can be changed while the server runs. Of these, where Redis's
+//! The number of clients, the policy of eviction, the classes of events and the [`NUMBERS`] can be changed while the server runs. Of these, where Redis's
 //! small hashes, sets and lists end is stored and answered, and changes nothing: tools and tests set it.
 
 use super::{Classes, ClientCall, Command, Failure, Next, Outcome, Run, shown};
 use crate::descriptors;
+use crate::eviction::EvictionPolicy;
 use crate::options::Options;
 use crate::protocol::{Args, glob, number};
 use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
@@ -28,7 +29,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 13] = [
+static NUMBERS: [NumberOption; 14] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -62,6 +63,14 @@ static NUMBERS: [NumberOption; 13] = [
     NumberOption::new("set-max-intset-entries", "set-max-intset-entries", 512, false),
     NumberOption::new("list-compress-depth", "list-compress-depth", 0, false),
     NumberOption::new("busy-reply-threshold", "lua-time-limit", SCRIPT_MILLIS, false),
+    NumberOption {
+        name: "maxmemory-samples",
+        old_name: "maxmemory-samples",
+        least: 1,
+        most: 64,
+        default: 5,
+        bytes: false,
+    },
     NumberOption::new("hll-sparse-max-bytes", "hll-sparse-max-bytes", 3000, true),
 ];
 
@@ -71,7 +80,8 @@ const SLOW_LOG_LEN: usize = 6;
 const TIMEOUT: usize = 7;
 const KEEPALIVE: usize = 8;
 const SCRIPT_TIME: usize = 11;
-const SPARSE_MAX: usize = 12;
+const SAMPLES: usize = 12;
+const SPARSE_MAX: usize = 13;
 
 /// Milliseconds that a script may run, unless that is set.
 const SCRIPT_MILLIS: i64 = 5000;
@@ -101,6 +111,11 @@ impl Tuning {
     /// Whether commands that take some microseconds together may be timed together: none of them is for the slow log.
     pub(crate) fn allows_shared_times(&self) -> bool {
         !self.is_slow(Duration::from_millis(1))
+    }
+
+    /// Keys that are drawn for each one that is evicted.
+    pub(crate) fn samples(&self) -> usize {
+        self.0[SAMPLES].load(Ordering::Relaxed).clamp(1, 64) as usize
     }
 
     /// How long a client may send and read nothing, if that has an end.
@@ -201,7 +216,7 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("client-output-buffer-limit", output_limit()),
         ("maxclients", server.max_clients().to_string()),
         ("maxmemory", facts.limit.to_string()),
-        ("maxmemory-policy", "noeviction".to_owned()),
+        ("maxmemory-policy", server.eviction.policy().to_string()),
         ("notify-keyspace-events", server.events.shown()),
         ("port", server.address.port().to_string()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
@@ -262,6 +277,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     let known = options(server);
     let given = names(&known, pairs)?;
     let (mut clients, mut events, mut numbers) = (None, None, Vec::new());
+    let mut policy = None;
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
@@ -269,6 +285,8 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
         } else if name == "notify-keyspace-events" {
             let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
             events = Some(Classes::parse(pairs.at(value)).ok_or_else(|| refused(name, why))?);
+        } else if name == "maxmemory-policy" {
+            policy = Some(policy_of(pairs.at(value)).map_err(|why| refused(name, &why))?);
         } else if let Some(index) = NUMBERS.iter().position(|option| option.is(name)) {
             let value = NUMBERS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
             numbers.push((index, value));
@@ -281,6 +299,9 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     if let Some(events) = events {
         server.events.set(events);
+    }
+    if let Some(policy) = policy {
+        server.eviction.set(policy, server.facts().limit);
     }
     for (index, value) in numbers {
         server.tuning.0[index].store(value, Ordering::Relaxed);
@@ -312,6 +333,15 @@ fn names<'k>(
 
 fn refused(name: &str, why: &str) -> Failure {
     Failure::say(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+/// A policy, by its name in any case of letters.
+fn policy_of(text: &[u8]) -> Result<EvictionPolicy, String> {
+    let name = String::from_utf8_lossy(text).to_ascii_lowercase();
+    name.parse().map_err(|_| {
+        let names = EvictionPolicy::NAMES.join(", ");
+        format!("argument(s) must be one of the following: {names}")
+    })
 }
 
 /// A number of clients that there is room for.
@@ -358,6 +388,7 @@ mod tests {
         assert_eq!(NUMBERS[SLOW_LOG_LEN].name, "slowlog-max-len");
         assert_eq!(NUMBERS[TIMEOUT].name, "timeout");
         assert_eq!(NUMBERS[KEEPALIVE].name, "tcp-keepalive");
+        assert_eq!(NUMBERS[SAMPLES].name, "maxmemory-samples");
         assert_eq!(NUMBERS[SCRIPT_TIME].name, "busy-reply-threshold");
         assert_eq!(NUMBERS[SPARSE_MAX].name, "hll-sparse-max-bytes");
         let usual = Tuning::new(&Options::new());

@@ -225,7 +225,17 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
         }
         (b"kill", 3..) => return kill(call),
         (b"unblock", 3 | 4) => return unblock(call),
-        (b"no-evict" | b"no-touch", 3) => return call.ok(),
+        (what @ (b"no-evict" | b"no-touch"), 3) => {
+            let on = match args.at(2).to_ascii_lowercase().as_slice() {
+                b"on" => true,
+                b"off" => false,
+                _ => return Err(Failure::SYNTAX),
+            };
+            if what == b"no-touch" {
+                call.client.listing.set_no_touch(on);
+            }
+            return call.ok();
+        }
         (b"reply", 3) => return reply(call),
         (
             b"kill" | b"unblock" | b"reply" | b"setname" | b"setinfo" | b"getname" | b"id"

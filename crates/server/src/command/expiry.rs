@@ -180,7 +180,7 @@ fn pexpiretime(call: &mut Call<'_>) -> Outcome {
 
 /// -2 without a key, -1 if it never expires.
 fn tell(call: &mut Call<'_>, of: fn(u64, u64) -> u64) -> Outcome {
-    match call.look(call.args.at(1))?.map(|entry| entry.expires()) {
+    match call.peek(call.args.at(1))?.map(|entry| entry.expires()) {
         None => call.out.integer(-2),
         Some(None) => call.out.integer(-1),
         Some(Some(time)) => call.out.size(of(time, call.env.now)),

@@ -132,6 +132,22 @@ impl Bench {
         on_data.then(|| self.run_args(&args))
     }
 
+    /// Evicts at most so many keys. Returns how many.
+    #[cfg(test)]
+    pub(crate) fn evict(&mut self, most: usize) -> usize {
+        let mut heap = std::mem::take(&mut self.heap);
+        let done = crate::eviction::evict_some(&mut heap, self.env(), most);
+        heap.commit();
+        self.env().end(&done);
+        self.heap = heap;
+        done.unwrap()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_policy(&self, policy: crate::EvictionPolicy) {
+        self.server.eviction.set(policy, 1 << 24);
+    }
+
     /// Runs commands and compares their replies.
     pub fn play(&mut self, script: &[(&str, &str)]) {
         for (command, reply) in script {

@@ -43,7 +43,7 @@ fn exists(call: &mut Call<'_>) -> Outcome {
 }
 
 fn kind(call: &mut Call<'_>) -> Outcome {
-    let found = call.look(call.args.at(1))?;
+    let found = call.peek(call.args.at(1))?;
     call.out.simple(found.map_or("none", |entry| entry.kind().name()));
     Ok(())
 }

@@ -71,6 +71,7 @@ pub(crate) use events::{Classes, Events};
 pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
 pub(crate) use pubsub::goes_while_subscribed;
+pub(crate) use random::Random;
 pub(crate) use table::{all, find};
 
 /// The version of Redis that clients see, since some go by it.

@@ -12,14 +12,16 @@ pub(super) const OBJECT: &[Command] =
 pub(super) const MEMORY: &[Command] =
     &[Command::new("memory", -2, SECOND, Run::Read(memory), "Bytes of the pool that a key takes.")];
 
-const OBJECT_HELP: [&str; 11] = [
+const OBJECT_HELP: [&str; 13] = [
     "ENCODING <key>",
     "    Return the kind of internal representation used in order to store the value",
     "    associated with a <key>.",
     "FREQ <key>",
-    "    Not tracked here: an error.",
+    "    Return the access frequency index of the key <key>, under an LFU policy. The",
+    "    returned integer is proportional to the logarithm of the real access frequency.",
     "IDLETIME <key>",
-    "    Not tracked here: an error.",
+    "    Return the idle time of the key <key>, under an LRU policy: the approximated",
+    "    number of seconds elapsed since the last access.",
     "REFCOUNT <key>",
     "    Return the number of references of the value associated with the specified",
     "    <key>: 1.",
@@ -37,17 +39,14 @@ fn object(call: &mut Call<'_>) -> Outcome {
     match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
         (b"encoding", 3) => encoding(call),
         (b"refcount", 3) => {
-            match call.look(args.at(2))? {
+            match call.peek(args.at(2))? {
                 Some(_) => call.out.integer(1),
                 None => call.out.null(),
             }
             Ok(())
         }
-        (b"idletime", 3) => untracked(call, "ERR idle time is not tracked"),
-        (b"freq", 3) => untracked(
-            call,
-            "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
-        ),
+        (b"idletime", 3) => idle_time(call),
+        (b"freq", 3) => frequency(call),
         (b"help", 2) => {
             call.out.help("OBJECT", &OBJECT_HELP);
             Ok(())
@@ -59,12 +58,29 @@ fn object(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// Answers a question that nothing is recorded for: with the error `text` if the key exists, with nil if not.
-fn untracked(call: &mut Call<'_>, text: &'static str) -> Outcome {
-    if call.look(call.args.at(2))?.is_some() {
-        return Err(Failure::Say(text.into()));
+/// Seconds since a key was used; since the server's start, if it was not used since then.
+fn idle_time(call: &mut Call<'_>) -> Outcome {
+    let (key, now, db) = (call.args.at(2), call.env.now, call.db.index());
+    let idle = call.env.server.eviction.idle(db, key, now).map(|idle| {
+        idle.map_or(call.env.server.started.elapsed().as_secs(), |millis| millis / 1000)
+    });
+    tracked(call, idle, "ERR idle time is tracked under an LRU maxmemory policy only.")
+}
+
+fn frequency(call: &mut Call<'_>) -> Outcome {
+    let (key, now, db) = (call.args.at(2), call.env.now, call.db.index());
+    let frequency = call.env.server.eviction.frequency(db, key, now).map(u64::from);
+    let text = "ERR An LFU maxmemory policy is not selected, access frequency not tracked.";
+    tracked(call, frequency, text)
+}
+
+/// Answers with a number, or the error `text` if none is kept; with nil if the key does not exist.
+fn tracked(call: &mut Call<'_>, number: Option<u64>, text: &'static str) -> Outcome {
+    match (call.peek(call.args.at(2))?, number) {
+        (None, _) => call.out.null(),
+        (Some(_), Some(number)) => call.out.size(number),
+        (Some(_), None) => return Err(Failure::Say(text.into())),
     }
-    call.out.null();
     Ok(())
 }
 
@@ -72,7 +88,7 @@ fn untracked(call: &mut Call<'_>, text: &'static str) -> Outcome {
 fn encoding(call: &mut Call<'_>) -> Outcome {
     /// Digits and sign of the longest integer.
     const INTEGER: u64 = 20;
-    let Some(entry) = call.look(call.args.at(2))? else {
+    let Some(entry) = call.peek(call.args.at(2))? else {
         call.out.null();
         return Ok(());
     };
@@ -104,7 +120,7 @@ fn memory(call: &mut Call<'_>) -> Outcome {
     match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
         (b"usage", 3..) => {
             let samples = samples(call)?;
-            let bytes = match call.look(args.at(2))? {
+            let bytes = match call.peek(args.at(2))? {
                 Some(_) => size::of_key(call.tx, call.db, args.at(2), samples)?,
                 None => None,
             };

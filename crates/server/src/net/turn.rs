@@ -268,9 +268,9 @@ impl Turn {
                     (tries, env.last_resort) = (0, false);
                     env.waits.leave(false);
                 }
-                Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
+                Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
                     group.retract();
-                    env.last_resort = !room::make(session, env, tries)?;
+                    env.last_resort = !room::make(session, env, tries, &error)?;
                     tries += 1;
                 }
                 Err(error @ Error::Io(_)) => return Err(error),

@@ -12,6 +12,7 @@ mod counts;
 mod differential;
 mod durability;
 mod engines;
+mod eviction;
 mod full;
 mod model;
 mod operation;

@@ -19,6 +19,7 @@ pub mod ycsb;
 
 use crate::phase::Phase;
 use crate::random::Random;
+use crate::reuse::{Reuse, Uses};
 use crate::run::Plan;
 use crate::{Failure, Measured, Outcome, Progress, Recorder, Session, Share, Workload};
 use perdura::{Mode, Result, Ticket};
@@ -168,20 +169,32 @@ impl<P: Program> InPool<P> {
         session: &mut S,
         body: impl FnOnce(&Connection) -> Outcome<R>,
     ) -> Outcome<R> {
+        self.lending(&mut Borrowed { session, uses: None }, body)
+    }
+
+    fn lending<S: Session, R>(
+        &self,
+        session: &mut Borrowed<'_, S>,
+        body: impl FnOnce(&Connection) -> Outcome<R>,
+    ) -> Outcome<R> {
         perdura_sqlite::register()
             .map_err(|code| Failure::Parameters(format!("SQLite refuses the VFS ({code})")))?;
-        perdura_sqlite::lend(&mut Borrowed(session), &self.databases, |uri| body(&open(uri)?))
+        perdura_sqlite::lend(session, &self.databases, |uri| body(&open(uri)?))
     }
 }
 
 /// A workload's session, for SQLite. Its transactions are durable when they return, or the session's window is for them.
-struct Borrowed<'a, S>(&'a mut S);
+struct Borrowed<'a, S> {
+    session: &'a mut S,
+    /// Uses of pages, if they are counted.
+    uses: Option<&'a mut Uses>,
+}
 
 impl<S: Session> Transactions for Borrowed<'_, S> {
     fn submit(&mut self, mode: Mode, body: Body<'_>) -> Result<Ticket> {
         match mode {
-            Mode::Write => self.0.transaction(|tx| body(tx))?,
-            Mode::Read => self.0.read_part(|tx| body(tx))?,
+            Mode::Write => self.session.transaction(|tx| body(tx))?,
+            Mode::Read => self.session.read_part(|tx| body(tx))?,
         }
         Ok(Ticket::default())
     }
@@ -192,6 +205,12 @@ impl<S: Session> Transactions for Borrowed<'_, S> {
 
     fn wait(&mut self, _: Ticket) -> Result<()> {
         Ok(())
+    }
+
+    fn use_page(&mut self, page: u64) {
+        if let Some(uses) = &mut self.uses {
+            uses.note(page);
+        }
     }
 }
 
@@ -231,6 +250,41 @@ impl<P: Program> Workload for InPool<P> {
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
         self.program.counts()
+    }
+
+    fn reuse<S: Session>(
+        &self,
+        session: &mut S,
+        operations: u64,
+        seed: u64,
+        progress: &Progress,
+    ) -> Option<Outcome<Reuse>> {
+        Some(self.count(session, operations, seed, progress))
+    }
+}
+
+impl<P: Program> InPool<P> {
+    /// How often each page is read from the heap, or committed.
+    fn count<S: Session>(
+        &self,
+        session: &mut S,
+        operations: u64,
+        seed: u64,
+        progress: &Progress,
+    ) -> Outcome<Reuse> {
+        self.load(session, progress)?;
+        let pages = self.with(session, |db| {
+            Ok(db.query_row("PRAGMA page_count", (), |row| row.get::<_, u32>(0))?)
+        })?;
+        let mut uses = Uses::of(pages.into());
+        let share = Share { thread: 0, threads: 1, operations, random: Random::new(seed, 0) };
+        progress.restart();
+        let mut recorder = Recorder::new(P::KINDS.len(), 0, seed, progress);
+        self.lending(&mut Borrowed { session, uses: Some(&mut uses) }, |db| {
+            self.program.run_thread(db, share, &mut recorder)
+        })?;
+        self.check(session)?;
+        Ok(uses.reuse())
     }
 }
 

@@ -5,7 +5,9 @@ use crate::random::Random;
 use crate::tpcc::Scale;
 use crate::tpcc::sql::TpccInSql;
 use crate::{load, measure};
-use perdura::{EngineKind, Options};
+use perdura::{AnyHeap, EngineKind, Format, Options};
+use perdura_memory::{AnyMemory, Ram};
+use std::sync::Arc;
 
 const OPERATIONS: u64 = 900;
 
@@ -143,4 +145,24 @@ fn threads_share_an_ordinary_file() {
     assert_eq!(measured.operations, OPERATIONS);
     bench.check(&db).unwrap();
     check_integrity(&db).unwrap();
+}
+
+/// Uses of pages are counted after loading: each operation reads or commits some.
+#[test]
+fn uses_of_pages_are_counted() {
+    let reuse = |operations| {
+        let memory = Arc::new(AnyMemory::new(Arc::new(Ram::new(128 << 20))));
+        let format =
+            Format { limit: 128 << 20, log: None, id: 1, requires: None, checksums: false };
+        let heap = <dyn AnyHeap>::create(EngineKind::Volatile, memory, format).unwrap();
+        let workload = InPool::new(Ycsb::new(9_000, 1).unwrap());
+        let session = &mut heap.session().unwrap();
+        workload.reuse(session, operations, 7, &Progress::default()).unwrap().unwrap()
+    };
+    let none = reuse(0);
+    assert_eq!((none.once + none.twice + none.more, none.never > 1_000), (0, true), "{none:?}");
+    let some = reuse(300);
+    assert_eq!(some, reuse(300));
+    assert!(some.never < none.never && some.never > 300 && some.once > some.twice, "{some:?}");
+    assert!(some.objects() >= none.objects(), "{some:?}");
 }

@@ -1,5 +1,6 @@
 //! `perdura-lab bench`: a workload, measured; other benchmarks have a file each.
 
+mod cache;
 mod idle_reader;
 mod limit;
 mod readme;
@@ -51,6 +52,8 @@ enum Other {
     /// Programs of SQLite, on databases in pools and in its own files
     #[cfg(feature = "sqlite")]
     Sqlite(Box<sqlite::Arguments>),
+    /// The server as a cache with too little room, beside Redis
+    Cache(cache::Arguments),
     /// Memory and disk that a key takes, compared with Redis
     Space(space::Arguments),
 }
@@ -63,6 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Some(Other::Readme(arguments)) => readme::run(arguments),
         #[cfg(feature = "sqlite")]
         Some(Other::Sqlite(arguments)) => sqlite::run(arguments),
+        Some(Other::Cache(arguments)) => cache::run(arguments),
         Some(Other::Space(arguments)) => space::run(arguments),
         None => match &arguments.bare {
             None => workload(arguments),

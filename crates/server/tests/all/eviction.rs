@@ -1,0 +1,157 @@
+//! A server as a cache: keys are evicted when its pool is full.
+
+use crate::common::{Client, Random, Running, show};
+use perdura_server::EvictionPolicy;
+use perdura_testing::times;
+
+const BYTES: u64 = 8 << 20;
+
+fn running(policy: EvictionPolicy) -> Running {
+    Running::with(|options| options.eviction(policy).threads(2), BYTES)
+}
+
+/// A number in the answer of INFO.
+fn info(client: &mut Client, name: &str) -> u64 {
+    let text = client.ask("INFO");
+    let at = text.find(&format!("{name}:")).unwrap_or_else(|| panic!("no {name} in {text}"));
+    let number = text[at + name.len() + 1..].split(|c: char| !c.is_ascii_digit()).next();
+    number.expect("a number").parse().expect("a number")
+}
+
+fn set(client: &mut Client, key: &str, bytes: usize, how: &str) -> String {
+    let value = "v".repeat(bytes);
+    client.ask(&format!("SET {key} {value}{how}"))
+}
+
+/// Values of all sizes, many times what there is room for, from two clients: none is refused, and what is used stays.
+#[test]
+fn a_full_cache_refuses_nothing() {
+    for policy in
+        [EvictionPolicy::AllKeysLru, EvictionPolicy::AllKeysLfu, EvictionPolicy::AllKeysRandom]
+    {
+        let running = running(policy);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let running = &running;
+                scope.spawn(move || {
+                    let mut client = running.client();
+                    let mut random = Random::new(thread);
+                    for number in 0..times(2_000) {
+                        let bytes = match random.below(20) {
+                            0 => 100_000,
+                            1..4 => 10_000,
+                            _ => random.below(3_000),
+                        };
+                        let key = format!("key:{thread}:{number}");
+                        assert_eq!(set(&mut client, &key, bytes, ""), "OK", "{policy} {key}");
+                        if number % 10 == 0 {
+                            let hot = format!("hot:{thread}");
+                            match client.ask(&format!("GET {hot}")).as_str() {
+                                "nil" if policy == EvictionPolicy::AllKeysRandom => {}
+                                "nil" => assert_eq!(number, 0, "{policy}: {hot} was used"),
+                                value => assert_eq!(value, "1"),
+                            }
+                            client.ask(&format!("SET {hot} 1"));
+                        }
+                        match random.below(50) {
+                            0 => {
+                                drop(client.ask(&format!("RPUSH list:{thread} {number} {number}")))
+                            }
+                            1 => drop(client.ask(&format!("HSET hash:{thread} {number} {number}"))),
+                            _ => {}
+                        }
+                    }
+                });
+            }
+        });
+        let mut client = running.client();
+        let (evicted, left) = (info(&mut client, "evicted_keys"), client.ask("DBSIZE"));
+        assert!(evicted > 1_000, "{policy}: {evicted} evicted, {left} left");
+        let used = info(&mut client, "used_memory");
+        assert!((BYTES / 2..=BYTES).contains(&used), "{policy}: {used} bytes used");
+        assert!(client.ask("INFO memory").contains(&format!("maxmemory_policy:{policy}")));
+        running.check();
+    }
+}
+
+/// What does not expire is never evicted, and is refused once nothing else can go.
+#[test]
+fn lasting_keys_are_kept() {
+    let running = running(EvictionPolicy::NoEviction);
+    let mut client = running.client();
+    assert_eq!(client.ask("CONFIG SET maxmemory-policy Volatile-TTL"), "OK");
+    assert_eq!(client.ask("CONFIG GET maxmemory-policy"), "[maxmemory-policy volatile-ttl]");
+    for number in 0..1_000 {
+        assert_eq!(set(&mut client, &format!("lasting:{number}"), 1_000, ""), "OK");
+    }
+    for number in 0..20_000 {
+        let how = format!(" EX {}", 1_000 + number);
+        assert_eq!(set(&mut client, &format!("passing:{number}"), 1_000, &how), "OK");
+    }
+    assert_eq!(client.ask("EXISTS passing:0 passing:19999 lasting:0 lasting:999"), "3");
+    let mut count = 1_000;
+    loop {
+        let answer = set(&mut client, &format!("lasting:{count}"), 1_000, "");
+        if answer != "OK" {
+            assert!(answer.starts_with("OOM command not allowed"), "{answer}");
+            break;
+        }
+        count += 1;
+    }
+    assert!(count > 4_000, "{count}");
+    for number in 0..count {
+        assert_eq!(client.ask(&format!("STRLEN lasting:{number}")), "1000");
+    }
+    assert_eq!(client.ask("DBSIZE"), count.to_string());
+    assert_eq!(
+        client.ask("CONFIG SET maxmemory-policy lru"),
+        "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the \
+         following: noeviction, allkeys-lru, allkeys-lfu, allkeys-random, volatile-lru, volatile-lfu, volatile-random, \
+         volatile-ttl"
+    );
+    running.check();
+}
+
+/// An eviction is a write of the key: to those who watch it, and to those who listen.
+#[test]
+fn watchers_and_listeners_are_told() {
+    let running = running(EvictionPolicy::AllKeysRandom);
+    let (mut client, mut other, mut listener) =
+        (running.client(), running.client(), running.client());
+    assert_eq!(client.ask("CONFIG SET notify-keyspace-events Ee"), "OK");
+    listener.ask("SUBSCRIBE __keyevent@0__:evicted");
+    assert_eq!(client.ask("SET watched 1"), "OK");
+    assert_eq!(client.ask("WATCH watched"), "OK");
+    let mut number = 0;
+    while other.ask("EXISTS watched") == "1" {
+        assert_eq!(set(&mut other, &format!("key:{number}"), 4_000, ""), "OK");
+        number += 1;
+        assert!(number < 100_000, "it is never evicted");
+    }
+    for command in ["MULTI", "SET watched 2"] {
+        client.ask(command);
+    }
+    assert_eq!(client.ask("EXEC"), "nil");
+    loop {
+        let told = show(&listener.receive().expect("an event"));
+        assert!(told.contains("__keyevent@0__:evicted"), "{told}");
+        if told.contains("watched]") {
+            break;
+        }
+    }
+}
+
+/// What can never fit is refused, and nothing goes for it.
+#[test]
+fn what_never_fits_evicts_nothing() {
+    let running = running(EvictionPolicy::AllKeysRandom);
+    let mut client = running.client();
+    for number in 0..100 {
+        assert_eq!(set(&mut client, &format!("key:{number}"), 1_000, ""), "OK");
+    }
+    for _ in 0..2 {
+        let answer = client.ask("SETRANGE huge 20000000 x");
+        assert!(answer.starts_with("OOM command not allowed"), "{answer}");
+        assert_eq!(client.ask("DBSIZE"), "100");
+    }
+}
