@@ -9,8 +9,8 @@ use super::{
     blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
 };
 use super::{
-    keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts, shutdown,
-    slowlog, strings,
+    key_places, keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts,
+    shutdown, slowlog, strings,
 };
 use super::{zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
@@ -248,13 +248,7 @@ fn get_keys(call: &mut ClientCall<'_>) -> Outcome<Next> {
         let text = "ERR Invalid number of arguments specified for command";
         return Err(Failure::Say(text.into()));
     }
-    let (first, last, step) = command.keys;
-    if first == 0 {
-        return Err(Failure::Say("ERR The command has no key arguments".into()));
-    }
-    let last = if last < 0 { args.len() as i32 + last } else { last };
-    let keys: Vec<&[u8]> =
-        (first..=last).step_by(step as usize).filter_map(|at| args.get(at as usize)).collect();
+    let keys = key_places::keys(command, args)?;
     let mut out = call.reply();
     out.array(keys.len());
     keys.iter().for_each(|key| out.bulk(key));
