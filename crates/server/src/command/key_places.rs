@@ -42,6 +42,11 @@ fn more(command: &Command) -> Option<More> {
     TABLE.iter().find(|(name, _)| *name == command.name).map(|(_, more)| *more)
 }
 
+/// Whether a command has keys, or patterns of keys, at no fixed place.
+pub(super) fn move_about(command: &Command) -> bool {
+    more(command).is_some() || command.name == "sort_ro"
+}
+
 /// The keys in a request, whose length is one that the command takes.
 pub(super) fn keys<'a>(command: &Command, args: Args<'a>) -> Outcome<Vec<&'a [u8]>> {
     let more = more(command);

@@ -209,8 +209,12 @@ fn describe(out: &mut Reply<'_>, command: &Command) {
     out.array(10);
     out.bulk(command.name.as_bytes());
     out.integer(command.arity.into());
-    out.set(1);
+    let moves = key_places::move_about(command);
+    out.set(1 + usize::from(moves));
     out.simple(flag);
+    if moves {
+        out.simple("movablekeys");
+    }
     out.integer(first.into());
     out.integer(last.into());
     out.integer(step.into());

@@ -28,7 +28,7 @@ const COMPILED_MAX: usize = 1000;
 const STRIDE: u32 = 10_000;
 /// The name of each script in errors.
 const NAME: &str = "@user_script";
-const SANDBOX: &str = "=sandbox";
+pub(super) const SANDBOX: &str = "=sandbox";
 
 /// Why a script was ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,7 +288,7 @@ fn place(lua: &Lua) -> (Option<String>, Option<i64>) {
 
 impl State {
     /// Ends the script under way if it is killed, or has run for too long.
-    fn look(&self) -> Result<VmState> {
+    pub(super) fn look(&self) -> Result<VmState> {
         if self.ended.get().is_none() {
             let killed = self.run.borrow().as_ref().is_some_and(|run| run.is_killed());
             let ended = match self.until.get() {

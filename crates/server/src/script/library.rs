@@ -1,7 +1,7 @@
 //! The functions in Rust that scripts call: Redis's own, and those of the libraries.
 
-use super::interpreter::State;
-use super::{bits, json, msgpack, packing, sha1_hex};
+use super::interpreter::{SANDBOX, State};
+use super::{bits, json, msgpack, packing, patterns, sha1_hex};
 use crate::command::{VERSION, VERSION_NUMBER, find};
 use crate::protocol::Protocol;
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
@@ -129,6 +129,7 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
     native.raw_set("cjson", library(json::FUNCTIONS)?)?;
     native.raw_set("cmsgpack", library(msgpack::FUNCTIONS)?)?;
     native.raw_set("struct", library(packing::FUNCTIONS)?)?;
+    native.raw_set("patterns", library(patterns::FUNCTIONS)?)?;
     for (table, version) in [("cjson", "2.1.0"), ("cmsgpack", "lua-cmsgpack 0.4.0")] {
         let values: Table = native.raw_get(table)?;
         values.raw_set("_NAME", table)?;
@@ -230,11 +231,22 @@ fn checked(lua: &Lua, state: &Rc<State>, function: Native) -> mlua::Result<mlua:
 
 /// The place of the call under way, as Lua puts it before an error.
 fn caller(lua: &Lua) -> String {
-    let place = lua.inspect_stack(1, |debug| {
-        let source = debug.source().short_src.map(|source| source.into_owned());
-        debug.current_line().map(|line| format!("{}:{line}: ", source.unwrap_or_default()))
-    });
-    place.flatten().unwrap_or_default()
+    const LEVELS: usize = 10;
+    for level in 1..LEVELS {
+        let found = lua.inspect_stack(level, |debug| {
+            let source = debug.source();
+            let own = source.source.as_deref() == Some(SANDBOX) || source.what == "tail";
+            let name = source.short_src.map(|name| name.into_owned()).unwrap_or_default();
+            (own, debug.current_line().map(|line| format!("{name}:{line}: ")))
+        });
+        match found {
+            // The sandbox has passed it on.
+            Some((true, _)) => {}
+            Some((false, place)) => return place.unwrap_or_default(),
+            None => break,
+        }
+    }
+    String::new()
 }
 
 /// The result of a function of Redis's own: its error is a table.

@@ -13,6 +13,7 @@ mod json;
 mod library;
 mod msgpack;
 mod packing;
+mod patterns;
 mod replies;
 mod sha1;
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn push_number(out: &mut Vec<u8>, number: f64) {
         return;
     }
     match whole {
-        0..=127 | -32..0 => out.push(whole as u8),
+        -32..=127 => out.push(whole as u8),
         128..=0xFF => out.extend_from_slice(&[0xCC, whole as u8]),
         -128..-32 => out.extend_from_slice(&[0xD0, whole as u8]),
         0x100..=0xFFFF => {
@@ -136,7 +136,7 @@ fn push_number(out: &mut Vec<u8>, number: f64) {
             out.push(0xD2);
             out.extend_from_slice(&(whole as i32).to_be_bytes());
         }
-        0.. => {
+        0x1_0000_0000.. => {
             out.push(0xCF);
             out.extend_from_slice(&whole.to_be_bytes());
         }

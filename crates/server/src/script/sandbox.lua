@@ -167,8 +167,80 @@ globals.collectgarbage = function(what, argument)
 end
 
 -- Libraries.
+-- Patterns are matched by functions that can be ended (`patterns.rs`): also those that strings have as methods.
+local patterns, strings = native.patterns, state.string
+local next_match, substitute, sub = patterns.next, patterns.substitute, strings.sub
+strings.find = patterns.find
+strings.match = patterns.match
+strings.gmatch = function(text, pattern)
+  local at = 1
+  local function take(first, last, ...)
+    if first == nil then
+      at = #text + 2
+      return nil
+    end
+    -- After an empty match the next one begins behind the next byte.
+    at = last >= first and last + 1 or first + 1
+    return ...
+  end
+  text = text .. ""
+  return function()
+    if at > #text + 1 then
+      return nil
+    end
+    return take(next_match(text, pattern, at))
+  end
+end
+strings.gfind = strings.gmatch
+strings.gsub = function(text, pattern, new, most)
+  local kind = type(new)
+  if kind == "string" or kind == "number" then
+    return substitute(text, pattern, new, most)
+  elseif kind ~= "table" and kind ~= "function" then
+    error("bad argument #3 to 'gsub' (string/function/table expected)", 2)
+  end
+  local parts, at, count = {}, 1, 0
+  local anchored = byte(pattern, 1) == 94
+  local function replace(first, last, ...)
+    if first == nil then
+      return false
+    end
+    local whole = sub(text, first, last)
+    local value
+    if kind == "table" then
+      value = new[(...)]
+    else
+      value = new(...)
+    end
+    if not value then
+      value = whole
+    elseif type(value) ~= "string" and type(value) ~= "number" then
+      error("invalid replacement value (a " .. type(value) .. ")", 3)
+    end
+    parts[#parts + 1] = sub(text, at, first - 1)
+    parts[#parts + 1] = value
+    at = last + 1
+    if last < first then
+      parts[#parts + 1] = sub(text, first, first)
+      at = first + 1
+    end
+    return true
+  end
+  text = text .. ""
+  while (most == nil or count < most) and at <= #text + 1 do
+    if not replace(next_match(text, pattern, at)) then
+      break
+    end
+    count = count + 1
+    if anchored then
+      break
+    end
+  end
+  parts[#parts + 1] = sub(text, at)
+  return concat(parts), count
+end
 globals.string = protect(copy(
-  state.string, "byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"))
+  strings, "byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"))
 globals.table = protect(copy(
   state.table, "concat foreach foreachi getn insert maxn remove setn sort"))
 local mathematics = copy(state.math, [[abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log
