@@ -26,8 +26,8 @@ pub(super) const TABLE: &[Command] = &[
 
 /// Bytes of the longest string.
 const LONGEST: u64 = 512 << 20;
-/// Bytes that are read at a time.
-const STEP: u64 = 64 << 10;
+/// Bytes that are read at a time: many, since a string in pieces is walked through from its beginning for each step.
+const STEP: u64 = 4 << 20;
 
 const OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
@@ -146,22 +146,21 @@ fn pieces(
 }
 
 fn bitcount(call: &mut Call<'_>) -> Outcome {
+    // Wrong arguments are so whether the key is there or not.
+    let part = match call.args.len() {
+        2 => None,
+        4 | 5 => Some((call.integer(2)?, call.integer(3)?, counts_bits(call, 4)?)),
+        _ => return Err(Failure::SYNTAX),
+    };
     let Some(entry) = call.look_for(call.args.at(1), Kind::String)? else {
         call.out.integer(0);
         return Ok(());
     };
     let len = text::len(call.tx, entry)?;
-    let bits = match call.args.len() {
-        2 => 0..len * 8,
-        4 | 5 => {
-            let (start, end) = (call.integer(2)?, call.integer(3)?);
-            if start < 0 && end < 0 && start > end {
-                call.out.integer(0);
-                return Ok(());
-            }
-            range(start, end, len, counts_bits(call, 4)?)
-        }
-        _ => return Err(Failure::SYNTAX),
+    let bits = match part {
+        None => 0..len * 8,
+        Some((start, end, _)) if start < 0 && end < 0 && start > end => 0..0,
+        Some((start, end, of_bits)) => range(start, end, len, of_bits),
     };
     let mut count = 0;
     pieces(call, entry, bits, false, &mut |_, piece| {
@@ -192,22 +191,21 @@ fn bitpos(call: &mut Call<'_>) -> Outcome {
         1 => true,
         _ => return Err(Failure::Say("ERR The bit argument must be 1 or 0.".into())),
     };
+    let ends = call.args.len() > 4;
+    let (start, end, of_bits) = match call.args.len() {
+        3 => (0, -1, false),
+        4..=6 => {
+            let (start, of_bits) = (call.integer(3)?, counts_bits(call, 5)?);
+            (start, if ends { call.integer(4)? } else { -1 }, of_bits)
+        }
+        _ => return Err(Failure::SYNTAX),
+    };
     let Some(entry) = call.look_for(call.args.at(1), Kind::String)? else {
         call.out.integer(if on { -1 } else { 0 });
         return Ok(());
     };
     let len = text::len(call.tx, entry)?;
-    let ends = call.args.len() > 4;
-    let bits = match call.args.len() {
-        3 => range(0, -1, len, false),
-        4..=6 => {
-            let start = call.integer(3)?;
-            let of_bits = counts_bits(call, 5)?;
-            let end = if ends { call.integer(4)? } else { -1 };
-            range(start, end, len, of_bits)
-        }
-        _ => return Err(Failure::SYNTAX),
-    };
+    let bits = range(start, end, len, of_bits);
     if bits.is_empty() {
         call.out.integer(-1);
         return Ok(());
@@ -406,6 +404,10 @@ fn bitfield(call: &mut Call<'_>) -> Outcome {
     let key = call.args.at(1);
     let writing = steps.iter().filter(|step| step.action != Action::Get);
     let Some(end) = writing.map(Step::end).max() else { return get_fields(call, &steps) };
+    // Its first bit may be within the longest string, and its last one not.
+    if end.div_ceil(8) > LONGEST {
+        return Err(Failure::Say(OFFSET.into()));
+    }
     let mut old = call.claim_for(key, Kind::String)?;
     let (before, after) = (len(call, old)?, end.div_ceil(8));
     if after > before {

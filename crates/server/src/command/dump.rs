@@ -144,19 +144,26 @@ fn restore(call: &mut Call<'_>) -> Outcome {
     if call.claim(key)?.is_some() && !options.replace {
         return Err(Failure::Say("BUSYKEY Target key name already exists.".into()));
     }
-    let wrong = || Failure::Say("ERR Invalid TTL value, must be >= 0".into());
-    let time = u64::try_from(call.integer(2)?).map_err(|_| wrong())?;
+    let time = call.integer(2)?;
+    if time < 0 {
+        return Err(Failure::Say("ERR Invalid TTL value, must be >= 0".into()));
+    }
     let Some(value) = rdb::checked(call.args.at(3)) else {
         let text = "ERR DUMP payload version or checksum are wrong";
         return Err(Failure::Say(text.into()));
     };
+    let from = if options.absolute { 0 } else { call.env.now };
+    let expires = match time {
+        0 => None,
+        time => Some(
+            // Exports have it as an integer with a sign.
+            from.checked_add(time as u64)
+                .filter(|time| i64::try_from(*time).is_ok())
+                .ok_or(Failure::expire_time("restore"))?,
+        ),
+    };
     let mut reader = Reader::new(value);
     let new = read(call, &mut reader)?;
-    let expires = match (time, options.absolute) {
-        (0, _) => None,
-        (time, true) => Some(time),
-        (time, false) => Some(call.env.now.saturating_add(time)),
-    };
     call.remove(key)?;
     match expires {
         Some(time) if time <= call.env.now => call.db.discard(call.tx, new)?,
@@ -273,7 +280,12 @@ fn read(call: &mut Call<'_>, reader: &mut Reader<'_>) -> Outcome<Entry> {
     };
     for _ in 0..count {
         // A string by itself in a list of packed ones.
-        let is_plain = found == form::LIST_OF_LISTPACKS && reader.len()? == 1;
+        let is_plain = found == form::LIST_OF_LISTPACKS
+            && match reader.len()? {
+                1 => true,
+                2 => false,
+                _ => return Err(Malformed.into()),
+            };
         let element = reader.string()?;
         match packing {
             Some(packing) if !is_plain => {

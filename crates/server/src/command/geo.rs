@@ -6,6 +6,7 @@ use super::{Call, Command, Failure, Outcome, Run, shown, zset_algebra};
 use crate::keyspace::zset::{Edge, SortedSet};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Protocol, Reply, number};
+use std::cmp::Ordering;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 const TWO: (i32, i32, i32) = (1, 2, 1);
@@ -95,7 +96,7 @@ fn geoadd(call: &mut Call<'_>) -> Outcome {
         changed.push(place(call, at)?.score().to_string().as_bytes());
         changed.push(args.at(at + 2));
     }
-    zsets::zadd(&mut Call {
+    let mut inner = Call {
         tx: &mut *call.tx,
         env: call.env,
         db: call.db,
@@ -103,7 +104,12 @@ fn geoadd(call: &mut Call<'_>) -> Outcome {
         args: changed.as_args(),
         out: call.out.again(),
         may_wait: false,
-    })
+    };
+    let done = zsets::zadd(&mut inner);
+    if inner.out.is_cut() {
+        call.out.cut();
+    }
+    done
 }
 
 /// The places of the members that are arguments from the third on, each told to `tell`.
@@ -363,13 +369,17 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
+    fn compare(&self, one: &Hit, other: &Hit) -> Ordering {
+        match self.order {
+            Order::Any => Ordering::Equal,
+            Order::Nearest => one.distance.total_cmp(&other.distance),
+            Order::Farthest => other.distance.total_cmp(&one.distance),
+        }
+    }
+
     /// Sorts what was found, and leaves as many as are wanted.
     fn arrange(&self, hits: &mut Vec<Hit>) {
-        match self.order {
-            Order::Any => {}
-            Order::Nearest => hits.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
-            Order::Farthest => hits.sort_by(|a, b| b.distance.total_cmp(&a.distance)),
-        }
+        hits.sort_by(|one, other| self.compare(one, other));
         if let Some(count) = self.count {
             hits.truncate(count);
         }
@@ -405,18 +415,26 @@ impl<'a> Query<'a> {
 
     /// Collects what is to be answered, or stored with a limit: no more than that needs.
     fn collect(&self, call: &mut Call<'_>, set: SortedSet) -> Outcome<Vec<Hit>> {
-        /// Hits beyond those that are wanted, before the others are dropped.
-        const MORE: usize = 4096;
+        /// Bytes of hits before those that are not wanted are dropped.
+        const MORE: usize = 128 << 10;
+        let bytes_of = |hit: &Hit| hit.member.len() + zsets::LEAST_REPLY;
         let mut hits: Vec<Hit> = Vec::new();
-        let mut bytes = 0;
+        // Those of all hits, and of the wanted ones when the others were dropped last.
+        let (mut bytes, mut kept) = (0, 0);
         self.walk(call, set, &mut |call, hit| {
-            bytes += hit.member.len() + zsets::LEAST_REPLY;
+            bytes += bytes_of(&hit);
             hits.push(hit);
             match self.count {
                 Some(count) if self.any && hits.len() >= count => return Ok(false),
-                Some(count) if !self.any && hits.len() >= count.saturating_add(MORE) => {
-                    self.arrange(&mut hits);
-                    bytes = hits.iter().map(|hit| hit.member.len() + zsets::LEAST_REPLY).sum();
+                Some(count) if !self.any && hits.len() > count => {
+                    // Each time there are twice as many bytes, so that this takes no more than to read them.
+                    if bytes < 2 * kept.max(MORE) {
+                        return Ok(true);
+                    }
+                    hits.select_nth_unstable_by(count, |one, other| self.compare(one, other));
+                    hits.truncate(count);
+                    bytes = hits.iter().map(bytes_of).sum();
+                    kept = bytes;
                 }
                 _ => {}
             }

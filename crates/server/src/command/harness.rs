@@ -181,6 +181,13 @@ impl Bench {
         self.server.options.max_reply = bytes;
     }
 
+    /// How often a key was looked up.
+    #[cfg(test)]
+    pub(crate) fn key_lookups(&self) -> u64 {
+        let stats = &self.server.stats[0];
+        stats.hits.get() + stats.misses.get()
+    }
+
     /// Lets scripts run for so many milliseconds.
     #[cfg(test)]
     pub(crate) fn limit_script(&mut self, millis: i64) {

@@ -41,6 +41,14 @@ fn write(call: &mut Call<'_>, key: &[u8], old: Option<Found>, sketch: Sketch) ->
     call.put(key, old, new.expiring(entry.and_then(Entry::expires)))
 }
 
+/// Keeps a sketch's count with it. That is written in place, so that a full pool has room for it.
+fn cache(call: &mut Call<'_>, key: &[u8], count: u64) -> Outcome {
+    let old = call.claim_for(key, Kind::String)?;
+    let entry = old.map(|old| old.entry);
+    let new = text::overwrite(call.tx, entry, sketch::CACHED_AT, &count.to_le_bytes())?;
+    call.put(key, old, new)
+}
+
 fn pfadd(call: &mut Call<'_>) -> Outcome {
     let key = call.args.at(1);
     let old = call.claim_for(key, Kind::String)?;
@@ -76,14 +84,12 @@ fn pfcount(call: &mut Call<'_>) -> Outcome {
     let count = match call.look_for(key, Kind::String)? {
         None => 0,
         Some(entry) => {
-            let mut sketch = read(call, entry)?;
+            let sketch = read(call, entry)?;
             match sketch.cached() {
                 Some(count) => count,
                 None => {
                     let count = sketch.count()?;
-                    sketch.cache(count);
-                    let old = call.claim_for(key, Kind::String)?;
-                    write(call, key, old, sketch)?;
+                    cache(call, key, count)?;
                     count
                 }
             }

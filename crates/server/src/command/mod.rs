@@ -14,6 +14,8 @@ mod connection;
 mod copy;
 mod debug;
 mod dump;
+#[cfg(test)]
+mod edge_tests;
 mod events;
 mod expiry;
 mod failure;
@@ -26,6 +28,7 @@ mod hash_numbers;
 mod hashes;
 mod hyperloglog;
 mod info;
+mod key_places;
 mod keys;
 mod lcs;
 mod list_places;

@@ -7,7 +7,9 @@
 const REGISTERS: usize = 1 << 14;
 /// Bits of a hash after the register's number.
 const TAIL: usize = 50;
-const HEADER: usize = 16;
+/// Where the estimate that was made last is: eight bytes, the lowest first.
+pub(super) const CACHED_AT: usize = 8;
+const HEADER: usize = CACHED_AT + 8;
 const DENSE: usize = HEADER + REGISTERS * 6 / 8;
 /// The greatest value of a register in a sparse sketch.
 const SPARSE_VALUE_MAX: u8 = 32;
@@ -95,12 +97,8 @@ impl Sketch {
 
     /// The estimate that was made last, if it is still right.
     pub(super) fn cached(&self) -> Option<u64> {
-        let cached = u64::from_le_bytes(self.0[8..HEADER].try_into().unwrap_or_default());
+        let cached = u64::from_le_bytes(self.0[CACHED_AT..HEADER].try_into().unwrap_or_default());
         (cached >> 63 == 0).then_some(cached)
-    }
-
-    pub(super) fn cache(&mut self, count: u64) {
-        self.0[8..HEADER].copy_from_slice(&count.to_le_bytes());
     }
 
     /// The estimate that was made last is wrong from now on.

@@ -83,6 +83,27 @@ impl<'a> Query<'a> {
         let count = usize::try_from(self.count).unwrap_or(usize::MAX);
         start..start.saturating_add(count).min(len)
     }
+
+    /// Where to read `len` elements that have an order: all, or if that order is kept the wanted ones. None if there are
+    /// none.
+    fn place(&self, len: u64) -> Option<Place> {
+        let whole = usize::try_from(len).unwrap_or(usize::MAX);
+        let part = if self.keeps_order() { self.part(whole) } else { 0..whole };
+        let backwards = self.keeps_order() && self.descending;
+        let first = part.start as u64;
+        (!part.is_empty()).then(|| Place {
+            first: if backwards { len - 1 - first } else { first },
+            backwards,
+            count: part.len(),
+        })
+    }
+}
+
+/// Which elements are read: so many from the first one on.
+struct Place {
+    first: u64,
+    backwards: bool,
+    count: usize,
 }
 
 /// What an element is sorted by.
@@ -120,55 +141,54 @@ fn run(call: &mut Call<'_>, stores: bool) -> Outcome {
     if call.out.is_cut() {
         return Ok(());
     }
-    let sorted = match query.keeps_order() {
-        true => elements,
-        false => sorted(call, &query, elements)?,
-    };
-    let part = match query.keeps_order() && kind == Some(Kind::SortedSet) {
-        // It was cut when it was read.
-        true => 0..sorted.len(),
-        false => query.part(sorted.len()),
-    };
-    reply(call, &query, &sorted[part])
+    // In their own order no more than the wanted ones were read.
+    if query.keeps_order() {
+        return reply(call, &query, &elements);
+    }
+    let sorted = sorted(call, &query, elements)?;
+    if call.out.is_cut() {
+        return Ok(());
+    }
+    reply(call, &query, &sorted[query.part(sorted.len())])
 }
 
-/// The elements in the order that they have. What is too much to be answered is not collected.
+/// The elements in the order that they have; if that is kept, those alone that LIMIT leaves. What is too much to be
+/// answered is not collected.
 fn elements(call: &mut Call<'_>, query: &Query<'_>) -> Outcome<Vec<Vec<u8>>> {
     let Some(entry) = call.look(call.args.at(1))? else { return Ok(Vec::new()) };
     let (mut all, mut bytes) = (Vec::new(), 0);
     match entry.kind() {
         Kind::List => {
             let list = List::load(call.tx, Some(entry))?;
+            let Some(place) = query.place(list.len()) else { return Ok(all) };
             let out = &mut call.out;
-            list.walk(call.tx, 0, false, &mut |tx, item| {
+            list.walk(call.tx, place.first, place.backwards, &mut |tx, item| {
                 let element = item.read(tx)?;
                 bytes += element.len() + BULK;
                 all.push(element);
-                Ok::<bool, Failure>(out.has_room(bytes))
+                Ok::<bool, Failure>(out.has_room(bytes) && all.len() < place.count)
             })?;
         }
         Kind::Set => {
             let set = Set::load(call.tx, Some(entry))?;
-            let out = &mut call.out;
+            let len = usize::try_from(set.len(call.tx)?).unwrap_or(usize::MAX);
+            let part = if query.keeps_order() { query.part(len) } else { 0..len };
+            let (out, mut index) = (&mut call.out, 0);
             set.walk(call.tx, &mut |_, member| {
-                bytes += member.len() + BULK;
-                all.push(member.to_vec());
-                Ok::<bool, Failure>(out.has_room(bytes))
+                if part.contains(&index) {
+                    bytes += member.len() + BULK;
+                    all.push(member.to_vec());
+                }
+                index += 1;
+                Ok::<bool, Failure>(out.has_room(bytes) && index < part.end)
             })?;
         }
         _ => {
             let set = SortedSet::load(call.tx, entry)?;
             let len = set.len(call.tx)?;
-            let whole = 0..usize::try_from(len).unwrap_or(usize::MAX);
-            let part = if query.keeps_order() { query.part(whole.end) } else { whole };
-            if part.is_empty() {
-                return Ok(all);
-            }
-            let backwards = query.keeps_order() && query.descending;
-            let first = part.start as u64;
-            let first = if backwards { len - 1 - first } else { first };
-            let mut walk = set.walk_at(call.tx, first, backwards)?;
-            for _ in part {
+            let Some(place) = query.place(len) else { return Ok(all) };
+            let mut walk = set.walk_at(call.tx, place.first, place.backwards)?;
+            for _ in 0..place.count {
                 let Some((_, member)) = walk.next(call.tx)? else { break };
                 bytes += member.len() + BULK;
                 all.push(member);
@@ -181,8 +201,10 @@ fn elements(call: &mut Call<'_>, query: &Query<'_>) -> Outcome<Vec<Vec<u8>>> {
     Ok(all)
 }
 
+/// The elements, sorted. If what they are sorted by is too much, the reply is cut.
 fn sorted(call: &mut Call<'_>, query: &Query<'_>, elements: Vec<Vec<u8>>) -> Outcome<Vec<Vec<u8>>> {
     let mut weighed = Vec::with_capacity(elements.len());
+    let mut bytes = 0;
     for element in elements {
         let weight = match (query.by, query.alpha) {
             (None, true) => Weight::Own,
@@ -190,7 +212,14 @@ fn sorted(call: &mut Call<'_>, query: &Query<'_>, elements: Vec<Vec<u8>>) -> Out
             (Some(pattern), alpha) => {
                 let found = look_up(call, pattern, &element)?;
                 match alpha {
-                    true => Weight::Text(found),
+                    // A long value may be that of many elements, each with its copy.
+                    true => {
+                        bytes += found.as_ref().map_or(0, Vec::len);
+                        if !call.out.has_room(bytes) {
+                            return Ok(Vec::new());
+                        }
+                        Weight::Text(found)
+                    }
                     false => Weight::Number(found.map_or(Ok(0.0), |text| score(&text))?),
                 }
             }
@@ -210,10 +239,10 @@ fn sorted(call: &mut Call<'_>, query: &Query<'_>, elements: Vec<Vec<u8>>) -> Out
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
 }
 
-/// A number to sort by; no digits are zero.
+/// A number to sort by; an empty string is zero, but one of spaces is not.
 fn score(text: &[u8]) -> Outcome<f64> {
     let digits = text.trim_ascii_start();
-    let score = if digits.is_empty() { Some(0.0) } else { number::parse_f64(digits) };
+    let score = if text.is_empty() { Some(0.0) } else { number::parse_f64(digits) };
     let wrong = "ERR One or more scores can't be converted into double";
     score.ok_or(Failure::Say(wrong.into()))
 }
@@ -252,6 +281,10 @@ fn reply(call: &mut Call<'_>, query: &Query<'_>, elements: &[Vec<u8>]) -> Outcom
                 match look_up(call, pattern, element)? {
                     Some(value) => call.out.bulk(&value),
                     None => call.out.null(),
+                }
+                // No value is read for nothing.
+                if call.out.is_cut() {
+                    return Ok(());
                 }
             }
             if call.out.is_cut() {

@@ -53,6 +53,10 @@ impl Query {
             }
             at += 1;
         }
+        // All of them from the first on: that is no limit.
+        if self.by == By::Rank && self.limit.is_some_and(|(_, count)| count == -1) {
+            self.limit = None;
+        }
         let text = if self.limit.is_some() && self.by == By::Rank {
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
         } else if self.with_scores && self.by == By::Member {

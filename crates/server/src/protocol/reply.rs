@@ -48,6 +48,11 @@ impl<'a> Reply<'a> {
         self.protocol == Protocol::Resp3
     }
 
+    /// The reply is not whole: what was written [in its place](Reply::again) is not.
+    pub(crate) fn cut(&mut self) {
+        self.cut = true;
+    }
+
     /// Bytes written so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()

@@ -95,8 +95,7 @@ pub(crate) fn checked(payload: &[u8]) -> Option<&[u8]> {
     let (value, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER)?)?;
     let version = u16::from_le_bytes([footer[0], footer[1]]);
     let sum = u64::from_le_bytes(footer[2..].try_into().ok()?);
-    // Redis itself leaves the checksum out if it is told to.
-    let is_right = sum == 0 || sum == crc64(&payload[..payload.len() - 8]);
+    let is_right = sum == crc64(&payload[..payload.len() - 8]);
     (version <= VERSION_MAX && is_right).then_some(value)
 }
 
@@ -117,5 +116,9 @@ mod tests {
             assert_eq!(checked(&damaged), None, "byte {at}");
         }
         assert_eq!(checked(b"short"), None);
+        // No checksum is a wrong one.
+        let end = value.len() - 8;
+        value[end..].fill(0);
+        assert_eq!(checked(&value), None);
     }
 }

@@ -155,13 +155,66 @@ fn listpack_element<E: From<Malformed>>(
             number(value, each)?;
         }
     }
-    // The length once more, for those who go backwards: seven bits in each byte.
-    reader.take(match size {
-        0..128 => 1,
-        128..16_384 => 2,
-        16_384..2_097_152 => 3,
-        2_097_152..268_435_456 => 4,
-        _ => 5,
-    })?;
+    // The length once more, for those who go backwards.
+    reader.take(backwards_len(size))?;
     Ok(true)
+}
+
+/// Bytes that a listpack has for an element's length after the element: of seven bits each, but the greatest number of
+/// two, three or four bytes takes one more.
+fn backwards_len(size: usize) -> usize {
+    match size {
+        0..128 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A listpack of a long string, and of a short one after it; the string's length takes `after` bytes at its end.
+    fn listpack(len: usize, after: usize) -> Vec<u8> {
+        let mut bytes = vec![0; 6];
+        bytes.push(0xF0);
+        bytes.extend_from_slice(&(len as u32).to_le_bytes());
+        bytes.resize(bytes.len() + len, b'x');
+        bytes.resize(bytes.len() + after, 1);
+        bytes.extend_from_slice(b"\x81y\x02\xFF");
+        let total = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&total.to_le_bytes());
+        bytes
+    }
+
+    fn lengths(bytes: &[u8]) -> Result<Vec<usize>, Malformed> {
+        let mut all = Vec::new();
+        elements(Packing::Listpack, bytes, &mut |text| {
+            all.push(text.len());
+            Ok::<(), Malformed>(())
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn an_element_s_length_ends_where_redis_has_it_end() {
+        for (size, after) in [
+            (127, 1),
+            (128, 2),
+            (16_382, 2),
+            (16_383, 3),
+            (16_384, 3),
+            (2_097_150, 3),
+            (2_097_151, 4),
+            (2_097_152, 4),
+        ] {
+            // The string's own length takes five bytes.
+            let len = size - 5;
+            assert_eq!(lengths(&listpack(len, after)), Ok(vec![len, 1]), "{size}");
+            assert_ne!(lengths(&listpack(len, after - 1)), Ok(vec![len, 1]), "{size}");
+        }
+        assert_eq!([268_435_454, 268_435_455].map(backwards_len), [4, 5]);
+    }
 }

@@ -53,7 +53,11 @@ impl Encoder {
                     bulk(to, member);
                 }
             }
-            Change::Expiry(time) => command(to, &[b"PEXPIREAT", key, time.to_string().as_bytes()]),
+            Change::Expiry(time) => {
+                // A greater one is refused by all that read it.
+                let time = (*time).min(i64::MAX as u64);
+                command(to, &[b"PEXPIREAT", key, time.to_string().as_bytes()]);
+            }
             Change::Removal => command(to, &[b"DEL", key]),
         }
     }

@@ -51,6 +51,13 @@ fn records_are_what_they_were() {
 }
 
 #[test]
+fn no_expiry_is_too_late_to_be_read() {
+    let of = |time| Record { db: 0, key: b"k".to_vec(), change: Change::Expiry(time) };
+    let read = decoded(&encoded(&[of(u64::MAX)], 0)).expect("a whole export");
+    assert_eq!(read, [of(i64::MAX as u64)]);
+}
+
+#[test]
 fn every_cut_is_noticed() {
     let bytes = encoded(&sample(), 4);
     for end in 1..bytes.len() {

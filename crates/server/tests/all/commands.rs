@@ -168,6 +168,40 @@ fn clients_and_commands_are_listed_as_asked_for() {
             ("COMMAND LIST FILTERBY MODULE json", "[]"),
             ("COMMAND LIST FILTERBY nonsense x", "ERR syntax error"),
             ("COMMAND GETKEYS MEMORY USAGE key", "[key]"),
+            ("COMMAND GETKEYS ZUNIONSTORE d 2 a b", "[d a b]"),
+            ("COMMAND GETKEYS EVAL return 0", "[]"),
+            ("COMMAND GETKEYS SORT list STORE d", "[list d]"),
+            ("COMMAND GETKEYS ZINTER 2 a", "ERR Invalid arguments specified for command"),
         ],
     );
+}
+
+/// The members of a set have no order that a client could rely on, but LIMIT counts them all the same.
+#[test]
+fn sets_are_sorted_by_nothing_in_parts() {
+    let running = Running::start();
+    let mut client = running.client();
+    client.ask("SADD s a b c");
+    let one = |client: &mut Client, index| client.ask(&format!("SORT s BY nosort LIMIT {index} 1"));
+    let mut all: Vec<String> = (0..3).map(|index| one(&mut client, index)).collect();
+    all.sort();
+    assert_eq!(all, ["[a]", "[b]", "[c]"]);
+    play(
+        &mut client,
+        &[("SORT s BY nosort LIMIT 3 1", "[]"), ("SORT s BY nosort LIMIT 0 0", "[]")],
+    );
+}
+
+#[test]
+fn an_exec_has_an_answer_for_each_command_though_one_is_cut() {
+    let running = Running::with(|options| options.max_reply(100), 64 << 20);
+    let mut client = running.client();
+    client.ask("MULTI");
+    let value = "v".repeat(81);
+    client.ask(&format!("SET k {value}"));
+    client.ask("GET k");
+    client.ask("GEOADD g 1 2 here");
+    let cut = "ERR the reply is larger than 100 bytes, see --max-reply";
+    assert_eq!(client.ask("EXEC"), format!("[OK {value} {cut}]"));
+    assert_eq!(client.ask("EXISTS g"), "0");
 }
