@@ -70,6 +70,7 @@ fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
         arguments: call.args.from(3 + count),
         time: env.server.tuning.script_time(),
         seed: env.now ^ env.seed << 20,
+        client: call.client.id,
     };
     let mut inner = Inner {
         tx: &mut *call.tx,
@@ -96,9 +97,15 @@ fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
                  busy-reply-threshold; nothing of it was done"
             )
         }
-        Ran::Ended(_) => "ERR Error running script: Script killed by user with SCRIPT KILL. \
+        Ran::Ended(Ended::Stopping) => {
+            "ERR the server is shutting down and has ended the script; nothing of it was done"
+                .into()
+        }
+        Ran::Ended(Ended::Killed | Ended::Failed) => {
+            "ERR Error running script: Script killed by user with SCRIPT KILL. \
                           Nothing of it was done"
-            .into(),
+                .into()
+        }
     };
     Err(Failure::say(text))
 }
