@@ -49,7 +49,42 @@ pub(crate) fn multibulk(scripts: &[&[&str]]) -> Vec<Vec<u8>> {
     scripts.iter().map(encode).collect()
 }
 
-const SCRIPTS: [&[&str]; 9] = [
+const SCRIPTS: [&[&str]; 13] = [
+    &[
+        "EVAL return(redis.call('set',KEYS[1],ARGV[1])) 1 k v",
+        "EVAL return(cjson.decode(ARGV[1])) 0 [1,{\"a\":null},\"\\u00e9\"]",
+        "EVAL return(cmsgpack.unpack(cmsgpack.pack({1,{a=2.5}}))) 0",
+        "EVAL return(struct.unpack('>I2bsd',struct.pack('>I2bsd',1,2,'c',3))) 0",
+        "EVAL redis.setresp(3)return{redis.pcall('hgetall','h'),bit.bor(1,2)} 0",
+    ],
+    &[
+        "SETBIT b 77 1",
+        "BITFIELD b SET i5 #3 -9 OVERFLOW SAT INCRBY u8 4 300 GET i64 1",
+        "BITCOUNT b 0 -1 BIT",
+        "BITPOS b 1 2 9",
+        "BITOP XOR c b b",
+        "PFADD p a b c",
+        "PFMERGE q p",
+        "PFCOUNT p q",
+        "LCS b p IDX",
+    ],
+    &[
+        "GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
+        "GEOSEARCH g FROMLONLAT 15 37 BYBOX 400 400 km ASC COUNT 1 WITHDIST WITHCOORD",
+        "GEOSEARCHSTORE d g FROMMEMBER Palermo BYRADIUS 200 km STOREDIST",
+        "GEOHASH g Palermo",
+        "ZUNIONSTORE u 2 g d WEIGHTS 1 -2 AGGREGATE MIN",
+        "ZRANGESTORE r g 0 -1 REV",
+        "ZDIFF 2 g d WITHSCORES",
+    ],
+    &[
+        "RPUSH l 3 1 2",
+        "SORT l BY w_* GET h_*->f GET # LIMIT 0 2 DESC ALPHA STORE m",
+        "DUMP l",
+        "RESTORE r 0 \0\x01v\x0b\0\0\0\0\0\0\0\0\0 REPLACE",
+        "PUBLISH c m",
+        "ZRANDMEMBER z -3 WITHSCORES",
+    ],
     &["SET k v", "GET k", "APPEND k abc", "SETRANGE k 5 xyz", "GETRANGE k -3 -1", "STRLEN k"],
     &["SET n 10", "INCRBY n 32", "INCRBYFLOAT n 1.5", "DECR n", "MSET a 1 b 2", "MGET a b n"],
     &["HSET h f v g w", "HGETALL h", "HINCRBY h n 4", "HSCAN h 0 COUNT 10", "HRANDFIELD h -5"],

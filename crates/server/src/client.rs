@@ -51,6 +51,15 @@ pub(crate) enum Replies {
     Skip,
 }
 
+impl Replies {
+    /// A reply was sent, or left out.
+    pub(crate) fn skip(&mut self) {
+        if *self == Replies::Skip {
+            *self = Replies::On;
+        }
+    }
+}
+
 impl Client {
     pub(crate) fn new(server: &Server, listing: Arc<Listing>) -> Self {
         Client {
@@ -104,6 +113,7 @@ impl Client {
         self.leave(server);
         *self = Client { home: self.home, ..Client::new(server, Arc::clone(&self.listing)) };
         self.listing.set_db(0);
+        self.listing.set_no_touch(false);
         self.listing.set_protocol(Protocol::Resp2);
         self.listing.set_label(Label::Name, "");
     }

@@ -6,8 +6,8 @@
 
 use crate::listing::Listing;
 use crate::protocol::{Protocol, Reply, glob};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +18,12 @@ pub(crate) const UNSENT_SOFT: usize = 8 << 20;
 pub(crate) const UNSENT_SECONDS: u64 = 60;
 /// Bytes of messages that may be on their way to one thread: beyond, those whom they are for are disconnected.
 const UNDELIVERED_MAX: usize = 64 << 20;
+/// Bytes of messages that one transaction publishes: beyond, its commands that publish fail.
+const PENDING_MAX: usize = 64 << 20;
+/// Bytes of memory that a message takes besides its own.
+const PER_POST: usize = 100;
+/// Written keys of one command that are compared with each other.
+const FEW: usize = 16;
 /// Bytes of memory that a subscription takes, besides its name.
 pub(crate) const PER_NAME: usize = 400;
 
@@ -239,12 +245,20 @@ pub(crate) struct Parcel {
     post: Arc<Post>,
 }
 
-impl Parcel {
-    /// Bytes that it takes, as if the message were its own.
+impl Post {
     fn bytes(&self) -> usize {
-        self.post.channel.len() + self.post.message.len() + 200
+        self.channel.len() + self.message.len() + PER_POST
     }
+}
 
+/// Bytes of memory that these parcels take. Those of one message share it, and follow one another.
+fn bytes_of(parcels: &[Parcel]) -> usize {
+    let messages = parcels.chunk_by(|one, next| Arc::ptr_eq(&one.post, &next.post));
+    let own = parcels.len() * size_of::<Parcel>();
+    messages.map(|same| same[0].post.bytes()).sum::<usize>() + own
+}
+
+impl Parcel {
     /// Writes it as the client gets it.
     pub(crate) fn write(&self, out: &mut Vec<u8>, protocol: Protocol) {
         let mut out = Reply::new(out, protocol);
@@ -273,7 +287,7 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// Adds messages. Those for which there is no room are returned: nobody is to be left with a part of them.
     pub(crate) fn put(&self, mut parcels: Vec<Parcel>) -> Vec<Parcel> {
-        let bytes: usize = parcels.iter().map(Parcel::bytes).sum();
+        let bytes = bytes_of(&parcels);
         let before = self.bytes.load(Ordering::Relaxed);
         if before > 0 && before + bytes > UNDELIVERED_MAX {
             return parcels;
@@ -290,18 +304,43 @@ impl Mailbox {
     }
 }
 
+/// A key that a command has written.
+pub(crate) struct WrittenKey {
+    pub(crate) db: u8,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) is_new: bool,
+}
+
 /// One thread's part: what its transaction under way publishes, and what goes on its way when that is durable.
 #[derive(Default)]
 pub(crate) struct Posts {
     pending: RefCell<Vec<Post>>,
+    /// Bytes of these.
+    bytes: Cell<usize>,
     ready: RefCell<Vec<Post>>,
-    /// Keys that the command under way has written, if clients may be told of them.
-    written: RefCell<Vec<(u8, Vec<u8>)>>,
+    written: RefCell<Written>,
+}
+
+/// Keys that the command under way has written, if clients may be told of them; each once, in their order.
+#[derive(Default)]
+struct Written {
+    keys: Vec<WrittenKey>,
+    /// All of them, if they are many.
+    known: HashSet<(u8, Arc<[u8]>)>,
 }
 
 impl Posts {
     pub(crate) fn add(&self, post: Post) {
+        self.bytes.set(self.bytes.get() + post.bytes());
         self.pending.borrow_mut().push(post);
+    }
+
+    /// Checks that the transaction may publish more.
+    pub(crate) fn check_room(&self) -> Result<(), String> {
+        if self.bytes.get() <= PENDING_MAX {
+            return Ok(());
+        }
+        Err(format!("ERR the messages of a transaction take more than {PENDING_MAX} bytes"))
     }
 
     /// How many the transaction has so far.
@@ -311,8 +350,14 @@ impl Posts {
 
     /// Takes back all since `mark`.
     pub(crate) fn back_to(&self, mark: usize) {
-        self.pending.borrow_mut().truncate(mark);
-        self.written.borrow_mut().clear();
+        let mut pending = self.pending.borrow_mut();
+        if mark < pending.len() {
+            let gone: usize = pending[mark..].iter().map(Post::bytes).sum();
+            self.bytes.set(self.bytes.get() - gone);
+            pending.truncate(mark);
+        }
+        drop(pending);
+        drop(self.take_written());
     }
 
     /// The transaction was committed.
@@ -320,6 +365,7 @@ impl Posts {
         let mut pending = self.pending.borrow_mut();
         if !pending.is_empty() {
             self.ready.borrow_mut().append(&mut pending);
+            self.bytes.set(0);
         }
     }
 
@@ -333,16 +379,97 @@ impl Posts {
         self.ready.take()
     }
 
-    /// The command under way has written a key.
-    pub(crate) fn note_written(&self, db: u8, key: &[u8]) {
-        let mut written = self.written.borrow_mut();
-        if !written.iter().any(|(d, k)| *d == db && k == key) {
-            written.push((db, key.to_vec()));
+    /// The command under way has written a key, which `is_new` if it was not there before.
+    pub(crate) fn note_written(&self, db: u8, key: &[u8], is_new: bool) {
+        let Written { keys, known } = &mut *self.written.borrow_mut();
+        if keys.len() < FEW {
+            if !keys.iter().any(|one| one.db == db && *one.key == *key) {
+                keys.push(WrittenKey { db, key: key.into(), is_new });
+            }
+            return;
+        }
+        if known.is_empty() {
+            known.extend(keys.iter().map(|one| (one.db, Arc::clone(&one.key))));
+        }
+        let key: Arc<[u8]> = key.into();
+        if known.insert((db, Arc::clone(&key))) {
+            keys.push(WrittenKey { db, key, is_new });
         }
     }
 
     /// Takes the keys that the command that has just ended has written.
-    pub(crate) fn take_written(&self) -> Vec<(u8, Vec<u8>)> {
-        self.written.take()
+    pub(crate) fn take_written(&self) -> Vec<WrittenKey> {
+        let Written { keys, known } = &mut *self.written.borrow_mut();
+        if !known.is_empty() {
+            *known = HashSet::new();
+        }
+        std::mem::take(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(bytes: usize) -> Post {
+        Post { shard: false, channel: b"c".to_vec(), message: vec![b'x'; bytes] }
+    }
+
+    fn listener(number: u64) -> Listener {
+        let address = ([127, 0, 0, 1], 0).into();
+        let client = Arc::new(Listing::new(number, address, address));
+        Listener { worker: 0, slot: number as usize, client }
+    }
+
+    /// A message counts once for each thread, however many of its clients get it; what is too much is returned whole.
+    #[test]
+    fn a_message_for_many_takes_room_once() {
+        let pubsub = PubSub::default();
+        for number in 0..100 {
+            let mut own = Subscriptions::default();
+            pubsub.subscribe(&mut own, &listener(number), Kind::Channel, b"c");
+        }
+        let mailbox = Mailbox::default();
+        let put = |count: usize| {
+            let posts = (0..count).map(|_| post(1 << 20)).collect();
+            let parcels = pubsub.address(posts).remove(&0).expect("there are listeners");
+            mailbox.put(parcels).len()
+        };
+        assert_eq!([put(10), put(40), put(20)], [0, 0, 2_000]);
+        assert_eq!(mailbox.take().len(), 5_000);
+        assert_eq!(put(20), 0);
+    }
+
+    #[test]
+    fn a_transaction_has_so_many_bytes_of_messages() {
+        let posts = Posts::default();
+        for _ in 0..3 {
+            assert!(posts.check_room().is_ok());
+            posts.add(post(PENDING_MAX));
+            assert!(posts.check_room().is_err());
+            let mark = posts.mark();
+            posts.add(post(5));
+            posts.back_to(mark);
+            assert!(posts.check_room().is_err());
+            posts.back_to(0);
+            assert!(posts.check_room().is_ok());
+            posts.add(post(PENDING_MAX));
+            posts.settle();
+            assert!(posts.check_room().is_ok() && posts.take_ready().len() == 1);
+        }
+    }
+
+    /// Each key once, in the order in which they came, without looking through all of them each time.
+    #[test]
+    fn written_keys_are_noted_once() {
+        let posts = Posts::default();
+        for _ in 0..2 {
+            for number in (0..200_000_u32).chain(0..200_000) {
+                posts.note_written(0, &number.to_le_bytes(), false);
+            }
+            let written = posts.take_written();
+            assert_eq!(written.len(), 200_000);
+            assert!((0..).zip(&written).all(|(number, one)| *one.key == u32::to_le_bytes(number)));
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::command::Env;
 use crate::cron::Chores;
-use crate::eviction;
+use crate::eviction::{self, EvictionPolicy};
 use crate::keyspace::compact::Walk;
 use crate::store::Session;
 use perdura::Error;
@@ -17,10 +17,12 @@ use tracing::debug;
 const FIRST: u32 = 4;
 /// Doublings.
 const MOST: u32 = 8;
+/// While more than one part in this number of the pool is held back for transactions that read, nothing is evicted.
+const PINNED_PART: u64 = 8;
 /// Attempts that evict keys, and do not empty pages.
 const IN_PIECES: u32 = 2;
 
-/// Frees something. False if there is nothing to free: the write is then refused.
+/// Frees something, since a write was refused by `error`. False if there is nothing to free: the write is then refused.
 ///
 /// # Errors
 /// `Io` when the medium failed.
@@ -28,12 +30,13 @@ pub(crate) fn make<S: Session>(
     session: &mut S,
     env: Env<'_>,
     attempts: u32,
+    error: &Error,
 ) -> Result<bool, Error> {
     let _alone = env.server.room.lock().unwrap_or_else(PoisonError::into_inner);
     let most = FIRST << attempts.min(MOST);
     let made = tidy(session, env, most).and_then(|any| match any {
         true => Ok(true),
-        false => evict(session, env, 1 << attempts.min(MOST)).and_then(|any| match any {
+        false => evict(session, env, 1 << attempts.min(MOST), error).and_then(|any| match any {
             // What has gone has left no room in one piece, for a while.
             true if attempts < IN_PIECES => Ok(true),
             any => Ok(compact(session, env)? || any),
@@ -47,8 +50,16 @@ pub(crate) fn make<S: Session>(
     }
 }
 
-/// Evicts keys, if there is a policy. Returns whether there were any.
-fn evict<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Error> {
+/// Evicts keys, if there is a policy, and that may make room. Returns whether there were any.
+fn evict<S: Session>(
+    session: &mut S,
+    env: Env<'_>,
+    most: u32,
+    error: &Error,
+) -> Result<bool, Error> {
+    if env.server.eviction.policy() == EvictionPolicy::NoEviction || is_in_vain(error, env) {
+        return Ok(false);
+    }
     let mut any = false;
     for _ in 0..most {
         if eviction::evict(session, env)?.is_none() {
@@ -59,6 +70,15 @@ fn evict<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, E
     // Large values are freed in steps.
     tidy(session, env, most)?;
     Ok(any)
+}
+
+/// Whether to evict keys would make no room: for what never fits, or while all that is freed is held back for a transaction
+/// that reads for long.
+fn is_in_vain(error: &Error, env: Env<'_>) -> bool {
+    let Error::Full { requested, pinned, .. } = error else { return false };
+    let facts = env.server.facts();
+    let most = facts.limit.saturating_sub(facts.overhead);
+    *requested > most || *pinned > (*requested).max(facts.limit / PINNED_PART)
 }
 
 /// Empties pages. Whether that made some free.

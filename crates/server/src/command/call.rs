@@ -37,12 +37,18 @@ pub(crate) struct Env<'a> {
 }
 
 impl Env<'_> {
+    /// Whether there may be somebody who wants to hear of written keys.
+    #[inline]
+    fn tells_events(&self) -> bool {
+        self.server.events.are_wanted() && self.server.pubsub.is_used()
+    }
+
     /// Tells watchers that a key is written by the transaction under way. If there are any, the key's entry is
     /// stored to, so that an EXEC which has read it is in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
-        if self.server.events.are_wanted() {
-            self.posts.note_written(db.index(), key);
+        if self.tells_events() {
+            self.posts.note_written(db.index(), key, false);
         }
         // After it is counted as written: see `waiting.rs`.
         if self.server.waiting.wants(db.index(), key) {
@@ -194,6 +200,9 @@ impl<'a> Call<'a> {
     /// Sets the entry of a key that was just claimed; the old entry's value is already freed or reused.
     pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
         self.db.put(self.tx, key, old, new)?;
+        if old.is_none() && self.env.tells_events() {
+            self.env.posts.note_written(self.db.index(), key, true);
+        }
         self.touch(key)
     }
 

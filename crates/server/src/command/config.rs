@@ -140,7 +140,7 @@ impl Tuning {
     }
 
     /// Sets it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn set_script_time(&self, millis: i64) {
         self.0[SCRIPT_TIME].store(millis, Ordering::Relaxed);
     }

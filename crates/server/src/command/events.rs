@@ -3,10 +3,10 @@
 //! A command says which keys it has written ([`Env::touch`](super::Env::touch)); what happened to them is told by its
 //! name, and by whether the key is there afterwards.
 
-use super::{Call, Command, Env, Outcome};
+use super::{Call, Command, Env, Failure, Outcome};
 use crate::keyspace::Database;
-use crate::protocol::Args;
-use crate::pubsub::Post;
+use crate::protocol::{Args, number};
+use crate::pubsub::{Post, WrittenKey};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The classes of events, by their letters.
@@ -105,11 +105,15 @@ pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
     if !call.env.server.pubsub.is_used() {
         return Ok(());
     }
-    for (db, key) in written {
+    call.env.posts.check_room().map_err(Failure::say)?;
+    for WrittenKey { db, key, is_new } in written {
         let found = Database::new(call.env.keyspace, db).find(call.tx, &key)?;
         let (env, args) = (call.env, call.args);
         let tell = |class, event| publish(env, class, event, db, &key);
         let is_there = found.is_some();
+        if is_new && is_there {
+            tell(b'n', "new");
+        }
         let Some((class, event)) = event(command.name, args, &key, db == call.db.index()) else {
             continue;
         };
@@ -134,6 +138,19 @@ pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
 fn sets_time(command: &str, args: Args<'_>) -> bool {
     let is_option = |at| ["ex", "px", "exat", "pxat"].iter().any(|word| args.is(at, word));
     matches!(command, "setex" | "psetex") || command == "set" && (3..args.len()).any(is_option)
+}
+
+/// The place behind the keys whose number is the argument at `count`.
+fn behind_keys(args: Args<'_>, count: usize) -> usize {
+    let keys = args.get(count).and_then(number::parse_i64).unwrap_or(0);
+    usize::try_from(keys).unwrap_or(0).saturating_add(count + 1)
+}
+
+/// Whether the options of ZADD, which are before the first score, have INCR.
+fn increments(args: Args<'_>) -> bool {
+    let is_option =
+        |at: &usize| ["nx", "xx", "gt", "lt", "ch", "incr"].iter().any(|word| args.is(*at, word));
+    (2..args.len()).take_while(is_option).any(|at| args.is(at, "incr"))
 }
 
 /// A key's event: its class and its name. `is_own` says whether the key is in the client's database.
@@ -169,7 +186,8 @@ fn event(
         "lpop" | "blpop" => (b'l', "lpop"),
         "rpop" | "brpop" => (b'l', "rpop"),
         "linsert" | "lset" | "ltrim" | "lrem" => (b'l', command),
-        "lmpop" | "blmpop" => (b'l', if has("left") { "lpop" } else { "rpop" }),
+        "lmpop" => (b'l', end(behind_keys(args, 1), "lpop", "rpop")),
+        "blmpop" => (b'l', end(behind_keys(args, 2), "lpop", "rpop")),
         "lmove" | "blmove" if is_first => (b'l', end(3, "lpop", "rpop")),
         "lmove" | "blmove" => (b'l', end(4, "lpush", "rpush")),
         "rpoplpush" | "brpoplpush" => (b'l', if is_first { "rpop" } else { "lpush" }),
@@ -178,12 +196,15 @@ fn event(
         "hdel" | "hincrby" | "hincrbyfloat" => (b'h', command),
         "smove" => (b's', if is_first { "srem" } else { "sadd" }),
         "sadd" | "srem" | "spop" | "sinterstore" | "sunionstore" | "sdiffstore" => (b's', command),
-        "zadd" if has("incr") => (b'z', "zincr"),
+        "zadd" if increments(args) => (b'z', "zincr"),
         "zincrby" => (b'z', "zincr"),
         "zadd" | "geoadd" => (b'z', "zadd"),
         "zpopmin" | "bzpopmin" => (b'z', "zpopmin"),
         "zpopmax" | "bzpopmax" => (b'z', "zpopmax"),
-        "zmpop" | "bzmpop" => (b'z', if has("min") { "zpopmin" } else { "zpopmax" }),
+        "zmpop" => (b'z', if args.is(behind_keys(args, 1), "min") { "zpopmin" } else { "zpopmax" }),
+        "bzmpop" => {
+            (b'z', if args.is(behind_keys(args, 2), "min") { "zpopmin" } else { "zpopmax" })
+        }
         "zrem" | "zremrangebyscore" | "zremrangebyrank" | "zremrangebylex" | "zunionstore"
         | "zinterstore" | "zdiffstore" | "zrangestore" | "geosearchstore" => (b'z', command),
         "georadius" | "georadiusbymember" => (b'z', "georadiusstore"),

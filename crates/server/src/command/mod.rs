@@ -57,6 +57,8 @@ mod substrings;
 mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod types_tests;
 mod zset_algebra;
 mod zset_pops;
 mod zset_ranges;

@@ -49,6 +49,7 @@ fn post(call: &mut Call<'_>, shard: bool) -> Outcome {
     let (channel, message) = (call.args.at(1), call.args.at(2));
     let receivers = call.env.server.pubsub.receivers(shard, channel);
     if receivers > 0 {
+        call.env.posts.check_room().map_err(Failure::say)?;
         let post = Post { shard, channel: channel.to_vec(), message: message.to_vec() };
         call.env.posts.add(post);
     }

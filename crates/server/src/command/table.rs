@@ -13,7 +13,7 @@ use super::{
     slowlog, strings,
 };
 use super::{zset_ranges, zsets};
-use crate::protocol::{Args, Reply, glob};
+use crate::protocol::{Args, Reply, glob, number};
 use std::sync::LazyLock;
 
 const TABLE: &[Command] =
@@ -209,8 +209,12 @@ fn describe(out: &mut Reply<'_>, command: &Command) {
     out.array(10);
     out.bulk(command.name.as_bytes());
     out.integer(command.arity.into());
-    out.set(1);
+    let moves = counted_keys(command.name).is_some() || has_more_keys(command.name);
+    out.set(1 + usize::from(moves));
     out.simple(flag);
+    if moves {
+        out.simple("movablekeys");
+    }
     out.integer(first.into());
     out.integer(last.into());
     out.integer(step.into());
@@ -248,17 +252,59 @@ fn get_keys(call: &mut ClientCall<'_>) -> Outcome<Next> {
         let text = "ERR Invalid number of arguments specified for command";
         return Err(Failure::Say(text.into()));
     }
-    let (first, last, step) = command.keys;
-    if first == 0 {
+    let Some(keys) = keys_of(command, args)? else {
         return Err(Failure::Say("ERR The command has no key arguments".into()));
-    }
-    let last = if last < 0 { args.len() as i32 + last } else { last };
-    let keys: Vec<&[u8]> =
-        (first..=last).step_by(step as usize).filter_map(|at| args.get(at as usize)).collect();
+    };
     let mut out = call.reply();
     out.array(keys.len());
     keys.iter().for_each(|key| out.bulk(key));
     Ok(Next::Go)
+}
+
+/// The argument that says how many keys follow it, of a command that has one.
+fn counted_keys(command: &str) -> Option<usize> {
+    match command {
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "blmpop" | "bzmpop" | "zunionstore"
+        | "zinterstore" | "zdiffstore" => Some(2),
+        "lmpop" | "zmpop" | "zunion" | "zinter" | "zdiff" | "zintercard" | "sintercard" => Some(1),
+        _ => None,
+    }
+}
+
+/// Whether options of a command name further keys.
+fn has_more_keys(command: &str) -> bool {
+    matches!(command, "sort" | "sort_ro" | "georadius" | "georadiusbymember")
+}
+
+/// The keys of a command with these arguments; none if it has no keys at all.
+fn keys_of<'a>(command: &Command, args: Args<'a>) -> Outcome<Option<Vec<&'a [u8]>>> {
+    let after = |words: &[&str]| {
+        let found = (2..args.len()).rev().find(|&at| words.iter().any(|word| args.is(at, word)));
+        found.and_then(|at| args.get(at + 1))
+    };
+    let number = counted_keys(command.name);
+    let mut keys: Vec<&[u8]> = Vec::new();
+    let (first, last, step) = command.keys;
+    if first > 0 {
+        let last = if last < 0 { args.len() as i32 + last } else { last };
+        keys.extend((first..=last).step_by(step as usize).filter_map(|at| args.get(at as usize)));
+    }
+    match (number, command.name) {
+        (Some(at), _) => {
+            let count =
+                args.get(at).and_then(number::parse_i64).and_then(|n| usize::try_from(n).ok());
+            let Some(count) = count.filter(|count| *count < args.len() - at) else {
+                let text = "ERR Invalid arguments specified for command";
+                return Err(Failure::Say(text.into()));
+            };
+            keys.extend(args.first(at + 1, count).iter());
+        }
+        (None, "sort") => keys.extend(after(&["store"])),
+        (None, "georadius" | "georadiusbymember") => keys.extend(after(&["store", "storedist"])),
+        (None, _) if first == 0 => return Ok(None),
+        (None, _) => {}
+    }
+    Ok(Some(keys))
 }
 
 #[cfg(test)]

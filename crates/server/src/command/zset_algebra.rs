@@ -60,6 +60,11 @@ fn defined(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
+/// Members with their scores.
+type Scored = Vec<(Vec<u8>, f64)>;
+/// Told of a member and its score; false ends the walk.
+type EachScored<'a> = dyn FnMut(&mut Call<'_>, Vec<u8>, f64) -> Outcome<bool> + 'a;
+
 /// A set of an operation.
 #[derive(Clone, Copy)]
 struct Source {
@@ -82,7 +87,7 @@ impl Source {
     }
 
     /// Some members with their scores from the cursor on, and the cursor to go on with.
-    fn scan(&self, call: &mut Call<'_>, cursor: u64) -> Outcome<(u64, Vec<(Vec<u8>, f64)>)> {
+    fn scan(&self, call: &mut Call<'_>, cursor: u64) -> Outcome<(u64, Scored)> {
         let Some(entry) = self.entry else { return Ok((0, Vec::new())) };
         if entry.kind() == Kind::SortedSet {
             return Ok(SortedSet::load(call.tx, entry)?.scan(call.tx, cursor, STEP)?);
@@ -198,11 +203,7 @@ impl Query {
     }
 
     /// Calls `each` with the members of the result, and for a union with each member of each set, until it returns false.
-    fn walk(
-        &self,
-        call: &mut Call<'_>,
-        each: &mut dyn FnMut(&mut Call<'_>, Vec<u8>, f64) -> Outcome<bool>,
-    ) -> Outcome {
+    fn walk(&self, call: &mut Call<'_>, each: &mut EachScored<'_>) -> Outcome {
         let (walked, others) = match self.operation {
             Operation::Union => (self.sources.as_slice(), [].as_slice()),
             Operation::Intersection | Operation::Difference => self.sources.split_at(1),

@@ -168,13 +168,43 @@ fn choose(
             drawn.push(Candidate { worth: worth(env, order, db, &key, entry), db, key });
         }
     }
-    if drawn.is_empty() && policy.spares_lasting() {
-        // Few expire.
-        return soonest(tx, env, most);
+    if policy.spares_lasting() {
+        // Few expire: they are drawn from among themselves.
+        for _ in drawn.len()..samples {
+            let Some((db, key, entry)) = draw_expiring(tx, env, &mut random)? else { break };
+            drawn.push(Candidate { worth: worth(env, order, db, &key, entry), db, key });
+        }
     }
     drawn.sort_by_key(|candidate| candidate.worth);
     drawn.truncate(most);
     Ok(drawn.into_iter().map(|Candidate { db, key, .. }| (db, key)).collect())
+}
+
+/// Draws a key that expires: the first one after a time between the first and the last. `None` if there is none.
+fn draw_expiring(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    random: &mut Random,
+) -> Result<Option<(u8, Vec<u8>, Entry)>> {
+    let start = random.below(DATABASES.into());
+    for step in 0..u64::from(DATABASES) {
+        let index = ((start + step) % u64::from(DATABASES)) as u8;
+        let db = Database::new(env.keyspace, index);
+        let Some(expiries) = db.expiries(tx)? else { continue };
+        let (Some(((first, _), ())), Some(((last, _), ()))) =
+            (expiries.first(tx)?, expiries.last(tx)?)
+        else {
+            continue;
+        };
+        let time = first + random.below((last - first).saturating_add(1));
+        let found = expiries.cursor(tx, (time, &b""[..])..)?.next(tx)?;
+        let Some(((_, key), ())) = found else { continue };
+        let Some(found) = db.find(tx, &key)? else {
+            return Err(Error::corrupt("an expiring key that is not there", expiries.at()));
+        };
+        return Ok(Some((index, key, found.entry)));
+    }
+    Ok(None)
 }
 
 fn worth(env: Env<'_>, order: Order, db: u8, key: &[u8], entry: Entry) -> u64 {

@@ -100,3 +100,25 @@ fn objects_tell_their_uses() {
     assert_eq!(bench.run("object freq key39"), ":5");
     assert!(bench.run("object idletime key39").starts_with("-ERR idle time"));
 }
+
+/// Where few keys expire, those of them go that are unused, and not any.
+#[test]
+fn few_keys_that_expire_go_in_order() {
+    let mut bench = Bench::new();
+    bench.set_policy(EvictionPolicy::VolatileLru);
+    for number in 0..3_000 {
+        bench.run(&format!("set lasting{number} 1"));
+    }
+    for number in 0..40 {
+        bench.now += 100;
+        bench.run(&format!("set key{number} 1 ex {}", 1_000 + number * 7 % 40));
+    }
+    (0..20).for_each(|number| drop(bench.run(&format!("get key{number}"))));
+    let mut evicted = 0;
+    while evicted < 8 {
+        evicted += bench.evict(4);
+    }
+    let used = (0..20).filter(|number| bench.run(&format!("exists key{number}")) == ":1").count();
+    assert!(used >= 19, "{used} of 20 that were used last are left");
+    bench.check();
+}

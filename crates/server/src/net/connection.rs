@@ -302,6 +302,10 @@ impl Connection {
     /// Adds a message for its client, which is ended if it does not read them.
     pub(crate) fn add_message(&mut self, parcel: &Parcel) {
         let unsent = self.unsent();
+        if unsent <= UNSENT_SOFT {
+            // It has caught up since the last message.
+            self.lagging = None;
+        }
         let is_over = unsent > UNSENT_MAX
             || self.lagging.is_some_and(|since| since.elapsed().as_secs() >= UNSENT_SECONDS);
         if is_over {
@@ -309,9 +313,8 @@ impl Connection {
             self.reason.get_or_insert("it does not read the messages that it listens for".into());
             return;
         }
-        match unsent > UNSENT_SOFT {
-            true => drop(self.lagging.get_or_insert_with(Instant::now)),
-            false => self.lagging = None,
+        if unsent > UNSENT_SOFT {
+            self.lagging.get_or_insert_with(Instant::now);
         }
         if self.sent > MOST_UNSENT && self.sent >= unsent {
             // What was sent would grow for as long as something is unsent.

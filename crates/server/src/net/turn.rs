@@ -269,9 +269,9 @@ impl Turn {
                     (tries, env.last_resort) = (0, false);
                     env.waits.leave(false);
                 }
-                Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
+                Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
                     group.retract();
-                    env.last_resort = !room::make(session, env, tries)?;
+                    env.last_resort = !room::make(session, env, tries, &error)?;
                     tries += 1;
                 }
                 Err(error @ Error::Io(_)) => return Err(error),
@@ -390,8 +390,14 @@ impl Route {
     /// Follows a route without a transaction, and keeps the reply if the client wants replies.
     fn answer(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
         let start = connection.out.len();
+        let is_told =
+            matches!(&self, Route::Client(command) if command.name.ends_with("subscribe"));
         let next = self.follow(env, connection, request);
-        connection.hush(start);
+        match is_told {
+            // As a message it goes even to a client that wants no replies.
+            true => connection.client.replies.skip(),
+            false => connection.hush(start),
+        }
         next
     }
 

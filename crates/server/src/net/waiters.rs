@@ -45,8 +45,8 @@ pub(super) fn recheck<S: Session>(
         match done {
             Ok(ticket) => return Ok(Some(ticket)),
             Err(error @ Error::Io(_)) => return Err(error),
-            Err(Error::Full { .. } | Error::NoSpace { .. }) if !env.last_resort => {
-                env.last_resort = !room::make(session, env, tries)?;
+            Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
+                env.last_resort = !room::make(session, env, tries, &error)?;
                 tries += 1;
             }
             Err(Error::TooLarge { .. }) if most > 1 => most = 1,
@@ -95,6 +95,10 @@ impl<S: Session> Worker<S> {
         if !self.posts.are_ready() {
             return;
         }
+        // Messages that other threads have handed over come before these.
+        self.messages.append(&mut self.inboxes[self.index].take_messages());
+        let earlier = std::mem::take(&mut self.messages);
+        self.hand_over_messages(&earlier);
         for (worker, parcels) in self.server.pubsub.address(self.posts.take_ready()) {
             if worker == self.index {
                 self.hand_over_messages(&parcels);

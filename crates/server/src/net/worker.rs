@@ -71,6 +71,11 @@ impl Inbox {
         refused
     }
 
+    /// Takes the messages that others have handed over.
+    pub(super) fn take_messages(&self) -> Vec<Parcel> {
+        self.mailbox.take()
+    }
+
     /// Makes the worker look around.
     pub(crate) fn wake(&self) {
         // A poll that cannot be woken still looks around at every tick.
@@ -498,7 +503,7 @@ impl<S: Session> Worker<S> {
     fn collect(&mut self) {
         let inbox = Arc::clone(&self.inboxes[self.index]);
         self.arrived.append(&mut inbox.deliveries.lock().unwrap_or_else(PoisonError::into_inner));
-        self.messages.append(&mut inbox.mailbox.take());
+        self.messages.append(&mut inbox.take_messages());
         let streams =
             std::mem::take(&mut *inbox.streams.lock().unwrap_or_else(PoisonError::into_inner));
         for (stream, listing) in streams {

@@ -194,6 +194,11 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
         values.raw_set("_VERSION", version)?;
     }
     native.raw_get::<Table>("cjson")?.raw_set("null", Value::NULL)?;
+    // An error of the sandbox's own, with the place of the script that has called it.
+    native.raw_set(
+        "fail",
+        checked(lua, state, |lua, _, args| wrong(args.string(lua, 0, "fail")?.to_string_lossy()))?,
+    )?;
     native.raw_set("random", checked(lua, state, random)?)?;
     native.raw_set("randomseed", checked(lua, state, random_seed)?)?;
     let began = Instant::now();

@@ -120,7 +120,7 @@ fn push_number(out: &mut Sink<'_>, number: f64) -> Outcome<()> {
         return out.extend(&number.to_be_bytes());
     }
     match whole {
-        0..=127 | -32..0 => out.push(whole as u8),
+        -32..=127 => out.push(whole as u8),
         128..=0xFF => out.extend(&[0xCC, whole as u8]),
         -128..-32 => out.extend(&[0xD0, whole as u8]),
         0x100..=0xFFFF => {
@@ -139,7 +139,7 @@ fn push_number(out: &mut Sink<'_>, number: f64) -> Outcome<()> {
             out.push(0xD2)?;
             out.extend(&(whole as i32).to_be_bytes())
         }
-        0.. => {
+        0x1_0000_0000.. => {
             out.push(0xCF)?;
             out.extend(&whole.to_be_bytes())
         }

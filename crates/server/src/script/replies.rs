@@ -172,7 +172,7 @@ impl Writer<'_> {
                 (Protocol::Resp3, true) => out.raw(if *value { b"#t\r\n" } else { b"#f\r\n" }),
                 (Protocol::Resp3, false) => out.flag(*value),
             },
-            Value::Integer(value) => out.integer(*value as i64),
+            Value::Integer(value) => out.integer(*value),
             Value::Number(value) => out.integer(whole(*value)),
             Value::Table(table) if depth < DEPTH_MAX => return self.table(table, out, depth),
             Value::Table(_) => self.fail("ERR reached lua stack limit", out),
@@ -196,8 +196,14 @@ impl Writer<'_> {
             return Ok(());
         }
         match field("double")? {
-            Value::Integer(value) => return Ok(out.double(value as f64)),
-            Value::Number(value) => return Ok(out.double(value)),
+            Value::Integer(value) => {
+                out.double(value as f64);
+                return Ok(());
+            }
+            Value::Number(value) => {
+                out.double(value);
+                return Ok(());
+            }
             _ => {}
         }
         if let Some(text) = string_like(&field("big_number")?) {
@@ -237,7 +243,8 @@ impl Writer<'_> {
                 self.write(&value, out, depth + 1)?;
                 count += 1;
             }
-            return Ok(out.map_since(start, count));
+            out.map_since(start, count);
+            return Ok(());
         }
         if let Value::Table(set) = field("set")? {
             let (start, mut count) = (out.len(), 0);
@@ -245,7 +252,8 @@ impl Writer<'_> {
                 self.write(&pair?.0, out, depth + 1)?;
                 count += 1;
             }
-            return Ok(out.set_since(start, count));
+            out.set_since(start, count);
+            return Ok(());
         }
         self.array(table, out, depth)
     }

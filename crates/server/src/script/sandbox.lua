@@ -17,7 +17,7 @@ local setfenv, loadstring, collectgarbage = setfenv, loadstring, collectgarbage
 local byte, find, sub, match, format = string.byte, string.find, string.sub, string.match, string.format
 local concat, insert, remove, maxn = table.concat, table.insert, table.remove, table.maxn
 local floor = math.floor
-local dead, look, place, value_of = native.dead, native.look, native.place, native.value_of
+local dead, look, fail, place, value_of = native.dead, native.look, native.fail, native.place, native.value_of
 
 local READONLY = "Attempt to modify a readonly table"
 -- Strings and tables that are longer are worth a look at the time.
@@ -340,14 +340,14 @@ local function quicksort(table, low, high, less)
       left = left + 1
       while less(table[left], pivot) do
         if left > high then
-          error("invalid order function for sorting")
+          fail("invalid order function for sorting")
         end
         left = left + 1
       end
       right = right - 1
       while less(pivot, table[right]) do
         if right < low then
-          error("invalid order function for sorting")
+          fail("invalid order function for sorting")
         end
         right = right - 1
       end

@@ -261,6 +261,9 @@ fn endless_scripts_are_ended_and_undone() {
         "redis.call('set','k','v') while true do end",
         "redis.call('set','k','v') while true do pcall(function() while true do end end) end",
         "while true do redis.pcall('set','k','v') end",
+        // Patterns that are tried in more ways than can be counted.
+        "redis.call('set','k','v') return string.find(string.rep('a', 5000), string.rep('a*', 20) .. 'b')",
+        "return (string.rep('a', 5000):gsub(string.rep('.-', 20) .. 'b', {}))",
         "xpcall(function() while true do end end, function() while true do end end)",
         "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
         "while true do coroutine.wrap(function() while true do pcall(error) end end)() end",
@@ -282,6 +285,7 @@ fn endless_scripts_are_ended_and_undone() {
 #[test]
 fn memory_is_bounded() {
     let mut bench = Bench::new();
+    bench.limit_script(0);
     for script in [
         "return string.rep('x', 1000000000)",
         "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 100000) .. i end",
@@ -292,6 +296,9 @@ fn memory_is_bounded() {
         "return cjson.decode(string.rep('[', 1000000))",
         "return cmsgpack.unpack(string.rep('\\221\\255\\255\\255\\255', 10000))",
         "return struct.unpack('c2147483647', 'x')",
+        "return string.find(string.rep('a', 300000), string.rep('a?', 300000))",
+        "return string.match('x', string.rep('(', 40))",
+        "return loadstring(string.rep('(', 100000))()",
         "return cmsgpack.unpack(string.rep('\\1', 100000))",
         "return string.rep('x', 1000, 1, 2, 3):rep(1000000):rep(1000)",
     ] {
@@ -345,6 +352,19 @@ fn libraries_are_there() {
         ),
         ("math.randomseed(1) return math.random(1000000)", ":41631"),
         ("return redis.REDIS_VERSION_NUM", ":459264"),
+        ("return {string.find('key = value', '(%w+)%s*=%s*(%w+)')}", "*4 :1 :11 $3 key $5 value"),
+        ("return {('abc'):gsub('%w', '%0%0')}", "*2 $6 aabbcc :3"),
+        ("return {('hello world'):gsub('o', {o = '0'})}", "*2 $11 hell0 w0rld :2"),
+        ("return {('abc'):gsub('', '-')}", "*2 $7 -a-b-c- :4"),
+        (
+            "local r = {} for k, v in ('a=1, b=2'):gmatch('(%w)=(%w)') do r[#r + 1] = k .. v end return r",
+            "*2 $2 a1 $2 b2",
+        ),
+        ("return {('x'):gsub('x', function() return nil end)}", "*2 $1 x :1"),
+        ("return ('THE (quick) fox'):find('%((%a+)%)')", ":5"),
+        ("return ('f(a(b)c)d'):match('%b()')", "$7 (a(b)c)"),
+        ("return ('THE quick'):gsub('%f[%a]%a+', string.lower)", "$9 the quick"),
+        ("return select(2, pcall(string.find, 'a', '['))", "$31 malformed pattern (missing ']')"),
         (
             "return {string.format('%d %5.2f', 3, 1.5), table.concat({1,2}, ','), math.floor(2.7)}",
             "*3 $7 3  1.50 $3 1,2 :2",

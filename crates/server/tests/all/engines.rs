@@ -7,11 +7,13 @@ use crate::common::ENGINE;
 use std::process::Command;
 
 /// The files, and of `connections`, whose tests are of the protocol, the one about several commands at once.
-const TESTS: [&str; 6] = [
+const TESTS: [&str; 8] = [
     "clients::",
     "differential::",
     "durability::",
+    "publishing::",
     "saving::",
+    "scripts::",
     "transactions::",
     "connections::pipelines",
 ];

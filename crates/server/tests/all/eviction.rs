@@ -140,3 +140,18 @@ fn watchers_and_listeners_are_told() {
         }
     }
 }
+
+/// What can never fit is refused, and nothing goes for it.
+#[test]
+fn what_never_fits_evicts_nothing() {
+    let running = running(EvictionPolicy::AllKeysRandom);
+    let mut client = running.client();
+    for number in 0..100 {
+        assert_eq!(set(&mut client, &format!("key:{number}"), 1_000, ""), "OK");
+    }
+    for _ in 0..2 {
+        let answer = client.ask("SETRANGE huge 20000000 x");
+        assert!(answer.starts_with("OOM command not allowed"), "{answer}");
+        assert_eq!(client.ask("DBSIZE"), "100");
+    }
+}

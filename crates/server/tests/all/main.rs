@@ -21,5 +21,6 @@ mod publishing;
 mod room;
 mod room_mix;
 mod saving;
+mod scripts;
 mod space;
 mod transactions;
