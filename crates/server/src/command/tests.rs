@@ -280,7 +280,7 @@ fn how_values_are_kept() {
         ("object encoding nothing", "$-1"),
         ("object refcount s", ":1"),
         ("object idletime nothing", "$-1"),
-        ("object idletime s", "-ERR idle time is not tracked"),
+        ("object idletime s", "-ERR idle time is tracked under an LRU maxmemory policy only."),
         ("object encoding", "-ERR wrong number of arguments for 'object|encoding' command"),
         ("object nonsense s", "-ERR unknown subcommand 'nonsense'. Try OBJECT HELP."),
     ]);
@@ -360,7 +360,7 @@ fn help_is_there() {
     bench.play(&[
         ("set k v", "+OK"),
         ("object refcount k", ":1"),
-        ("object idletime k", "-ERR idle time is not tracked"),
+        ("object idletime k", "-ERR idle time is tracked under an LRU maxmemory policy only."),
         (
             "object freq k",
             "-ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
