@@ -239,6 +239,7 @@ impl Server {
 
     /// Asks all threads to end.
     pub(crate) fn stop(&self, reason: &str) {
+        self.runs.stop();
         if !self.stopping.swap(true, Ordering::AcqRel) {
             info!(reason, "shutting down");
         }

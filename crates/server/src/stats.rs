@@ -62,6 +62,11 @@ pub(crate) const BOUNDS: [u64; 19] = [
     10_000_000_000,
 ];
 
+/// The bucket that a time belongs to.
+fn bucket(nanos: u64) -> usize {
+    BOUNDS.partition_point(|bound| *bound < nanos)
+}
+
 /// How long something took, many times.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
@@ -76,7 +81,7 @@ impl Histogram {
 
     /// Adds something that took so long `count` times.
     fn add_some(&self, nanos: u64, count: u64) {
-        self.buckets[BOUNDS.partition_point(|bound| *bound < nanos)].add(count);
+        self.buckets[bucket(nanos)].add(count);
         self.nanos.add(nanos.wrapping_mul(count));
     }
 
@@ -144,14 +149,6 @@ impl Default for ByCommand {
     }
 }
 
-/// What happens seldom, and is counted with a transaction.
-enum Rare {
-    /// An error is answered whose reply begins with this code.
-    Error(&'static str),
-    /// A command took so long that the slow log is to have it.
-    Slow(Box<SlowCommand>),
-}
-
 /// A command that was called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Called {
@@ -160,6 +157,18 @@ pub(crate) struct Called {
     pub(crate) done: bool,
     pub(crate) nanos: u64,
 }
+
+/// Commands that were called, `count` times, with the same outcome.
+#[derive(Clone, Copy)]
+struct Calls {
+    called: Called,
+    count: u64,
+}
+
+/// A transaction with more calls than this keeps the mean time only of those alike.
+const CALLS_MAX: usize = 1 << 14;
+/// Slow commands of one transaction that the slow log gets: the first ones.
+const SLOW_MAX: usize = 1000;
 
 /// Brief commands that share one look at the clock, at most.
 const TOGETHER: usize = 8;
@@ -173,9 +182,13 @@ const QUICK: Duration = Duration::from_micros(20);
 #[derive(Default)]
 pub(crate) struct Tally {
     /// The commands that were called; those from `untimed` on are yet to be timed, together.
-    called: RefCell<Vec<Called>>,
+    called: RefCell<Vec<Calls>>,
     untimed: Cell<usize>,
-    rare: RefCell<Vec<Rare>>,
+    /// Those up to here are taken back one by one, if at all: the last mark.
+    marked: Cell<usize>,
+    /// Errors that are answered, by their [`CODES`].
+    errors: Cell<[u64; CODES.len()]>,
+    slow: RefCell<Vec<SlowCommand>>,
     keys: Cell<Keys>,
     /// When the last timed command ended, or the transaction's body began.
     looked: Cell<Option<Instant>>,
@@ -202,7 +215,8 @@ struct Keys {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TallyMark {
     called: usize,
-    rare: usize,
+    errors: [u64; CODES.len()],
+    slow: usize,
     keys: Keys,
 }
 
@@ -229,28 +243,34 @@ impl Tally {
 
     /// An error is answered whose reply begins with this code.
     pub(crate) fn error(&self, code: &str) {
-        self.rare.borrow_mut().push(Rare::Error(known(code)));
+        let mut errors = self.errors.get();
+        errors[place_of(code)] += 1;
+        self.errors.set(errors);
     }
 
     /// A command was slow.
     pub(crate) fn slow(&self, command: SlowCommand) {
-        self.rare.borrow_mut().push(Rare::Slow(Box::new(command)));
+        let mut slow = self.slow.borrow_mut();
+        if slow.len() < SLOW_MAX {
+            slow.push(command);
+        }
     }
 
     /// How much was counted so far.
     pub(crate) fn mark(&self) -> TallyMark {
-        TallyMark {
-            called: self.called.borrow().len(),
-            rare: self.rare.borrow().len(),
-            keys: self.keys.get(),
-        }
+        let called = self.called.borrow().len();
+        self.marked.set(called);
+        let (errors, slow) = (self.errors.get(), self.slow.borrow().len());
+        TallyMark { called, errors, slow, keys: self.keys.get() }
     }
 
     /// Takes back all counts since `mark`.
     pub(crate) fn back_to(&self, mark: TallyMark) {
         self.called.borrow_mut().truncate(mark.called);
         self.untimed.set(self.untimed.get().min(mark.called));
-        self.rare.borrow_mut().truncate(mark.rare);
+        self.marked.set(self.marked.get().min(mark.called));
+        self.errors.set(mark.errors);
+        self.slow.borrow_mut().truncate(mark.slow);
         self.keys.set(mark.keys);
     }
 
@@ -287,7 +307,10 @@ impl Tally {
         brief: bool,
     ) -> Option<Duration> {
         let mut called = self.called.borrow_mut();
-        called.push(Called { command, done, nanos: 0 });
+        if called.len() - self.marked.get() > CALLS_MAX {
+            self.merge(&mut called);
+        }
+        called.push(Calls { called: Called { command, done, nanos: 0 }, count: 1 });
         let untimed = called.len() - self.untimed.get();
         if brief && untimed < self.together.get() && !self.is_last.get() {
             return None;
@@ -303,9 +326,32 @@ impl Tally {
     /// The command that has just ended took so long, with those that it has performed.
     pub(crate) fn took(&self, took: Duration) -> Duration {
         if let Some(last) = self.called.borrow_mut().last_mut() {
-            last.nanos = as_nanos(took);
+            last.called.nanos = as_nanos(took);
         }
         took
+    }
+
+    /// Merges the calls that were timed since the last mark: those of a command that belong to one bucket of the
+    /// histogram. A script may call commands without end.
+    fn merge(&self, called: &mut Vec<Calls>) {
+        let (first, end) = (self.marked.get(), self.untimed.get());
+        let kind = |calls: &Calls| {
+            let Called { command, done, nanos } = calls.called;
+            (command.number, done, bucket(nanos))
+        };
+        called[first..end].sort_unstable_by_key(kind);
+        let merge_some = |alike: &[Calls]| {
+            let count = alike.iter().map(|calls| calls.count).sum();
+            let nanos =
+                alike.iter().map(|calls| u128::from(calls.called.nanos) * u128::from(calls.count));
+            let mean = nanos.sum::<u128>() / u128::from(count);
+            let nanos = u64::try_from(mean).unwrap_or(u64::MAX);
+            Calls { called: Called { nanos, ..alike[0].called }, count }
+        };
+        let alike = called[first..end].chunk_by(|one, other| kind(one) == kind(other));
+        let merged: Vec<Calls> = alike.map(merge_some).collect();
+        self.untimed.set(first + merged.len());
+        called.splice(first..end, merged);
     }
 
     /// The transaction's body ends: commands that were not timed yet are.
@@ -321,7 +367,7 @@ impl Tally {
         let mut called = self.called.borrow_mut();
         let untimed = &mut called[self.untimed.get()..];
         let each = as_nanos(took) / (untimed.len() as u64).max(1);
-        untimed.iter_mut().for_each(|one| one.nanos = each);
+        untimed.iter_mut().for_each(|one| one.called.nanos = each);
         self.untimed.set(called.len());
         let quick = self.shares.get() && took < QUICK;
         self.together.set(if quick { (2 * self.together.get()).clamp(1, TOGETHER) } else { 1 });
@@ -329,22 +375,23 @@ impl Tally {
     }
 
     /// The transaction was committed: counts it. Calls `slow` for each slow command.
-    pub(crate) fn settle(&self, stats: &Stats, mut slow: impl FnMut(SlowCommand)) {
+    pub(crate) fn settle(&self, stats: &Stats, slow: impl FnMut(SlowCommand)) {
         let mut called = self.called.borrow_mut();
-        called.chunk_by(PartialEq::eq).for_each(|same| stats.called(same[0], same.len() as u64));
+        for same in called.chunk_by(|one, other| one.called == other.called) {
+            stats.called(same[0].called, same.iter().map(|calls| calls.count).sum());
+        }
         called.clear();
         self.untimed.set(0);
+        self.marked.set(0);
         let keys = self.keys.take();
         stats.hits.add(keys.found);
         stats.misses.add(keys.missed);
         stats.expired.add(keys.expired);
         stats.evicted.add(keys.evicted);
-        for rare in self.rare.borrow_mut().drain(..) {
-            match rare {
-                Rare::Error(code) => stats.error(code),
-                Rare::Slow(command) => slow(*command),
-            }
+        for (place, count) in self.errors.take().into_iter().enumerate() {
+            stats.errors_with(place, count);
         }
+        self.slow.borrow_mut().drain(..).for_each(slow);
     }
 }
 
@@ -352,12 +399,10 @@ fn as_nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The code of those that are counted apart which an error's text begins with.
-pub(crate) fn known(code: &str) -> &'static str {
-    CODES.into_iter().find(|known| *known == code).unwrap_or(OTHER)
+/// The place in [`CODES`] of the code that an error's text begins with.
+fn place_of(code: &str) -> usize {
+    CODES.iter().position(|known| *known == code).unwrap_or(CODES.len() - 1)
 }
-
-const OTHER: &str = CODES[CODES.len() - 1];
 
 /// The codes of error replies that are counted apart; others are counted with the last.
 pub(crate) const CODES: [&str; 8] =
@@ -382,11 +427,13 @@ impl Stats {
 
     /// An error is answered whose reply begins with `code`.
     pub(crate) fn error(&self, code: &str) {
-        self.errors.add(1);
-        let code = known(code);
-        if let Some(place) = CODES.iter().position(|known| *known == code) {
-            self.codes[place].add(1);
-        }
+        self.errors_with(place_of(code), 1);
+    }
+
+    /// So many errors are answered whose code has this place in [`CODES`].
+    fn errors_with(&self, place: usize, count: u64) {
+        self.errors.add(count);
+        self.codes[place].add(count);
     }
 
     /// Counts from zero again.
@@ -427,6 +474,7 @@ pub(crate) fn sum(stats: &[Stats], pick: impl Fn(&Stats) -> &Counter) -> u64 {
 mod tests {
     use super::*;
     use crate::command::find;
+    use crate::protocol::args::OwnedArgs;
 
     #[test]
     fn a_time_is_in_the_bucket_that_it_does_not_exceed() {
@@ -464,6 +512,50 @@ mod tests {
         assert_eq!((stats.of(get).calls.get(), stats.of(get).failed.get()), (1, 0));
         stats.restart();
         assert_eq!((stats.hits.get(), stats.hits.total()), (0, 1));
+    }
+
+    /// A transaction with any number of calls takes bounded memory, and loses no counts.
+    #[test]
+    fn endless_calls_are_counted_compactly() {
+        let (stats, tally) = (Stats::default(), Tally::default());
+        let (get, set) = (find(b"get").expect("a command"), find(b"set").expect("a command"));
+        tally.begin(true);
+        tally.ended(set, true, true);
+        let mark = tally.mark();
+        for index in 0..1_000_000 {
+            tally.ended(if index % 3 == 0 { set } else { get }, index % 5 != 0, true);
+            tally.error("OOM");
+        }
+        assert!(tally.called.borrow().capacity() < 4 * CALLS_MAX);
+        tally.back_to(mark);
+        assert_eq!(tally.called.borrow().len(), 1);
+        for index in 0..1_000_000 {
+            tally.ended(if index % 4 == 0 { set } else { get }, index % 5 != 0, true);
+            tally.error("OOM");
+        }
+        let slow = || {
+            let args: OwnedArgs = [b"get".as_slice(), b"k"].into_iter().collect();
+            SlowCommand::new("get", args.as_args(), &listing(), Duration::ZERO)
+        };
+        (0..2 * SLOW_MAX).for_each(|_| tally.slow(slow()));
+        tally.end();
+        let mut count = 0;
+        tally.settle(&stats, |_| count += 1);
+        assert_eq!(count, SLOW_MAX);
+        assert_eq!((stats.of(get).calls.get(), stats.of(set).calls.get()), (750_000, 250_001));
+        assert_eq!((stats.of(get).failed.get(), stats.of(set).failed.get()), (150_000, 50_000));
+        assert_eq!(
+            (stats.errors.get(), stats.codes[place_of("OOM")].get()),
+            (1_000_000, 1_000_000)
+        );
+        let (mut counts, mut nanos) = ([0; BOUNDS.len() + 1], 0);
+        stats.took.add_to(&mut counts, &mut nanos);
+        assert_eq!(counts.iter().sum::<u64>(), 1_000_001);
+    }
+
+    fn listing() -> crate::listing::Listing {
+        let address = ([127, 0, 0, 1], 0).into();
+        crate::listing::Listing::new(1, address, address)
     }
 
     /// Nothing is lost or counted twice when commands are timed together, and those that are not brief are timed alone.

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 pub(crate) enum Failure {
     /// A reply to the client; the command's writes are undone.
     Say(Cow<'static, str>),
+    /// The same, since there was no room for the writes of a command that it has performed: an EXEC does nothing then.
+    NoRoom(String),
     /// The pool refused.
     Pool(Error),
 }
@@ -45,6 +47,7 @@ impl Failure {
     pub(crate) fn tell(&self, out: &mut Reply<'_>) {
         match self {
             Failure::Say(text) => out.error(text),
+            Failure::NoRoom(text) => out.error(text),
             Failure::Pool(Error::Full { .. }) => {
                 out.error("OOM command not allowed when used memory > 'maxmemory'.");
             }
@@ -65,6 +68,7 @@ impl Failure {
     pub(crate) fn code(&self) -> &str {
         match self {
             Failure::Say(text) => text.split(' ').next().unwrap_or_default(),
+            Failure::NoRoom(text) => text.split(' ').next().unwrap_or_default(),
             Failure::Pool(Error::Full { .. }) => "OOM",
             Failure::Pool(Error::NoSpace { .. }) => "MISCONF",
             Failure::Pool(_) => "ERR",
@@ -73,7 +77,10 @@ impl Failure {
 
     /// Whether there was no room for the command's writes.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Failure::Pool(Error::Full { .. } | Error::NoSpace { .. }))
+        matches!(
+            self,
+            Failure::NoRoom(_) | Failure::Pool(Error::Full { .. } | Error::NoSpace { .. })
+        )
     }
 
     const fn text(text: &'static str) -> Self {

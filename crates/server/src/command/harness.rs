@@ -114,6 +114,7 @@ impl Bench {
             Err(_) => heap.abort(),
         }
         self.env().end(&done);
+        self.server.runs.of(0).settle();
         self.heap = heap;
         bytes
     }
@@ -192,6 +193,12 @@ impl Bench {
     #[cfg(test)]
     pub(crate) fn limit_script(&mut self, millis: i64) {
         self.server.tuning.set_script_time(millis);
+    }
+
+    /// Asks the server's threads to end.
+    #[cfg(test)]
+    pub(crate) fn stop_server(&self) {
+        self.server.stop("a test");
     }
 
     /// Runs the cron until there is nothing left to do.

@@ -2,6 +2,7 @@
 //!
 //! A script is a command as others are: if it fails, all that it has written is undone.
 
+use super::perform::Answer;
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run, find, perform};
 use crate::client::Client;
 use crate::keyspace::Database;
@@ -70,11 +71,13 @@ fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
         arguments: call.args.from(3 + count),
         time: env.server.tuning.script_time(),
         seed: env.now ^ env.seed << 20,
+        client: call.client.id,
     };
     let mut inner = Inner {
         tx: &mut *call.tx,
         call_of: Context { env, client: call.client, read_only: kind.read_only || flags.no_writes },
         db: call.db.index(),
+        full: None,
         error: None,
     };
     let mut perform = |args: &OwnedArgs, protocol: Protocol, reply: &mut Vec<u8>| {
@@ -83,11 +86,15 @@ fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
     let mut on_error = |text: &str| env.tally.error(text.split(' ').next().unwrap_or_default());
     let this_run = env.server.runs.of(env.worker);
     let ran = interpreter::run(&task, this_run, &mut perform, &mut call.out, &mut on_error);
-    if let Some(error) = inner.error {
+    let (full, error) = (inner.full, inner.error);
+    if let Some(error) = error {
         return Err(Failure::Pool(error));
     }
     let text = match ran? {
         Ran::Well => return Ok(()),
+        Ran::Wrong(text) if full.is_some_and(|code| text.starts_with(&code)) => {
+            return Err(Failure::NoRoom(text));
+        }
         Ran::Wrong(text) => text,
         Ran::Ended(Ended::TimedOut) => {
             let most = task.time.unwrap_or_default().as_millis();
@@ -96,9 +103,15 @@ fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
                  busy-reply-threshold; nothing of it was done"
             )
         }
-        Ran::Ended(_) => "ERR Error running script: Script killed by user with SCRIPT KILL. \
+        Ran::Ended(Ended::Stopping) => {
+            "ERR the server is shutting down and has ended the script; nothing of it was done"
+                .into()
+        }
+        Ran::Ended(Ended::Killed | Ended::Failed) => {
+            "ERR Error running script: Script killed by user with SCRIPT KILL. \
                           Nothing of it was done"
-            .into(),
+                .into()
+        }
     };
     Err(Failure::say(text))
 }
@@ -139,6 +152,8 @@ struct Inner<'a, 't> {
     call_of: Context<'a>,
     /// The database that the script has selected.
     db: u8,
+    /// The code of the error of a command for whose writes there was no room.
+    full: Option<String>,
     /// The error that ends the transaction.
     error: Option<Error>,
 }
@@ -174,7 +189,11 @@ impl Inner<'_, '_> {
             may_wait: false,
         };
         match perform::one(call, command) {
-            Ok(_) => Ok(()),
+            Ok(Answer::Done) => Ok(()),
+            Ok(Answer::Full(failure)) => {
+                self.full = Some(failure.code().to_owned());
+                Ok(())
+            }
             Err(error) => {
                 self.error = Some(error);
                 Err(())

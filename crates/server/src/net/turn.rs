@@ -264,6 +264,7 @@ impl Turn {
                 Ok(ticket) => {
                     last = last.max(Some(ticket));
                     let finished = group.finish();
+                    env.server.runs.of(env.worker).settle();
                     ops = &mut ops[finished..];
                     (tries, env.last_resort) = (0, false);
                     env.waits.leave(false);
@@ -288,6 +289,7 @@ impl Turn {
                         continue;
                     }
                     group.fail(error);
+                    env.server.runs.of(env.worker).settle();
                     ops = &mut ops[1..];
                     (tries, env.last_resort) = (0, false);
                     env.waits.leave(false);

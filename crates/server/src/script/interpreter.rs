@@ -1,12 +1,17 @@
 //! A thread's interpreter of Lua.
 //!
 //! It is made when the thread runs its first script. Between two scripts nothing is left of the first but what was
-//! compiled: the tables that scripts share cannot be changed, and settings of libraries are set back.
+//! compiled: the tables that scripts share cannot be changed, and settings of libraries are set back. After a script
+//! that was ended from outside, a new interpreter is made.
+//!
+//! A script's time is looked at in the hook, after each [`STRIDE`] instructions, and by the functions that may take long
+//! without any: those of Redis, of the libraries in Rust ([`State::spend`]), and by the sandbox before some of C's.
 
 use super::library::{self, Raised, Settings, error_table};
 use super::replies::{self, Parser};
 use super::{Digest, Run, Script};
 use crate::command::{Failure, Outcome};
+use crate::logging::Quota;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply, number};
 use mlua::chunk::ChunkMode;
@@ -19,13 +24,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes that a thread's interpreter may take: a script that wants more fails.
-const MEMORY_MAX: usize = 256 << 20;
+pub(super) const MEMORY_MAX: usize = 256 << 20;
 /// If it takes more than this after a script, it collects all that is garbage.
 const MEMORY_USUAL: usize = 16 << 20;
 /// Compiled scripts that it keeps.
 const COMPILED_MAX: usize = 1000;
-/// Instructions of a script from one look at its time to the next.
-const STRIDE: u32 = 10_000;
+/// Instructions of a script from one look at its time to the next. One of them may take as long as a string of many
+/// megabytes is copied, so they are not many.
+const STRIDE: u32 = 1000;
+/// Steps of functions in Rust from one look to the next.
+const STEPS: usize = 10_000;
+/// How long a script may still run when the server is to end.
+const GRACE: Duration = Duration::from_secs(1);
+/// The name of Lua's `next` in the registry.
+const NEXT: &str = "next";
 /// The name of each script in errors.
 const NAME: &str = "@user_script";
 pub(super) const SANDBOX: &str = "=sandbox";
@@ -36,6 +48,8 @@ pub(crate) enum Ended {
     Killed,
     /// It has run for as long as it may.
     TimedOut,
+    /// The server is to end.
+    Stopping,
     /// A command has failed in a way that fails the whole transaction.
     Failed,
 }
@@ -54,18 +68,27 @@ pub(crate) enum Ran {
 pub(super) struct State {
     ended: Cell<Option<Ended>>,
     until: Cell<Option<Instant>>,
+    /// When the script would have to end, if the server is to.
+    grace: Cell<Option<Instant>>,
+    /// Steps since the last look at the time.
+    steps: Cell<usize>,
     /// Where SCRIPT KILL ends the script under way.
     run: RefCell<Option<Arc<Run>>>,
     /// The protocol of replies to the script.
     pub(super) protocol: Cell<Protocol>,
     pub(super) settings: Cell<Settings>,
     pub(super) random: Cell<u64>,
+    /// Lines that scripts write to the log.
+    pub(super) log_quota: Quota,
 }
 
 struct Interpreter {
     lua: Lua,
     state: Rc<State>,
     run: Function,
+    /// Where a script finds its keys and arguments, and Redis's functions.
+    globals: Table,
+    redis: Table,
     compiled: HashMap<Digest, Function>,
 }
 
@@ -87,6 +110,8 @@ pub(crate) struct Task<'a> {
     pub(crate) time: Option<Duration>,
     /// A number for its random ones.
     pub(crate) seed: u64,
+    /// The number of its client.
+    pub(crate) client: u64,
 }
 
 /// Compiles a script, to know whether that can be done.
@@ -104,11 +129,15 @@ pub(crate) fn run(
 ) -> Outcome<Ran> {
     with(|interpreter| {
         let script = interpreter.compile(task.script)?;
-        run.begin();
+        run.begin(task.client);
         interpreter.state.run.replace(Some(Arc::clone(run)));
         let ran = interpreter.run(&script, task, perform, out, on_error);
         interpreter.state.run.replace(None);
-        run.end();
+        if run.end(task.client) {
+            // Perhaps after its last look: its end is said to have been brought about, so it is.
+            interpreter.state.ended.set(Some(Ended::Killed));
+            return Ok(Ran::Ended(Ended::Killed));
+        }
         ran.map_err(|error| Failure::say(format!("ERR Error running script: {error}")))
     })
 }
@@ -123,8 +152,10 @@ fn with<R>(body: impl FnOnce(&mut Interpreter) -> Outcome<R>) -> Outcome<R> {
     let mut interpreter =
         made.map_err(|error| Failure::say(format!("ERR scripts cannot be run: {error}")))?;
     let done = body(&mut interpreter);
-    interpreter.tidy();
-    INTERPRETER.with(|place| *place.borrow_mut() = Some(interpreter));
+    if matches!(interpreter.state.ended.get(), None | Some(Ended::Failed)) {
+        interpreter.tidy();
+        INTERPRETER.with(|place| *place.borrow_mut() = Some(interpreter));
+    }
     done
 }
 
@@ -139,15 +170,21 @@ impl Interpreter {
             let state = Rc::clone(&state);
             lua.create_function(move |_, ()| Ok(state.ended.get().is_some()))?
         })?;
+        native.raw_set("look", {
+            let state = Rc::clone(&state);
+            lua.create_function(move |_, ()| state.look().map(drop))?
+        })?;
+        lua.set_named_registry_value(NEXT, lua.globals().raw_get::<Function>("next")?)?;
         native.raw_set("place", lua.create_function(|lua, ()| Ok(place(lua)))?)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX);
-        let (environment, run): (Table, Function) = sandbox.call(native)?;
+        let (environment, globals, redis, run): (Table, Table, Table, Function) =
+            sandbox.call(native)?;
         lua.set_globals(environment)?;
         let looked = Rc::clone(&state);
         let triggers = HookTriggers::new().every_nth_instruction(STRIDE);
         lua.set_global_hook(triggers, move |_, _| looked.look())?;
         lua.set_memory_limit(MEMORY_MAX)?;
-        Ok(Interpreter { lua, state, run, compiled: HashMap::new() })
+        Ok(Interpreter { lua, state, run, globals, redis, compiled: HashMap::new() })
     }
 
     fn compile(&mut self, script: &Script) -> Outcome<Function> {
@@ -186,8 +223,10 @@ impl Interpreter {
         on_error: &mut dyn FnMut(&str),
     ) -> Result<Ran> {
         let state = &self.state;
+        let now = Instant::now();
         state.ended.set(None);
-        state.until.set(task.time.and_then(|time| Instant::now().checked_add(time)));
+        state.until.set(task.time.and_then(|time| now.checked_add(time)));
+        state.grace.set(now.checked_add(GRACE));
         state.protocol.set(Protocol::Resp2);
         state.settings.set(Settings::default());
         state.random.set(library::seeded(task.seed as i32));
@@ -211,17 +250,31 @@ impl Interpreter {
                     None => error_table(lua, reply[1..].trim_ascii_end()),
                 }
             })?;
-            self.run.call::<(bool, Value)>((script, keys, arguments, call, protected_call))
+            self.redis.raw_set("call", call)?;
+            self.redis.raw_set("pcall", protected_call)?;
+            self.globals.raw_set("KEYS", keys)?;
+            self.globals.raw_set("ARGV", arguments)?;
+            self.run.call::<(bool, Value)>(script)
         });
-        if let Some(ended) = state.ended.get() {
-            return Ok(Ran::Ended(ended));
+        // Not in Lua, where a script that is ended does nothing more.
+        for name in ["KEYS", "ARGV"] {
+            self.globals.raw_set(name, Value::Nil)?;
         }
-        let (succeeded, value) = called?;
-        if succeeded {
-            replies::write(&value, state.protocol.get(), out, on_error)?;
-            return Ok(Ran::Well);
+        for name in ["call", "pcall"] {
+            self.redis.raw_set(name, Value::Nil)?;
         }
-        Ok(Ran::Wrong(error_text(&value, &task.script.digest)?))
+        let written = match called {
+            _ if state.ended.get().is_some() => Ok(()),
+            Ok((true, value)) => replies::write(&value, state, out, on_error),
+            Ok((false, value)) => {
+                return Ok(Ran::Wrong(error_text(&value, &task.script.digest)?));
+            }
+            Err(error) => Err(error),
+        };
+        match state.ended.get() {
+            Some(ended) => Ok(Ran::Ended(ended)),
+            None => written.map(|()| Ran::Well),
+        }
     }
 
     /// Gives back memory after a script.
@@ -287,18 +340,35 @@ fn place(lua: &Lua) -> (Option<String>, Option<i64>) {
 }
 
 impl State {
-    /// Ends the script under way if it is killed, or has run for too long.
-    pub(super) fn look(&self) -> Result<VmState> {
+    /// Ends the script under way if it is killed, has run for too long, or the server is to end.
+    fn look(&self) -> Result<VmState> {
         if self.ended.get().is_none() {
-            let killed = self.run.borrow().as_ref().is_some_and(|run| run.is_killed());
-            let ended = match self.until.get() {
-                _ if killed => Ended::Killed,
-                Some(until) if Instant::now() >= until => Ended::TimedOut,
-                _ => return Ok(VmState::Continue),
+            self.steps.set(0);
+            let (is_killed, is_stopping) = match &*self.run.borrow() {
+                Some(run) => (run.is_killed(), run.is_stopping()),
+                None => (false, false),
+            };
+            let now = Instant::now();
+            let is_past = |time: &Cell<Option<Instant>>| time.get().is_some_and(|time| now >= time);
+            let ended = match () {
+                () if is_killed => Ended::Killed,
+                () if is_past(&self.until) => Ended::TimedOut,
+                () if is_stopping && is_past(&self.grace) => Ended::Stopping,
+                () => return Ok(VmState::Continue),
             };
             self.ended.set(Some(ended));
         }
         Err(Error::runtime("the script is ended"))
+    }
+
+    /// Counts steps of a function in Rust, each of some nanoseconds, and looks at the time after many of them.
+    pub(super) fn spend(&self, steps: usize) -> Result<()> {
+        let steps = self.steps.get().saturating_add(steps);
+        if steps < STEPS {
+            self.steps.set(steps);
+            return Ok(());
+        }
+        self.look().map(drop)
     }
 
     /// Performs a command. Returns the value of its reply; none if that is an error. Fails if the script is ended.
@@ -309,6 +379,7 @@ impl State {
         perform: &mut Perform<'_>,
         reply: &mut Vec<u8>,
     ) -> Result<Option<Value>> {
+        self.look()?;
         reply.clear();
         let Some(args) = arguments(args) else {
             reply.extend_from_slice(match args.is_empty() {
@@ -326,6 +397,13 @@ impl State {
             _ => Parser::new(lua, reply).value().map(Some),
         }
     }
+}
+
+/// The pair of a table that follows a key, the first one for nil.
+pub(super) fn pair_after(lua: &Lua, table: &Table, key: Value) -> Result<Option<(Value, Value)>> {
+    let next: Function = lua.named_registry_value(NEXT)?;
+    let (key, value): (Value, Value) = next.call((table, key))?;
+    Ok((!key.is_nil()).then_some((key, value)))
 }
 
 /// A command's arguments; none if there are none, or one of them is neither a string nor a number.

@@ -2,8 +2,8 @@
 //! its own, and not on the thread's.
 
 use super::decimal::general;
-use super::interpreter::State;
-use super::library::{Arguments, Native, Outcome, one, type_name, wrong};
+use super::interpreter::{State, pair_after};
+use super::library::{Arguments, Native, Outcome, Sink, one, type_name, wrong};
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
 pub(super) const FUNCTIONS: &[(&str, Native)] = &[
@@ -156,8 +156,16 @@ pub(super) fn as_number(value: &Value) -> Option<f64> {
 
 /// A table that is being encoded.
 enum Open {
-    Array { table: Table, next: i64, len: i64 },
-    Object { pairs: std::vec::IntoIter<(Value, Value)>, is_first: bool },
+    Array {
+        table: Table,
+        next: i64,
+        len: i64,
+    },
+    /// With the key that was the last one, at first nil.
+    Object {
+        table: Table,
+        key: Value,
+    },
 }
 
 fn encode(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
@@ -165,7 +173,7 @@ fn encode(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
         return wrong("bad argument #1 to 'encode' (expected 1 argument)");
     }
     let settings = state.settings.get().json;
-    let mut out = Vec::new();
+    let mut out = Sink::new(lua, state);
     let mut open: Vec<Open> = Vec::new();
     let mut value = Some(args.get(0).clone());
     loop {
@@ -176,27 +184,21 @@ fn encode(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
                         let depth = settings.encode_depth + 1;
                         return wrong(format!("Cannot serialise, excessive nesting ({depth})"));
                     }
-                    match array_len(&table, &settings)? {
+                    match array_len(&table, &settings, &out)? {
                         Some(len) => {
-                            out.push(b'[');
+                            out.push(b'[')?;
                             open.push(Open::Array { table, next: 1, len });
                         }
                         None => {
-                            out.push(b'{');
-                            let pairs: Vec<_> =
-                                table.pairs::<Value, Value>().collect::<mlua::Result<_>>()?;
-                            open.push(Open::Object { pairs: pairs.into_iter(), is_first: true });
+                            out.push(b'{')?;
+                            open.push(Open::Object { table, key: Value::Nil });
                         }
                     }
                 }
-                Value::String(text) => push_string(&mut out, &text.as_bytes()),
-                Value::Boolean(value) => {
-                    out.extend_from_slice(if value { b"true" } else { b"false" })
-                }
-                Value::Nil => out.extend_from_slice(b"null"),
-                Value::LightUserData(pointer) if pointer.0.is_null() => {
-                    out.extend_from_slice(b"null");
-                }
+                Value::String(text) => push_string(&mut out, &text.as_bytes())?,
+                Value::Boolean(value) => out.extend(if value { b"true" } else { b"false" })?,
+                Value::Nil => out.extend(b"null")?,
+                Value::LightUserData(pointer) if pointer.0.is_null() => out.extend(b"null")?,
                 other => match as_number(&other) {
                     Some(number) => push_number(&mut out, number, &settings)?,
                     None => return unsupported(&other, "type not supported"),
@@ -206,45 +208,52 @@ fn encode(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
         match open.last_mut() {
             None => break,
             Some(Open::Array { next, len, .. }) if *next > *len => {
-                out.push(b']');
+                out.push(b']')?;
                 open.pop();
             }
             Some(Open::Array { table, next, .. }) => {
                 if *next > 1 {
-                    out.push(b',');
+                    out.push(b',')?;
                 }
                 value = Some(table.raw_get(*next)?);
                 *next += 1;
             }
-            Some(Open::Object { pairs, is_first }) => match pairs.next() {
-                None => {
-                    out.push(b'}');
-                    open.pop();
-                }
-                Some((key, item)) => {
-                    if !std::mem::replace(is_first, false) {
-                        out.push(b',');
+            Some(Open::Object { table, key }) => {
+                let is_first = key.is_nil();
+                match pair_after(lua, table, std::mem::replace(key, Value::Nil))? {
+                    None => {
+                        out.push(b'}')?;
+                        open.pop();
                     }
-                    match &key {
-                        Value::String(text) => push_string(&mut out, &text.as_bytes()),
-                        key => match as_number(key) {
-                            Some(number) => {
-                                out.push(b'"');
-                                push_number(&mut out, number, &settings)?;
-                                out.push(b'"');
-                            }
-                            None => {
-                                return unsupported(key, "table key must be a number or string");
-                            }
-                        },
+                    Some((name, item)) => {
+                        if !is_first {
+                            out.push(b',')?;
+                        }
+                        push_key(&mut out, &name, &settings)?;
+                        *key = name;
+                        value = Some(item);
                     }
-                    out.push(b':');
-                    value = Some(item);
                 }
-            },
+            }
         }
     }
-    Ok(one(Value::String(lua.create_string(&out)?)))
+    Ok(one(out.into_string(lua)?))
+}
+
+/// A key of an object, and the colon after it.
+fn push_key(out: &mut Sink<'_>, key: &Value, settings: &Settings) -> Outcome<()> {
+    match key {
+        Value::String(text) => push_string(out, &text.as_bytes())?,
+        key => match as_number(key) {
+            Some(number) => {
+                out.push(b'"')?;
+                push_number(out, number, settings)?;
+                out.push(b'"')?;
+            }
+            None => return unsupported(key, "table key must be a number or string"),
+        },
+    }
+    out.push(b':')
 }
 
 fn unsupported<T>(value: &Value, why: &str) -> Outcome<T> {
@@ -252,10 +261,11 @@ fn unsupported<T>(value: &Value, why: &str) -> Outcome<T> {
 }
 
 /// The length of a table that is an array; none if it is an object.
-fn array_len(table: &Table, settings: &Settings) -> Outcome<Option<i64>> {
+fn array_len(table: &Table, settings: &Settings, out: &Sink<'_>) -> Outcome<Option<i64>> {
     let (mut most, mut items) = (0.0_f64, 0_i64);
     for pair in table.pairs::<Value, Value>() {
         let (key, _) = pair?;
+        out.step()?;
         match as_number(&key) {
             Some(number) if number >= 1.0 && number.floor() == number => {
                 most = most.max(number);
@@ -278,31 +288,39 @@ fn array_len(table: &Table, settings: &Settings) -> Outcome<Option<i64>> {
     }
 }
 
-fn push_number(out: &mut Vec<u8>, number: f64, settings: &Settings) -> Outcome<()> {
+fn push_number(out: &mut Sink<'_>, number: f64, settings: &Settings) -> Outcome<()> {
     if !number.is_finite() && !settings.encode_invalid {
         return wrong("Cannot serialise number: must not be NaN or Inf");
     }
-    out.extend_from_slice(general(number, settings.precision as usize).as_bytes());
-    Ok(())
+    out.extend(general(number, settings.precision as usize).as_bytes())
 }
 
-fn push_string(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    for &byte in text {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'/' => out.extend_from_slice(b"\\/"),
-            8 => out.extend_from_slice(b"\\b"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            12 => out.extend_from_slice(b"\\f"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0..32 | 127 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
+fn push_string(out: &mut Sink<'_>, text: &[u8]) -> Outcome<()> {
+    out.push(b'"')?;
+    let mut rest = text;
+    while let Some(&byte) = rest.first() {
+        let is_plain = |byte: &u8| !matches!(byte, 0..32 | 127 | b'"' | b'\\' | b'/');
+        let (plain, after) =
+            rest.split_at(rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len()));
+        if !plain.is_empty() {
+            out.extend(plain)?;
+            rest = after;
+            continue;
         }
+        match byte {
+            b'"' => out.extend(b"\\\"")?,
+            b'\\' => out.extend(b"\\\\")?,
+            b'/' => out.extend(b"\\/")?,
+            8 => out.extend(b"\\b")?,
+            b'\t' => out.extend(b"\\t")?,
+            b'\n' => out.extend(b"\\n")?,
+            12 => out.extend(b"\\f")?,
+            b'\r' => out.extend(b"\\r")?,
+            other => out.extend(format!("\\u{other:04x}").as_bytes())?,
+        }
+        rest = &rest[1..];
     }
-    out.push(b'"');
+    out.push(b'"')
 }
 
 /// A token of JSON, or an error in it.
@@ -548,6 +566,7 @@ fn decode(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
     let mut open: Vec<Filled> = Vec::new();
     let mut token = reader.next();
     loop {
+        state.spend(8)?;
         // A value begins with this token.
         let mut value = match token {
             Token::Open(kind) => {

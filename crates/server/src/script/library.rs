@@ -1,7 +1,7 @@
 //! The functions in Rust that scripts call: Redis's own, and those of the libraries.
 
-use super::interpreter::{SANDBOX, State};
-use super::{bits, json, msgpack, packing, patterns, sha1_hex};
+use super::interpreter::{MEMORY_MAX, SANDBOX, State};
+use super::{bits, json, msgpack, packing, sha1_hex, strings};
 use crate::command::{VERSION, VERSION_NUMBER, find};
 use crate::protocol::Protocol;
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
@@ -30,6 +30,61 @@ pub(super) type Outcome<T> = Result<T, Wrong>;
 /// A failure with this text.
 pub(super) fn wrong<T>(text: impl Into<String>) -> Outcome<T> {
     Err(Wrong::Text(text.into()))
+}
+
+/// The error of a function that would take more memory than scripts may.
+fn no_memory<T>() -> Outcome<T> {
+    Err(Wrong::Lua(mlua::Error::MemoryError("not enough memory".into())))
+}
+
+/// Bytes that a function makes of others. They count as the interpreter's memory, and the work as a script's.
+pub(super) struct Sink<'a> {
+    bytes: Vec<u8>,
+    most: usize,
+    state: &'a State,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(lua: &Lua, state: &'a State) -> Self {
+        let most = MEMORY_MAX.saturating_sub(lua.used_memory());
+        Sink { bytes: Vec::new(), most, state }
+    }
+
+    pub(super) fn push(&mut self, byte: u8) -> Outcome<()> {
+        self.extend(&[byte])
+    }
+
+    pub(super) fn extend(&mut self, bytes: &[u8]) -> Outcome<()> {
+        self.state.spend(1 + bytes.len() / 64)?;
+        if bytes.len() > self.most - self.bytes.len() {
+            return no_memory();
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Makes room for so many bytes more.
+    pub(super) fn reserve(&mut self, len: usize) -> Outcome<()> {
+        if len > self.most - self.bytes.len() {
+            return no_memory();
+        }
+        self.bytes.reserve(len);
+        Ok(())
+    }
+
+    /// Changes the bytes in place.
+    pub(super) fn change(&mut self, change: fn(&mut [u8])) {
+        change(&mut self.bytes);
+    }
+
+    /// Counts a step that adds no bytes.
+    pub(super) fn step(&self) -> Outcome<()> {
+        Ok(self.state.spend(1)?)
+    }
+
+    pub(super) fn into_string(self, lua: &Lua) -> Outcome<Value> {
+        Ok(Value::String(lua.create_string(self.bytes)?))
+    }
 }
 
 /// A function of a library.
@@ -129,13 +184,21 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
     native.raw_set("cjson", library(json::FUNCTIONS)?)?;
     native.raw_set("cmsgpack", library(msgpack::FUNCTIONS)?)?;
     native.raw_set("struct", library(packing::FUNCTIONS)?)?;
-    native.raw_set("patterns", library(patterns::FUNCTIONS)?)?;
+    native.raw_set("string", library(strings::FUNCTIONS)?)?;
+    for &(name, part) in strings::PARTS {
+        native.raw_set(name, checked(lua, state, part)?)?;
+    }
     for (table, version) in [("cjson", "2.1.0"), ("cmsgpack", "lua-cmsgpack 0.4.0")] {
         let values: Table = native.raw_get(table)?;
         values.raw_set("_NAME", table)?;
         values.raw_set("_VERSION", version)?;
     }
     native.raw_get::<Table>("cjson")?.raw_set("null", Value::NULL)?;
+    // An error of the sandbox's own, with the place of the script that has called it.
+    native.raw_set(
+        "fail",
+        checked(lua, state, |lua, _, args| wrong(args.string(lua, 0, "fail")?.to_string_lossy()))?,
+    )?;
     native.raw_set("random", checked(lua, state, random)?)?;
     native.raw_set("randomseed", checked(lua, state, random_seed)?)?;
     let began = Instant::now();
@@ -143,7 +206,7 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
     native.raw_set("value_of", lua.create_function(|lua, error| value_of(lua, &error))?)?;
     let own = library(&[
         ("sha1hex", |lua, _, args| told(sha1hex(lua, &args))),
-        ("log", |lua, _, args| told(log(lua, &args))),
+        ("log", |lua, state, args| told(log(lua, state, &args))),
         ("setresp", |_, state, args| told(set_protocol(state, &args))),
         ("set_repl", |_, _, args| told(set_replication(&args))),
         ("acl_check_cmd", |lua, _, args| told(check_command(lua, &args))),
@@ -231,18 +294,18 @@ fn checked(lua: &Lua, state: &Rc<State>, function: Native) -> mlua::Result<mlua:
 
 /// The place of the call under way, as Lua puts it before an error.
 fn caller(lua: &Lua) -> String {
-    const LEVELS: usize = 10;
-    for level in 1..LEVELS {
-        let found = lua.inspect_stack(level, |debug| {
+    for level in 1.. {
+        let place = lua.inspect_stack(level, |debug| {
             let source = debug.source();
-            let own = source.source.as_deref() == Some(SANDBOX) || source.what == "tail";
-            let name = source.short_src.map(|name| name.into_owned()).unwrap_or_default();
-            (own, debug.current_line().map(|line| format!("{name}:{line}: ")))
+            let line = debug.current_line().map(|line| {
+                format!("{}:{line}: ", source.short_src.as_deref().unwrap_or_default())
+            });
+            (source.source.as_deref() == Some(SANDBOX), line)
         });
-        match found {
-            // The sandbox has passed it on.
+        match place {
+            // Scripts see the sandbox's functions as Lua's own.
             Some((true, _)) => {}
-            Some((false, place)) => return place.unwrap_or_default(),
+            Some((false, line)) => return line.unwrap_or_default(),
             None => break,
         }
     }
@@ -282,27 +345,41 @@ fn sha1hex(lua: &Lua, args: &Arguments) -> Outcome<Value> {
     Ok(Value::String(lua.create_string(digest)?))
 }
 
-fn log(lua: &Lua, args: &Arguments) -> Outcome<Value> {
+/// Bytes of a script's message that the log has.
+const LOGGED_MAX: usize = 1024;
+
+fn log(lua: &Lua, state: &State, args: &Arguments) -> Outcome<Value> {
     if args.len() < 2 {
         return wrong("redis.log() requires two arguments or more.");
     }
     let Ok(level) = args.number(0, "log") else {
         return wrong("First argument must be a number (log level).");
     };
-    let mut text = String::new();
+    let mut text = Vec::new();
     for index in 1..args.len() {
-        if let Ok(part) = args.string(lua, index, "log") {
+        if text.len() < LOGGED_MAX
+            && let Ok(part) = args.string(lua, index, "log")
+        {
             if !text.is_empty() {
-                text.push(' ');
+                text.push(b' ');
             }
-            text.push_str(&part.to_string_lossy());
+            let part = part.as_bytes();
+            text.extend_from_slice(&part[..part.len().min(LOGGED_MAX)]);
         }
     }
-    match level as i64 {
-        0 | 1 => debug!("a script says: {text}"),
-        2 => info!("a script says: {text}"),
-        3 => warn!("a script says: {text}"),
-        _ => return wrong("Invalid debug level."),
+    text.truncate(LOGGED_MAX);
+    let text = String::from_utf8_lossy(&text);
+    let level = level as i64;
+    if !(0..=3).contains(&level) {
+        return wrong("Invalid debug level.");
+    }
+    // Quoted, so that a line end in it does not end the log's line.
+    if let Some(suppressed) = state.log_quota.take() {
+        match level {
+            0 | 1 => debug!(suppressed, "a script says: {text:?}"),
+            2 => info!(suppressed, "a script says: {text:?}"),
+            _ => warn!(suppressed, "a script says: {text:?}"),
+        }
     }
     Ok(Value::Nil)
 }

@@ -11,11 +11,16 @@ mod decimal;
 pub(crate) mod interpreter;
 mod json;
 mod library;
+#[cfg(test)]
+mod limit_tests;
 mod msgpack;
 mod packing;
-mod patterns;
+mod pattern;
 mod replies;
 mod sha1;
+mod strings;
+#[cfg(test)]
+mod strings_tests;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +29,15 @@ pub(crate) use sha1::{Digest, sha1_hex};
 
 use crate::command::{Failure, Outcome};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Scripts that were only run by EVAL, and are kept for EVALSHA: the newest, as Redis 7.4 keeps as many.
 const EVALUATED_MAX: usize = 500;
+/// Bytes that they take at most.
+const EVALUATED_BYTES: usize = 64 << 20;
+/// Bytes of one of them. A larger script is known only if it is loaded.
+const EVALUATED_ONE: usize = 4 << 20;
 /// Bytes of memory that a script takes besides its source.
 const PER_SCRIPT: usize = 300;
 
@@ -107,14 +116,16 @@ impl Flags {
 #[derive(Default)]
 pub(crate) struct Scripts {
     known: Mutex<Known>,
-    bytes: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Known {
     scripts: HashMap<Digest, Kept>,
-    /// The scripts that were never loaded, the oldest first.
+    /// The scripts that were never loaded, the oldest first, and their bytes.
     evaluated: VecDeque<Digest>,
+    evaluated_bytes: usize,
+    /// Those of the others.
+    loaded_bytes: usize,
 }
 
 struct Kept {
@@ -133,57 +144,53 @@ impl Scripts {
 
     /// How many there are, and the bytes that they take.
     pub(crate) fn size(&self) -> (usize, usize) {
-        (self.known().scripts.len(), self.bytes.load(Ordering::Relaxed))
+        let known = self.known();
+        (known.scripts.len(), known.evaluated_bytes + known.loaded_bytes)
     }
 
-    /// Keeps a script that a client has run; of those that were only run, the oldest is forgotten.
+    /// Keeps a script that a client has run, unless it is large; of those that were only run, the oldest are forgotten.
     pub(crate) fn note(&self, script: &Arc<Script>) {
-        let mut known = self.known();
-        if known.scripts.contains_key(&script.digest) {
+        let (known, bytes) = (&mut *self.known(), script.bytes());
+        if bytes > EVALUATED_ONE || known.scripts.contains_key(&script.digest) {
             return;
         }
-        if known.evaluated.len() >= EVALUATED_MAX
+        while (known.evaluated.len() >= EVALUATED_MAX
+            || known.evaluated_bytes + bytes > EVALUATED_BYTES)
             && let Some(oldest) = known.evaluated.pop_front()
         {
-            self.forget(&mut known, &oldest);
+            if let Some(kept) = known.scripts.remove(&oldest) {
+                known.evaluated_bytes -= kept.script.bytes();
+            }
         }
         known.evaluated.push_back(script.digest);
-        self.keep(&mut known, script, false);
+        known.evaluated_bytes += bytes;
+        known.scripts.insert(script.digest, Kept { script: Arc::clone(script), loaded: false });
     }
 
     /// Keeps a script until all are forgotten. Those that are loaded take at most `most` bytes.
     pub(crate) fn load(&self, script: &Arc<Script>, most: usize) -> Outcome {
-        let mut known = self.known();
-        if let Some(kept) = known.scripts.get_mut(&script.digest) {
-            if !std::mem::replace(&mut kept.loaded, true) {
-                known.evaluated.retain(|digest| *digest != script.digest);
-            }
+        let (known, bytes) = (&mut *self.known(), script.bytes());
+        let before = known.scripts.get(&script.digest).map(|kept| kept.loaded);
+        if before == Some(true) {
             return Ok(());
         }
-        if self.bytes.load(Ordering::Relaxed).saturating_add(script.bytes()) > most {
+        if known.loaded_bytes.saturating_add(bytes) > most {
             return Err(Failure::say(format!(
                 "ERR the scripts take more than {most} bytes, see --max-request; SCRIPT FLUSH forgets them"
             )));
         }
-        self.keep(&mut known, script, true);
-        Ok(())
-    }
-
-    fn keep(&self, known: &mut Known, script: &Arc<Script>, loaded: bool) {
-        self.bytes.fetch_add(script.bytes(), Ordering::Relaxed);
-        known.scripts.insert(script.digest, Kept { script: Arc::clone(script), loaded });
-    }
-
-    fn forget(&self, known: &mut Known, digest: &Digest) {
-        if let Some(kept) = known.scripts.remove(digest) {
-            self.bytes.fetch_sub(kept.script.bytes(), Ordering::Relaxed);
+        if before == Some(false) {
+            known.evaluated.retain(|digest| *digest != script.digest);
+            known.evaluated_bytes -= bytes;
         }
+        known.loaded_bytes += bytes;
+        known.scripts.insert(script.digest, Kept { script: Arc::clone(script), loaded: true });
+        Ok(())
     }
 
     /// Forgets all of them.
     pub(crate) fn flush(&self) {
         *self.known() = Known::default();
-        self.bytes.store(0, Ordering::Relaxed);
     }
 }
 
@@ -201,6 +208,11 @@ pub(crate) struct Runs(Box<[Arc<Run>]>);
 #[derive(Default)]
 pub(crate) struct Run {
     state: AtomicU8,
+    /// The number of the client whose script was killed in the transaction under way: in a transaction that runs again
+    /// after a conflict, it is killed again.
+    killed: AtomicU64,
+    /// Whether the server is to end.
+    stopping: AtomicBool,
     /// How many scripts the thread has run.
     pub(crate) count: AtomicU64,
 }
@@ -226,20 +238,40 @@ impl Runs {
         };
         self.0.iter().filter(|run| kill(run)).count() > 0
     }
+
+    /// Lets no script run for long any more: the server is to end.
+    pub(crate) fn stop(&self) {
+        self.0.iter().for_each(|run| run.stopping.store(true, Ordering::Release));
+    }
 }
 
 impl Run {
-    /// A script begins.
-    pub(crate) fn begin(&self) {
-        self.state.store(RUNNING, Ordering::Release);
+    /// A script of this client begins.
+    pub(crate) fn begin(&self, client: u64) {
+        let is_killed = self.killed.load(Ordering::Relaxed) == client;
+        self.state.store(if is_killed { KILLED } else { RUNNING }, Ordering::Release);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn end(&self) {
-        self.state.store(NOTHING, Ordering::Release);
+    /// It has ended. Returns whether it was killed, which is remembered until the transaction is over.
+    pub(crate) fn end(&self, client: u64) -> bool {
+        let is_killed = self.state.swap(NOTHING, Ordering::AcqRel) == KILLED;
+        if is_killed {
+            self.killed.store(client, Ordering::Relaxed);
+        }
+        is_killed
+    }
+
+    /// The transaction is over.
+    pub(crate) fn settle(&self) {
+        self.killed.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn is_killed(&self) -> bool {
         self.state.load(Ordering::Acquire) == KILLED
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 }

@@ -2,21 +2,21 @@
 
 use super::interpreter::State;
 use super::json::as_number;
-use super::library::{Arguments, Native, Outcome, one, wrong};
+use super::library::{Arguments, Native, Outcome, Sink, one, wrong};
 use mlua::{Lua, MultiValue, Table, Value};
 
 pub(super) const FUNCTIONS: &[(&str, Native)] = &[
     ("pack", pack),
-    ("unpack", |lua, _, args| unpack(lua, &args, None)),
-    ("unpack_one", |lua, _, args| {
+    ("unpack", |lua, state, args| unpack(lua, state, &args, None)),
+    ("unpack_one", |lua, state, args| {
         let offset = optional(&args, 1, "unpack_one")?;
-        unpack(lua, &args, Some((1, offset)))
+        unpack(lua, state, &args, Some((1, offset)))
     }),
-    ("unpack_limit", |lua, _, args| {
+    ("unpack_limit", |lua, state, args| {
         let limit = args.number(1, "unpack_limit")? as i64;
         let offset = optional(&args, 2, "unpack_limit")?;
         // Without both it is all that there is.
-        unpack(lua, &args, ((limit, offset) != (0, 0)).then_some((limit, offset)))
+        unpack(lua, state, &args, ((limit, offset) != (0, 0)).then_some((limit, offset)))
     }),
 ];
 
@@ -31,54 +31,59 @@ fn optional(args: &Arguments, index: usize, name: &str) -> Outcome<i64> {
     if args.get(index).is_nil() { Ok(0) } else { Ok(args.number(index, name)? as i64) }
 }
 
-fn pack(lua: &Lua, _: &State, args: Arguments) -> Outcome<MultiValue> {
+fn pack(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
     if args.len() == 0 {
         return wrong("bad argument #0 to 'pack' (MessagePack pack needs input.)");
     }
-    let mut out = Vec::new();
+    let mut out = Sink::new(lua, state);
     for value in args.iter() {
         push(&mut out, value, 0)?;
     }
-    Ok(one(Value::String(lua.create_string(out)?)))
+    Ok(one(out.into_string(lua)?))
 }
 
 /// A length with the code of its size: up to `short` in the first byte.
-fn push_len(out: &mut Vec<u8>, len: usize, (short, base): (usize, u8), codes: [Option<u8>; 3]) {
+fn push_len(
+    out: &mut Sink<'_>,
+    len: usize,
+    (short, base): (usize, u8),
+    codes: [Option<u8>; 3],
+) -> Outcome<()> {
     match (len, codes) {
         (len, _) if len <= short => out.push(base | len as u8),
-        (len @ ..=0xFF, [Some(code), _, _]) => out.extend_from_slice(&[code, len as u8]),
+        (len @ ..=0xFF, [Some(code), _, _]) => out.extend(&[code, len as u8]),
         (len @ ..=0xFFFF, [_, Some(code), _]) => {
-            out.push(code);
-            out.extend_from_slice(&(len as u16).to_be_bytes());
+            out.push(code)?;
+            out.extend(&(len as u16).to_be_bytes())
         }
         (len, [_, _, code]) => {
-            out.extend(code);
-            out.extend_from_slice(&(len as u32).to_be_bytes());
+            out.extend(code.as_slice())?;
+            out.extend(&(len as u32).to_be_bytes())
         }
     }
 }
 
-fn push(out: &mut Vec<u8>, value: &Value, depth: usize) -> Outcome<()> {
+fn push(out: &mut Sink<'_>, value: &Value, depth: usize) -> Outcome<()> {
     match value {
         Value::Boolean(value) => out.push(if *value { 0xC3 } else { 0xC2 }),
         Value::String(text) => {
             let text = text.as_bytes();
-            push_len(out, text.len(), (31, 0xA0), [Some(0xD9), Some(0xDA), Some(0xDB)]);
-            out.extend_from_slice(&text);
+            push_len(out, text.len(), (31, 0xA0), [Some(0xD9), Some(0xDA), Some(0xDB)])?;
+            out.extend(&text)
         }
-        Value::Table(table) if depth < PACKED_DEPTH => push_table(out, table, depth)?,
+        Value::Table(table) if depth < PACKED_DEPTH => push_table(out, table, depth),
         other => match as_number(other) {
             Some(number) => push_number(out, number),
             None => out.push(0xC0),
         },
     }
-    Ok(())
 }
 
-fn push_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Outcome<()> {
+fn push_table(out: &mut Sink<'_>, table: &Table, depth: usize) -> Outcome<()> {
     let (mut most, mut count, mut is_array) = (0.0_f64, 0_usize, true);
     for pair in table.pairs::<Value, Value>() {
         let (key, _) = pair?;
+        out.step()?;
         count += 1;
         match as_number(&key) {
             Some(number) if number > 0.0 && number.floor() == number => most = most.max(number),
@@ -86,13 +91,13 @@ fn push_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Outcome<()> {
         }
     }
     if is_array && most == count as f64 {
-        push_len(out, count, (15, 0x90), [None, Some(0xDC), Some(0xDD)]);
+        push_len(out, count, (15, 0x90), [None, Some(0xDC), Some(0xDD)])?;
         for index in 1..=count {
             push(out, &table.raw_get(index)?, depth + 1)?;
         }
         return Ok(());
     }
-    push_len(out, count, (15, 0x80), [None, Some(0xDE), Some(0xDF)]);
+    push_len(out, count, (15, 0x80), [None, Some(0xDE), Some(0xDF)])?;
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
         push(out, &key, depth + 1)?;
@@ -101,54 +106,57 @@ fn push_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Outcome<()> {
     Ok(())
 }
 
-fn push_number(out: &mut Vec<u8>, number: f64) {
+fn push_number(out: &mut Sink<'_>, number: f64) -> Outcome<()> {
     // 2^63 itself is none of the integers, though it is what the largest of them is rounded to.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let whole = number as i64;
     if whole as f64 != number || number >= LIMIT {
         let single = number as f32;
         if f64::from(single) == number {
-            out.push(0xCA);
-            out.extend_from_slice(&single.to_be_bytes());
-        } else {
-            out.push(0xCB);
-            out.extend_from_slice(&number.to_be_bytes());
+            out.push(0xCA)?;
+            return out.extend(&single.to_be_bytes());
         }
-        return;
+        out.push(0xCB)?;
+        return out.extend(&number.to_be_bytes());
     }
     match whole {
         -32..=127 => out.push(whole as u8),
-        128..=0xFF => out.extend_from_slice(&[0xCC, whole as u8]),
-        -128..-32 => out.extend_from_slice(&[0xD0, whole as u8]),
+        128..=0xFF => out.extend(&[0xCC, whole as u8]),
+        -128..-32 => out.extend(&[0xD0, whole as u8]),
         0x100..=0xFFFF => {
-            out.push(0xCD);
-            out.extend_from_slice(&(whole as u16).to_be_bytes());
+            out.push(0xCD)?;
+            out.extend(&(whole as u16).to_be_bytes())
         }
         -0x8000..-128 => {
-            out.push(0xD1);
-            out.extend_from_slice(&(whole as i16).to_be_bytes());
+            out.push(0xD1)?;
+            out.extend(&(whole as i16).to_be_bytes())
         }
         0x1_0000..=0xFFFF_FFFF => {
-            out.push(0xCE);
-            out.extend_from_slice(&(whole as u32).to_be_bytes());
+            out.push(0xCE)?;
+            out.extend(&(whole as u32).to_be_bytes())
         }
         -0x8000_0000..-0x8000 => {
-            out.push(0xD2);
-            out.extend_from_slice(&(whole as i32).to_be_bytes());
+            out.push(0xD2)?;
+            out.extend(&(whole as i32).to_be_bytes())
         }
         0x1_0000_0000.. => {
-            out.push(0xCF);
-            out.extend_from_slice(&whole.to_be_bytes());
+            out.push(0xCF)?;
+            out.extend(&whole.to_be_bytes())
         }
         _ => {
-            out.push(0xD3);
-            out.extend_from_slice(&whole.to_be_bytes());
+            out.push(0xD3)?;
+            out.extend(&whole.to_be_bytes())
         }
     }
 }
 
 /// Unpacks all values, or as many as `limit`, from `offset` on: then the next one's offset comes first.
-fn unpack(lua: &Lua, args: &Arguments, part: Option<(i64, i64)>) -> Outcome<MultiValue> {
+fn unpack(
+    lua: &Lua,
+    state: &State,
+    args: &Arguments,
+    part: Option<(i64, i64)>,
+) -> Outcome<MultiValue> {
     let name = if part.is_some() { "unpack_limit" } else { "unpack" };
     let text = args.string(lua, 0, name)?;
     let bytes = text.as_bytes();
@@ -162,7 +170,7 @@ fn unpack(lua: &Lua, args: &Arguments, part: Option<(i64, i64)>) -> Outcome<Mult
     if offset > len as i64 {
         return wrong(format!("Start offset {offset} greater than input length {len}."));
     }
-    let mut input = Input { lua, bytes: &bytes[offset as usize..] };
+    let mut input = Input { lua, state, bytes: &bytes[offset as usize..] };
     let mut results = MultiValue::new();
     while !input.bytes.is_empty() && (results.len() as i64) < limit {
         if results.len() >= RESULTS_MAX {
@@ -180,6 +188,7 @@ fn unpack(lua: &Lua, args: &Arguments, part: Option<(i64, i64)>) -> Outcome<Mult
 
 struct Input<'a> {
     lua: &'a Lua,
+    state: &'a State,
     bytes: &'a [u8],
 }
 
@@ -200,6 +209,7 @@ impl<'a> Input<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Outcome<Value> {
+        self.state.spend(8)?;
         let code = self.take(1)?[0];
         let number = |value: f64| Ok(Value::Number(value));
         match code {

@@ -176,7 +176,7 @@ fn unpack(lua: &Lua, _: &State, args: Arguments) -> Outcome<MultiValue> {
     let data = args.string(lua, 1, "unpack")?;
     let data = data.as_bytes();
     let first = if args.get(2).is_nil() { 1.0 } else { args.number(2, "unpack")? };
-    if first < 1.0 {
+    if first < 1.0 || first.is_nan() {
         return args.unsuitable(2, "unpack", "offset must be 1 or greater");
     }
     let mut at = first as usize - 1;

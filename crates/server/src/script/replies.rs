@@ -1,5 +1,6 @@
 //! Replies of commands as Lua's values, and Lua's values as replies.
 
+use super::interpreter::State;
 use crate::protocol::{Protocol, Reply};
 use mlua::{Lua, Result, Table, Value};
 
@@ -133,18 +134,19 @@ fn flat(text: &[u8]) -> Vec<u8> {
     text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }).collect()
 }
 
-/// Writes a script's result as its reply. Errors that it has are given to `on_error`. `script` is the protocol that the
-/// script has chosen.
+/// Writes a script's result as its reply. Errors that it has are given to `on_error`.
 pub(super) fn write(
     value: &Value,
-    script: Protocol,
+    state: &State,
     out: &mut Reply<'_>,
     on_error: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    Writer { script, on_error }.write(value, out, 0)
+    Writer { state, script: state.protocol.get(), on_error }.write(value, out, 0)
 }
 
 struct Writer<'a> {
+    state: &'a State,
+    /// The protocol that the script has chosen.
     script: Protocol,
     on_error: &'a mut dyn FnMut(&str),
 }
@@ -156,7 +158,8 @@ impl Writer<'_> {
     }
 
     fn write(&mut self, value: &Value, out: &mut Reply<'_>, depth: usize) -> Result<()> {
-        // A table that holds itself more than once would take for ever: nothing is added to a reply that is too large.
+        // Tables that share parts have more values than a reply, or a script's time, has room for.
+        self.state.spend(8)?;
         if out.is_cut() {
             return Ok(());
         }
@@ -233,6 +236,9 @@ impl Writer<'_> {
             let (start, mut count) = (out.len(), 0);
             for pair in map.pairs::<Value, Value>() {
                 let (key, value) = pair?;
+                if out.is_cut() {
+                    break;
+                }
                 self.write(&key, out, depth + 1)?;
                 self.write(&value, out, depth + 1)?;
                 count += 1;
@@ -256,6 +262,7 @@ impl Writer<'_> {
         let mut len = 0_i64;
         while !table.raw_get::<Value>(len + 1)?.is_nil() {
             len += 1;
+            self.state.spend(1)?;
         }
         out.array(len as usize);
         for index in 1..=len {

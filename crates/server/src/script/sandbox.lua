@@ -3,17 +3,25 @@
 --
 -- `native` has the functions in Rust. Their errors are of a kind that scripts do not know: wherever a script can catch
 -- one, it gets a plain value instead.
+--
+-- No function that scripts get may hand out a table that scripts share, or write to one. Each that may take long looks
+-- at the script's time first: C counts no instructions.
 local native = ...
 local state = _G
-local error, type, tostring, next = error, type, tostring, next
+local error, type, tostring, next, select = error, type, tostring, next, select
 local pcall, xpcall, resume = pcall, xpcall, coroutine.resume
+local create, wrap = coroutine.create, coroutine.wrap
 local pairs, rawget, rawset = pairs, rawget, rawset
 local setmetatable, getmetatable = setmetatable, getmetatable
-local setfenv, loadstring = setfenv, loadstring
-local collectgarbage, byte, concat = collectgarbage, string.byte, table.concat
-local dead, place, value_of = native.dead, native.place, native.value_of
+local setfenv, loadstring, collectgarbage = setfenv, loadstring, collectgarbage
+local byte, find, sub, match, format = string.byte, string.find, string.sub, string.match, string.format
+local concat, insert, remove, maxn = table.concat, table.insert, table.remove, table.maxn
+local floor = math.floor
+local dead, look, fail, place, value_of = native.dead, native.look, native.fail, native.place, native.value_of
 
 local READONLY = "Attempt to modify a readonly table"
+-- Strings and tables that are longer are worth a look at the time.
+local LONG = 10000
 
 local function refuse()
   error(READONLY, 2)
@@ -21,14 +29,10 @@ end
 
 -- From a proxy to the table behind it.
 local behind = {}
-local proxies = {}
-local seal = setmetatable({}, { __newindex = refuse, __metatable = false })
-behind[seal] = {}
 
 local function protect(table)
-  local proxy = setmetatable({}, { __index = table, __newindex = refuse, __metatable = seal })
+  local proxy = setmetatable({}, { __index = table, __newindex = refuse, __metatable = false })
   behind[proxy] = table
-  proxies[#proxies + 1] = proxy
   return proxy
 end
 
@@ -59,6 +63,10 @@ globals._G = environment
 local function plain(failure)
   if type(failure) == "userdata" then
     return value_of(failure)
+  end
+  -- An error in a function of this file has a place in it.
+  if type(failure) == "string" and sub(failure, 1, 8) == "sandbox:" then
+    return match(failure, "^sandbox:%d+: (.*)$") or failure
   end
   return failure
 end
@@ -107,7 +115,16 @@ globals.xpcall = function(body, handler)
   end))
 end
 
-local coroutines = copy(state.coroutine, "create running status wrap yield")
+local coroutines = copy(state.coroutine, "running status yield")
+-- A new coroutine counts its instructions from zero.
+coroutines.create = function(body)
+  look()
+  return create(body)
+end
+coroutines.wrap = function(body)
+  look()
+  return wrap(body)
+end
 coroutines.resume = function(...)
   return caught(resume(...))
 end
@@ -118,9 +135,8 @@ globals.next = function(table, key)
   return next(behind[table] or table, key)
 end
 globals.pairs = function(table)
-  local contents = behind[table]
-  if contents then
-    return next, contents, nil
+  if behind[table] then
+    return globals.next, table, nil
   end
   return pairs(table)
 end
@@ -139,13 +155,20 @@ globals.setmetatable = function(table, metatable)
   end
   return setmetatable(table, metatable)
 end
-globals.getmetatable = getmetatable
+-- What it returns of a shared table is made each time, as nothing stops a function in C from writing to it.
+globals.getmetatable = function(value)
+  if type(value) == "string" or behind[value] then
+    return setmetatable({}, { __newindex = refuse, __metatable = false })
+  end
+  return getmetatable(value)
+end
 
 -- Code.
 globals.loadstring = function(text, name)
   if type(text) == "string" and byte(text) == 27 then
     return nil, "compiled code cannot be loaded"
   end
+  look()
   return loadstring(text, name)
 end
 globals.load = function(read, name)
@@ -161,88 +184,205 @@ globals.load = function(read, name)
 end
 globals.collectgarbage = function(what, argument)
   if what == nil or what == "collect" or what == "count" or what == "step" then
+    look()
     return collectgarbage(what, argument)
   end
   return 0
 end
 
--- Libraries.
--- Patterns are matched by functions that can be ended (`patterns.rs`): also those that strings have as methods.
-local patterns, strings = native.patterns, state.string
-local next_match, substitute, sub = patterns.next, patterns.substitute, strings.sub
-strings.find = patterns.find
-strings.match = patterns.match
-strings.gmatch = function(text, pattern)
-  local at = 1
-  local function take(first, last, ...)
-    if first == nil then
-      at = #text + 2
-      return nil
-    end
-    -- After an empty match the next one begins behind the next byte.
-    at = last >= first and last + 1 or first + 1
+-- Strings.
+local strings = copy(state.string, "byte char dump len sub")
+for name, value in pairs(native.string) do
+  strings[name] = value
+end
+strings.format = function(layout, ...)
+  if type(layout) == "string" and (#layout > LONG or find(layout, "%q", 1, true)) then
+    look()
+  end
+  return format(layout, ...)
+end
+
+local match_arguments, match_step = native.gmatch_arguments, native.gmatch_step
+strings.gmatch = function(...)
+  local subject, pattern = match_arguments(...)
+  local at = 0
+  local function matched(after, ...)
+    at = after or at
     return ...
   end
-  text = text .. ""
   return function()
-    if at > #text + 1 then
-      return nil
-    end
-    return take(next_match(text, pattern, at))
+    return matched(match_step(subject, pattern, at))
   end
 end
 strings.gfind = strings.gmatch
-strings.gsub = function(text, pattern, new, most)
-  local kind = type(new)
-  if kind == "string" or kind == "number" then
-    return substitute(text, pattern, new, most)
-  elseif kind ~= "table" and kind ~= "function" then
-    error("bad argument #3 to 'gsub' (string/function/table expected)", 2)
+
+local sub_arguments, sub_step, sub_string = native.gsub_arguments, native.gsub_step, native.gsub
+strings.gsub = function(...)
+  local subject, pattern, most = sub_arguments(...)
+  local replacement = select(3, ...)
+  local kind = type(replacement)
+  if kind ~= "function" and kind ~= "table" then
+    return sub_string(subject, pattern, replacement, most)
   end
-  local parts, at, count = {}, 1, 0
-  local anchored = byte(pattern, 1) == 94
-  local function replace(first, last, ...)
+  local parts, at, count = {}, 0, 0
+  local function replace(first, after, ...)
     if first == nil then
       return false
     end
-    local whole = sub(text, first, last)
+    count = count + 1
     local value
-    if kind == "table" then
-      value = new[(...)]
+    if kind == "function" then
+      value = replacement(...)
     else
-      value = new(...)
+      value = replacement[(...)]
     end
     if not value then
-      value = whole
+      value = sub(subject, first + 1, after)
     elseif type(value) ~= "string" and type(value) ~= "number" then
       error("invalid replacement value (a " .. type(value) .. ")", 3)
     end
-    parts[#parts + 1] = sub(text, at, first - 1)
+    parts[#parts + 1] = sub(subject, at + 1, first)
     parts[#parts + 1] = value
-    at = last + 1
-    if last < first then
-      parts[#parts + 1] = sub(text, first, first)
-      at = first + 1
+    at = after
+    if first < after then
+      return true
     end
-    return true
+    parts[#parts + 1] = sub(subject, at + 1, at + 1)
+    at = at + 1
+    return at <= #subject
   end
-  text = text .. ""
-  while (most == nil or count < most) and at <= #text + 1 do
-    if not replace(next_match(text, pattern, at)) then
-      break
-    end
-    count = count + 1
-    if anchored then
-      break
-    end
+  while count < most and replace(sub_step(subject, pattern, at, kind == "table")) do
   end
-  parts[#parts + 1] = sub(text, at)
+  parts[#parts + 1] = sub(subject, at + 1)
+  look()
   return concat(parts), count
 end
-globals.string = protect(copy(
-  strings, "byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"))
-globals.table = protect(copy(
-  state.table, "concat foreach foreachi getn insert maxn remove setn sort"))
+getmetatable("").__index = strings
+globals.string = protect(strings)
+
+-- Tables.
+local function check_table(table, name)
+  if type(table) ~= "table" then
+    error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(table) .. ")", 3)
+  end
+end
+
+local function check_own(table)
+  if behind[table] then
+    error(READONLY, 3)
+  end
+end
+
+local tables = copy(state.table, "getn setn")
+tables.concat = function(...)
+  look()
+  return concat(...)
+end
+tables.insert = function(table, ...)
+  check_own(table)
+  if select("#", ...) > 1 and type(table) == "table" and #table > LONG then
+    look()
+  end
+  return insert(table, ...)
+end
+tables.remove = function(table, ...)
+  check_own(table)
+  if select("#", ...) > 0 and type(table) == "table" and #table > LONG then
+    look()
+  end
+  return remove(table, ...)
+end
+tables.maxn = function(...)
+  look()
+  return maxn(...)
+end
+tables.foreach = function(table, body)
+  check_table(table, "foreach")
+  for key, value in next, table do
+    local result = body(key, value)
+    if result ~= nil then
+      return result
+    end
+  end
+end
+tables.foreachi = function(table, body)
+  check_table(table, "foreachi")
+  for index = 1, #table do
+    local result = body(index, rawget(table, index))
+    if result ~= nil then
+      return result
+    end
+  end
+end
+
+-- As Lua 5.1 sorts, with the same calls of `less`. In Lua its instructions are counted: a quicksort may take long.
+local function quicksort(table, low, high, less)
+  while low < high do
+    if less(table[high], table[low]) then
+      table[low], table[high] = table[high], table[low]
+    end
+    if high - low == 1 then
+      return
+    end
+    local middle = floor((low + high) / 2)
+    if less(table[middle], table[low]) then
+      table[middle], table[low] = table[low], table[middle]
+    elseif less(table[high], table[middle]) then
+      table[middle], table[high] = table[high], table[middle]
+    end
+    if high - low == 2 then
+      return
+    end
+    local pivot = table[middle]
+    table[middle], table[high - 1] = table[high - 1], pivot
+    local left, right = low, high - 1
+    while true do
+      left = left + 1
+      while less(table[left], pivot) do
+        if left > high then
+          fail("invalid order function for sorting")
+        end
+        left = left + 1
+      end
+      right = right - 1
+      while less(pivot, table[right]) do
+        if right < low then
+          fail("invalid order function for sorting")
+        end
+        right = right - 1
+      end
+      if right < left then
+        break
+      end
+      table[left], table[right] = table[right], table[left]
+    end
+    table[high - 1], table[left] = table[left], table[high - 1]
+    -- The smaller part is sorted first, so that the calls are not nested deep.
+    if left - low < high - left then
+      quicksort(table, low, left - 1, less)
+      low = left + 1
+    else
+      quicksort(table, left + 1, high, less)
+      high = left - 1
+    end
+  end
+end
+
+local function is_less(left, right)
+  return left < right
+end
+
+tables.sort = function(table, less)
+  check_table(table, "sort")
+  check_own(table)
+  if less ~= nil and type(less) ~= "function" then
+    error("bad argument #2 to 'sort' (function expected, got " .. type(less) .. ")", 2)
+  end
+  quicksort(table, 1, #table, less or is_less)
+end
+globals.table = protect(tables)
+
+-- Libraries.
 local mathematics = copy(state.math, [[abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log
     log10 max min mod modf pi pow rad sin sinh sqrt tan tanh]])
 mathematics.random = native.random
@@ -271,32 +411,21 @@ for name in pairs(copy(state, "dofile loadfile load loadstring newproxy print mo
   state[name] = nil
 end
 -- Scripts do not get at the metatable of strings.
-getmetatable("").__metatable = seal
-local function handler(value)
+getmetatable("").__metatable = false
+
+local function handler(failure)
   local source, line = place()
-  return { value = plain(value), source = source, line = line }
+  local value = plain(failure)
+  if value ~= failure and type(failure) == "string" and line then
+    -- The function's own place is replaced by its caller's.
+    value = sub(source, 2) .. ":" .. line .. ": " .. value
+  end
+  return { value = value, source = source, line = line }
 end
 
 -- Runs a script. Returns whether it succeeded, and its result, or its error and the place of that.
-local function run(script, keys, arguments, call, protected_call)
-  redis.call = call
-  redis.pcall = protected_call
-  setfenv(script, environment)
-  rawset(globals, "KEYS", keys)
-  rawset(globals, "ARGV", arguments)
-  local succeeded, value = xpcall(script, handler)
-  redis.call = nil
-  redis.pcall = nil
-  globals.KEYS = nil
-  globals.ARGV = nil
-  -- table.insert and its kind get past a proxy.
-  for at = 1, #proxies do
-    local proxy = proxies[at]
-    while next(proxy) ~= nil do
-      rawset(proxy, next(proxy), nil)
-    end
-  end
-  return succeeded, value
+local function run(script)
+  return xpcall(script, handler)
 end
 
-return environment, run
+return environment, globals, redis, run

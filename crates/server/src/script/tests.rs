@@ -1,11 +1,11 @@
 use crate::command::harness::Bench;
 
 /// Runs a script without keys, and shows its reply.
-fn eval(bench: &mut Bench, script: &str) -> String {
+pub(super) fn eval(bench: &mut Bench, script: &str) -> String {
     eval_with(bench, script, &[])
 }
 
-fn eval_with(bench: &mut Bench, script: &str, arguments: &[&str]) -> String {
+pub(super) fn eval_with(bench: &mut Bench, script: &str, arguments: &[&str]) -> String {
     let mut args = vec![b"eval".to_vec(), script.as_bytes().to_vec()];
     args.extend(arguments.iter().map(|argument| argument.as_bytes().to_vec()));
     if arguments.is_empty() {
@@ -285,6 +285,7 @@ fn endless_scripts_are_ended_and_undone() {
 #[test]
 fn memory_is_bounded() {
     let mut bench = Bench::new();
+    bench.limit_script(0);
     for script in [
         "return string.rep('x', 1000000000)",
         "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 100000) .. i end",

@@ -57,6 +57,26 @@ fn a_full_pool_is_no_failure() {
     assert_eq!(info(&mut client, "errorstat_OOM"), "");
 }
 
+/// A script that finds no room undoes its whole EXEC, unless it catches the error.
+#[test]
+fn a_script_without_room_undoes_its_exec() {
+    let running = Running::with(|options| options, 8 << 20);
+    let mut client = running.client();
+    let big = "redis.call('set', 'big', string.rep('v', 20000000))";
+    let caught = "return redis.pcall('set', 'big', string.rep('v', 20000000)).err";
+    for (script, is_undone) in [(big, true), (caught, false)] {
+        client.ask("MULTI");
+        client.ask("SET before x");
+        client.call(&[b"EVAL", script.as_bytes(), b"0"]);
+        client.ask("SET after x");
+        let reply = client.ask("EXEC");
+        assert!(reply.contains("OOM command not allowed"), "{reply}");
+        assert_eq!(reply.starts_with("OOM"), is_undone, "{reply}");
+        let count = if is_undone { "0" } else { "2" };
+        assert_eq!(client.ask("EXISTS before after"), count);
+    }
+}
+
 /// Bytes of INFO's field.
 fn bytes(client: &mut Client, field: &str) -> u64 {
     info(client, field).parse().unwrap()

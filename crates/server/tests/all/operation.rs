@@ -1,6 +1,6 @@
 //! Operators' commands: SHUTDOWN, the slow log, statistics of commands, metrics.
 
-use crate::common::{Client, Running};
+use crate::common::{Client, Running, encode};
 use perdura_server::{Listener, Options, Server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -201,4 +201,19 @@ fn passwords_are_in_no_slow_log() {
     let entries = client.ask("SLOWLOG GET");
     assert!(entries.contains("[AUTH (redacted)]"), "{entries}");
     assert!(!entries.contains("secret") && !entries.contains("wrong"), "{entries}");
+}
+
+/// A script without an end does not keep the server from ending, and leaves nothing behind.
+#[test]
+fn an_endless_script_ends_with_the_server() {
+    let mut running = Running::start();
+    let mut client = running.client();
+    client.ask("CONFIG SET busy-reply-threshold 0");
+    let script = "redis.call('set', 'k', 'v') while true do end";
+    client.send(&encode(&[b"EVAL", script.as_bytes(), b"0"]));
+    std::thread::sleep(Duration::from_millis(100));
+    running.stop();
+    running.join();
+    let running = running.restarted();
+    assert_eq!(running.client().ask("EXISTS k"), "0");
 }
