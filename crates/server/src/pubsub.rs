@@ -254,7 +254,7 @@ impl Post {
 /// Bytes of memory that these parcels take. Those of one message share it, and follow one another.
 fn bytes_of(parcels: &[Parcel]) -> usize {
     let messages = parcels.chunk_by(|one, next| Arc::ptr_eq(&one.post, &next.post));
-    let own = parcels.len() * size_of::<Parcel>();
+    let own = size_of_val(parcels);
     messages.map(|same| same[0].post.bytes()).sum::<usize>() + own
 }
 

@@ -89,7 +89,7 @@ impl Uses {
                 let above = u32::from(counter.saturating_sub(NEW));
                 let draw = mix(self.seed ^ place.0 ^ next_draw()) >> 32;
                 // One time in above * FACTOR + 1.
-                let grows = draw * u64::from(above * FACTOR + 1) >> 32 == 0;
+                let grows = (draw * u64::from(above * FACTOR + 1)) >> 32 == 0;
                 counter.saturating_add(u8::from(grows))
             }
         };
