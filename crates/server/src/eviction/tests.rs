@@ -114,11 +114,9 @@ fn few_keys_that_expire_go_in_order() {
         bench.run(&format!("set key{number} 1 ex {}", 1_000 + number * 7 % 40));
     }
     (0..20).for_each(|number| drop(bench.run(&format!("get key{number}"))));
-    let mut evicted = 0;
-    while evicted < 8 {
-        evicted += bench.evict(4);
-    }
+    // Of twenty draws, few are of one key.
+    assert!(bench.evict(4) > 0);
     let used = (0..20).filter(|number| bench.run(&format!("exists key{number}")) == ":1").count();
-    assert!(used >= 19, "{used} of 20 that were used last are left");
+    assert_eq!(used, 20, "of those that were used last");
     bench.check();
 }
