@@ -110,6 +110,7 @@ mod tests {
         match keys(command, args) {
             Ok(keys) => String::from_utf8(keys.join(&b' ')).unwrap(),
             Err(Failure::Say(text)) => text.into_owned(),
+            Err(Failure::NoRoom(text)) => panic!("{text}"),
             Err(Failure::Pool(error)) => panic!("{error}"),
         }
     }
