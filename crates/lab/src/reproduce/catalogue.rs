@@ -24,9 +24,10 @@ pub(super) const EXPERIMENTS: &[(&str, &str)] = experiments![
     "archapt-fig9",
     #[cfg(feature = "sqlite")]
     "archapt-sqlite-fig1",
-    "archapt-sqlite-fig3",
     #[cfg(feature = "sqlite")]
     "archapt-sqlite-fig10",
+    #[cfg(feature = "sqlite")]
+    "archapt-sqlite-fig3",
     #[cfg(feature = "sqlite")]
     "archapt-sqlite-fig7",
     #[cfg(feature = "sqlite")]
