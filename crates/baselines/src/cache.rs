@@ -26,7 +26,7 @@ const BATCH: u64 = 100;
 /// Seconds that a key that expires has: at least, and at most.
 const SECONDS: (u64, u64) = (600, 3_600);
 
-/// What is asked of a cache.
+/// How a cache is used.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Demand {
     /// Keys that are looked up.
@@ -45,7 +45,7 @@ pub struct Demand {
     pub seed: u64,
 }
 
-/// What a cache did.
+/// What clients have found in a cache, and set.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Answered {
     /// Keys that were found.
@@ -58,7 +58,7 @@ pub struct Answered {
     pub seconds: f64,
 }
 
-/// What a server says of itself afterwards.
+/// How full a server is, by its own figures.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct State {
     /// Keys that it has.
@@ -211,7 +211,7 @@ pub fn check(server: &Server, demand: &Demand) -> Result<u64> {
     Ok(there)
 }
 
-/// What the server says of itself.
+/// How full the server is.
 ///
 /// # Errors
 /// `Failed` when it does not answer.

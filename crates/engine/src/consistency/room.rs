@@ -72,8 +72,8 @@ fn wait<M: Memory>(core: &Core<M>, writer: &mut Writer) -> Boxed<()> {
     for turn in 0..PATIENCE {
         if turn % LOOK_EVERY == 0 {
             make_room(core, &mut writer.counters)?;
-            let is_first = || core.sections().cut.first_running(&*core.memory).is_none();
-            if core.segments.free() > reserved(core) || is_first() {
+            let nobody_runs = || core.sections().cut.first_running(&*core.memory).is_none();
+            if core.segments.free() > reserved(core) || nobody_runs() {
                 return Ok(());
             }
         }

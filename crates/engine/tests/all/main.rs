@@ -21,6 +21,7 @@ mod plain;
 mod readers;
 mod recovery_cost;
 mod rot;
+mod section_room;
 mod sections;
 mod shared;
 mod skipping;

@@ -95,6 +95,33 @@ pub(crate) fn ours(
     })
 }
 
+/// Why a server's figures are missing: perhaps it is not installed.
+pub(crate) enum Trouble {
+    Baseline(Error),
+    Other(Failure),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Trouble::Baseline(error)
+    }
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Trouble::Other(error.into())
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Baseline(error) => error.into(),
+            Trouble::Other(failure) => failure,
+        }
+    }
+}
+
 /// Starts every server, each in a folder of its own.
 pub(crate) fn start(launches: &[Launch], folder: &Path) -> perdura_baselines::Result<Vec<Server>> {
     let start = |(index, launch): (usize, &Launch)| {

@@ -41,7 +41,7 @@ mod numbers;
 mod objects;
 pub(crate) mod perform;
 mod pubsub;
-mod random;
+pub(crate) mod random;
 mod saving;
 mod scan;
 mod score_range;

@@ -4,6 +4,7 @@
 //! With the order of last use, the word is the time in hundredths of a second, and wraps around after 497 days. With that of
 //! frequency, it is Redis's counter: a byte that grows ever more seldom, and falls by one a minute.
 
+use crate::command::random::{self, mix};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -128,16 +129,9 @@ fn fallen(word: u32, now: u64) -> u8 {
 fn next_draw() -> u64 {
     thread_local!(static LAST: Cell<u64> = const { Cell::new(0) });
     LAST.with(|last| {
-        last.set(last.get().wrapping_add(0x9E37_79B9_7F4A_7C15));
+        last.set(last.get().wrapping_add(random::STEP));
         last.get()
     })
-}
-
-/// SplitMix64's.
-fn mix(value: u64) -> u64 {
-    let mixed = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
 }
 
 #[cfg(test)]

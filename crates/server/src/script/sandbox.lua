@@ -83,15 +83,11 @@ local function caught(succeeded, ...)
 end
 
 -- As before Redis 7, an error of redis.call is caught as its text.
-local function caught_text(succeeded, ...)
+local function with_text(succeeded, ...)
   if succeeded then
     return true, ...
   end
   local failure = ...
-  if dead() then
-    error(failure, 0)
-  end
-  failure = plain(failure)
   if type(failure) == "table" then
     local text = failure.err
     if type(text) == "string" or type(text) == "number" then
@@ -103,7 +99,7 @@ end
 
 
 globals.pcall = function(...)
-  return caught_text(pcall(...))
+  return with_text(caught(pcall(...)))
 end
 globals.xpcall = function(body, handler)
   return caught(xpcall(body, function(failure)

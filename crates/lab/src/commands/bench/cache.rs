@@ -4,10 +4,10 @@
 //! server is killed, and started again on its pool.
 
 use crate::bench::options::{Folder, require};
-use crate::bench::servers;
+use crate::bench::servers::{self, Trouble};
 use crate::bench::stage::Stage;
 use crate::domain::DomainChoice;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::interrupt;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
@@ -170,33 +170,6 @@ fn policy_run(
         Err(trouble) => return Err(trouble.into()),
     }
     Ok(())
-}
-
-/// Why the figures are missing.
-enum Trouble {
-    Baseline(Error),
-    Other(Failure),
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        Trouble::Baseline(error)
-    }
-}
-
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
-        Trouble::Other(error.into())
-    }
-}
-
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Baseline(error) => error.into(),
-            Trouble::Other(failure) => failure,
-        }
-    }
 }
 
 fn measure(

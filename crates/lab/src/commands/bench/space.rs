@@ -4,11 +4,11 @@
 //! they are idle. A key's share is the growth over the number of keys; the size of an empty server is shown as well.
 
 use crate::bench::options::{Folder, require};
-use crate::bench::servers;
+use crate::bench::servers::{self, Trouble};
 use crate::bench::stage::Stage;
 use crate::bench::watch;
 use crate::domain::DomainChoice;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::interrupt;
 use crate::machine::Machine;
 use crate::output::{print, print_json, table};
@@ -153,27 +153,6 @@ fn length(
     Ok(Length { value_bytes: bytes, keys, ours, redis })
 }
 
-/// Why the figures are missing.
-enum Trouble {
-    Baseline(Error),
-    Other(Failure),
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        Trouble::Baseline(error)
-    }
-}
-
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Baseline(error) => error.into(),
-            Trouble::Other(failure) => failure,
-        }
-    }
-}
-
 fn taken(
     launch: &Launch,
     rewrites: bool,
@@ -182,7 +161,7 @@ fn taken(
     stage: &Stage,
 ) -> Result<Taken, Trouble> {
     let folder = stage.site.folder().join("measured");
-    fs::create_dir_all(&folder).map_err(|error| Trouble::Other(error.into()))?;
+    fs::create_dir_all(&folder)?;
     let server = launch.start(&folder)?;
     let mut measured = Measured::new(&server, &folder)?;
     let empty = measured.at_rest()?;
@@ -198,7 +177,7 @@ fn taken(
     };
     drop(measured);
     drop(server);
-    fs::remove_dir_all(&folder).map_err(|error| Trouble::Other(error.into()))?;
+    fs::remove_dir_all(&folder)?;
     Ok(Taken {
         name: launch.name.clone(),
         empty,
