@@ -53,6 +53,7 @@ function row(label, threads, what, like,    i, line, any, text) {
 }
 
 {
+    if ($6 > 5) disturbed++
     k = key($2, $3, $4); n[k]++; value[k, n[k]] = $5 + 0
     names[$4]; threads_seen[$2]; if ($1 + 0 > repetitions) repetitions = $1 + 0
 }
@@ -64,7 +65,7 @@ END {
         middle[k] = median(sorted, n[k])
         spread[k] = 100 * (sorted[n[k]] - sorted[1]) / middle[k]
     }
-    print repetitions " repetitions"
+    printf "%d repetitions; beside %d of %d turns others took more than 5 %% of a processor\n", repetitions, disturbed, NR
     list = "redo ccstm quadra quadra-vr trinity-vr trinity-vr-tl2 quadra+prefetch quadra-vr+prefetch trinity-vr+prefetch"
     list = list " trinity-vr-tl2+prefetch quadra+ours quadra-vr+ours trinity-vr+ours trinity-vr-tl2+ours packed-log"
     rows_count = split(list, rows, " ")
