@@ -18,7 +18,7 @@ function of(threads, workload, contender,    k) {
 function best(threads, workload, like,    name, found, its) {
     best_of = 0; found = ""
     for (name in names) {
-        if (name ~ /^(redo|ccstm|packed-log)$/ || (name ~ /\+/ && !like)) continue
+        if (name ~ /^(redo|ccstm|packed)/ || (name ~ /\+/ && !like)) continue
         its = of(threads, workload, name)
         if (its > best_of) { best_of = its; found = name }
     }
@@ -28,10 +28,11 @@ function best(threads, workload, like,    name, found, its) {
 function cell(threads, workload, what, like,    redo, ccstm) {
     redo = of(threads, workload, "redo"); ccstm = of(threads, workload, "ccstm")
     if (what == "best") return best(threads, workload, like)
-    if (what == "log") best_of = of(threads, workload, "packed-log"); else best(threads, workload, like)
+    if (what == "log" || what == "handle") best_of = of(threads, workload, "packed-log"); else best(threads, workload, like)
+    if (what == "handle") redo = of(threads, workload, "redo-handle")
     if (what == "better" && ccstm > redo) redo = ccstm
     if (best_of == 0 || redo == 0) return ""
-    return sprintf("%.2f", what == "log" ? best_of / redo : redo / best_of)
+    return sprintf("%.2f", what == "log" || what == "handle" ? best_of / redo : redo / best_of)
 }
 
 # One contender's figures.
@@ -43,7 +44,7 @@ function figure(threads, workload, contender,    k) {
 
 # Prints a row, unless it is empty: of a contender, or of what is computed.
 function row(label, threads, what, like,    i, line, any, text) {
-    line = sprintf("%-26s", label)
+    line = sprintf("%-28s", label)
     for (i = 1; i <= columns_count; i++) {
         text = what == "" ? figure(threads, column[i], label) : cell(threads, column[i], what, like)
         any = any text
@@ -66,13 +67,13 @@ END {
         spread[k] = 100 * (sorted[n[k]] - sorted[1]) / middle[k]
     }
     printf "%d repetitions; beside %d of %d turns others took more than 5 %% of a processor\n", repetitions, disturbed, NR
-    list = "redo ccstm quadra quadra-vr trinity-vr trinity-vr-tl2 quadra+prefetch quadra-vr+prefetch trinity-vr+prefetch"
+    list = "redo redo-handle ccstm ccstm-handle quadra quadra-vr trinity-vr trinity-vr-tl2 quadra+prefetch quadra-vr+prefetch trinity-vr+prefetch"
     list = list " trinity-vr-tl2+prefetch quadra+ours quadra-vr+ours trinity-vr+ours trinity-vr-tl2+ours packed-log"
     rows_count = split(list, rows, " ")
     for (t = 1; t <= 256; t++) {
         if (!(t in threads_seen)) continue
         print ""
-        line = sprintf("%-26s", t (t == 1 ? " thread" : " threads in all"))
+        line = sprintf("%-28s", t (t == 1 ? " thread" : " threads in all"))
         for (i = 1; i <= columns_count; i++) line = line sprintf("%16s", column[i])
         print line
         for (r = 1; r <= rows_count; r++) row(rows[r], t, "", 0)
@@ -82,6 +83,7 @@ END {
         row("best, those +... as well", t, "best", 1)
         row("redo to it", t, "redo", 1)
         row("the better of ours to it", t, "better", 1)
-        row("packed log to redo", t, "log", 0)
+        row("redo's time to the log's", t, "log", 0)
+        row("redo-handle's to the log's", t, "handle", 0)
     }
 }
