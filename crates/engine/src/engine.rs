@@ -308,6 +308,12 @@ pub trait Session: Access + Send {
         self.write_bytes(at, from)
     }
 
+    /// As [`commit`](Self::commit), or [`commit_awaited`](Self::commit_awaited), for a transaction that was begun to read.
+    #[inline(always)]
+    fn end_reading(&mut self, awaited: bool) -> Result<Ticket> {
+        if awaited { self.commit_awaited() } else { self.commit() }
+    }
+
     /// As [`read_word`](Access::read_word), if it succeeds; perhaps only if that takes no checks beyond the usual ones.
     #[inline(always)]
     fn read_at_once(&mut self, at: u64) -> Option<u64> {

@@ -171,7 +171,8 @@ impl Sums {
     ) -> Result<()> {
         changes.clear();
         let (mut line, mut old) = (u64::MAX, None);
-        let has_sum = |line| self.places.of(line).is_some();
+        // All pages with a sum are before the end, and most words behind it.
+        let has_sum = |line| line < self.places.end && self.places.of(line).is_some();
         writes.try_for_each(memory, has_sum, |at, word| {
             let Some(place) = self.places.of(at) else { return Ok(()) };
             if line != line_of(at) {

@@ -563,7 +563,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     pub(crate) fn commit_run(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
         match (mode, awaited) {
             (Mode::Write, true) => self.commit_awaited_writes(),
-            _ => self.commit_otherwise(mode, awaited),
+            (Mode::Write, false) => self.commit_writes(),
+            (Mode::Read, _) => self.commit_reads(awaited),
         }
     }
 
@@ -574,8 +575,13 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     }
 
     #[inline(never)]
-    fn commit_otherwise(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
-        self.commit_as(mode, awaited)
+    fn commit_writes(&mut self) -> Boxed<Ticket> {
+        self.commit_as(Mode::Write, false)
+    }
+
+    #[inline(never)]
+    fn commit_reads(&mut self, awaited: bool) -> Boxed<Ticket> {
+        self.commit_as(Mode::Read, awaited)
     }
 
     #[inline(always)]
@@ -654,9 +660,10 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
             self.roll_back();
             return Err(incomplete);
         }
-        let committed = match awaited {
-            true => self.state.session.commit_awaited(),
-            false => self.state.session.commit(),
+        let committed = match (mode, awaited) {
+            (Mode::Read, _) => self.state.session.end_reading(awaited),
+            (Mode::Write, true) => self.state.session.commit_awaited(),
+            (Mode::Write, false) => self.state.session.commit(),
         };
         match committed {
             Ok(ticket) => {

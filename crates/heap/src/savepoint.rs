@@ -127,8 +127,13 @@ impl Savepoints {
     /// To be called when the transaction has ended.
     #[inline]
     pub(crate) fn end(&mut self) {
-        self.good.clear();
-        self.incomplete = None;
+        // Tested first, as below.
+        if !self.good.is_empty() {
+            self.good.clear();
+        }
+        if self.incomplete.is_some() {
+            self.incomplete = None;
+        }
         self.end_plain();
     }
 

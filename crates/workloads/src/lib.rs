@@ -67,5 +67,5 @@ pub use records::Records;
 pub use run::{
     Failure, Measured, Outcome, Plan, Progress, Share, Workload, counted_since, load, measure, work,
 };
-pub use session::{Session, Store, Submit};
+pub use session::{OnHandle, Session, Store, Submit};
 pub use window::{Windowed, Windows};

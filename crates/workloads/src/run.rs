@@ -171,6 +171,10 @@ pub trait Workload: Sync {
     /// for workloads whose native times are compared. Each takes minutes to build; the others are compiled once.
     const STATIC: bool = false;
 
+    /// Whether native benchmarks run it through a pool's handle, as programs do: compiled once more, with words of `redo`
+    /// and `ccstm` read and written in place.
+    const BY_HANDLE: bool = false;
+
     /// Whether a simulated machine may run it on one core only: it holds locks of the operating system across accesses,
     /// and cores take turns on one thread.
     const ONE_CORE: bool = false;

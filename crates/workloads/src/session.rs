@@ -4,8 +4,8 @@ use crate::answers::Answers;
 use crate::computation::Computation;
 use crate::private::PrivateBuffer;
 use perdura::{
-    AnyHeap, AnySession, AnyTx, Counters, Engine, Heap, HeapSession, HeapTx, Memory, Mode, Result,
-    Ticket, Tx,
+    AnyHeap, AnySession, AnyTx, Counters, Engine, Handle, Heap, HeapSession, HeapTx, Memory, Mode,
+    Pool, PoolTx, Result, Ticket, Tx,
 };
 
 /// A heap that several threads work on.
@@ -170,6 +170,68 @@ impl<M: Memory + 'static, E: Engine<M>> Submit for HeapSession<M, E> {
     #[inline]
     fn wait(&mut self, ticket: Ticket) -> Result<()> {
         HeapSession::wait(self, ticket)
+    }
+}
+
+/// A pool's handle, through which programs run their transactions.
+pub struct OnHandle {
+    handle: Handle,
+    pool: Pool,
+}
+
+impl Store for Pool {
+    type Session = OnHandle;
+
+    fn session(&self) -> Result<Self::Session> {
+        Ok(OnHandle { handle: Pool::session(self)?, pool: self.clone() })
+    }
+}
+
+impl Session for OnHandle {
+    type Tx<'t> = PoolTx<'t>;
+
+    #[inline]
+    fn transaction<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        self.handle.transaction(body)
+    }
+
+    #[inline]
+    fn read<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>) -> Result<R> {
+        self.handle.read(body)
+    }
+
+    fn counters(&self) -> Counters {
+        self.handle.counters()
+    }
+
+    fn pause(&self, turn: u32) {
+        self.pool.memory().pause(turn);
+    }
+}
+
+impl Submit for OnHandle {
+    #[inline]
+    fn submit<R>(
+        &mut self,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        self.handle.submit(body)
+    }
+
+    #[inline]
+    fn submit_read<R>(
+        &mut self,
+        body: impl FnMut(&mut Self::Tx<'_>) -> Result<R>,
+    ) -> Result<(R, Ticket)> {
+        self.handle.submit_read(body)
+    }
+
+    fn is_durable(&self, ticket: Ticket) -> bool {
+        self.handle.is_durable(ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<()> {
+        self.handle.wait(ticket)
     }
 }
 

@@ -289,7 +289,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             return self.put_checked(at, from);
         }
         let Buffered { engine, seat, writer, .. } = self;
-        let right = seat.writing().ok_or_else(|| Error::ReadOnly)?;
+        let Some(right) = seat.writing() else { return Err(Error::ReadOnly) };
         writer.store_fresh(&*engine.core.memory, &right, at, from);
         Ok(())
     }
@@ -397,6 +397,16 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     #[inline(always)]
     fn commit_awaited(&mut self) -> Result<Ticket> {
         Ok(self.commit_as(true)?)
+    }
+
+    #[inline(always)]
+    fn end_reading(&mut self, awaited: bool) -> Result<Ticket> {
+        // In an engine with windows it may have begun as a writer.
+        let reads = self.seat.mode() == Some(Mode::Read) && !C::Groups::WINDOWS;
+        if reads && !self.engine.core.is_broken() {
+            return Ok(self.end_unchanged());
+        }
+        Ok(self.commit_as(awaited)?)
     }
 
     fn abort(&mut self) {

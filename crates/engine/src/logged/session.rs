@@ -202,7 +202,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
     /// Ends a transaction that has nothing to store; returns the last commit of which it may have seen something, which
     /// may not be durable yet.
     #[inline]
-    fn end_unchanged(&mut self) -> Ticket {
+    pub(super) fn end_unchanged(&mut self) -> Ticket {
         let seen = self.seen();
         self.writer.counters.read_only += 1;
         self.finish();
@@ -222,6 +222,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Buffered<M, C, S> {
         let Some(sums) = &engine.core.sums else { return Ok(()) };
         let memory = &*engine.core.memory;
         let open = open::<M, C, S>(seat, memory);
+        let open = open.filter(|_| *snapshot > 0);
         let overlaid =
             |line| open.as_ref().and_then(|open| overlaid_line(&**open, memory, line, *snapshot));
         Ok(sums.add_to(memory, &mut writer.writes, changes, overlaid)?)

@@ -323,11 +323,16 @@ impl Local {
     ) -> u64 {
         self.is_busy = false;
         self.savepoints.end();
-        self.lacking = 0;
+        // Tested first, as in what is called here: a store costs more, behind the fence of a commit.
+        if self.lacking != 0 {
+            self.lacking = 0;
+        }
         if space.births().are_noted() {
             self.note_births(space, born());
         }
-        self.taken.clear();
+        if !self.taken.is_empty() {
+            self.taken.clear();
+        }
         self.leave_exhausted(space);
         self.disown_logs(space);
         if self.freed.is_empty() {
@@ -396,7 +401,8 @@ impl Local {
     /// Gives pages of logs back with each transaction: programs allocate from them seldom, and their free slots must
     /// be available to all sessions, since they are a reserve for a full pool.
     fn disown_logs(&mut self, space: &Space) {
-        if std::mem::take(&mut self.has_log_page) {
+        if self.has_log_page {
+            self.has_log_page = false;
             disown(space, &mut self.caches[Purpose::Log as usize]);
         }
     }

@@ -79,7 +79,7 @@ impl Segments {
     }
 
     /// The segment that holds an element, and its first element.
-    #[inline]
+    #[inline(always)]
     const fn locate(self, index: u64) -> (u64, u64) {
         if index >> self.base == 0 {
             (0, 0)
@@ -104,7 +104,7 @@ impl Segments {
     }
 
     /// The address of the pointer to a segment; 0 if the directory does not reach so far.
-    #[inline]
+    #[inline(always)]
     fn slot<T: Tx + ?Sized>(self, tx: &mut T, segment: u64) -> Result<u64> {
         if segment < INLINE {
             return Ok(self.header + WORDS + segment * 8);
@@ -132,7 +132,7 @@ impl Segments {
     ///
     /// # Errors
     /// `Corrupt` if it has no segment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn address<T: Tx + ?Sized>(self, tx: &mut T, index: u64) -> Result<u64> {
         let (segment, first) = self.locate(index);
         let slot = self.slot(tx, segment)?;

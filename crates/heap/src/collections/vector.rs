@@ -145,7 +145,10 @@ impl<T: Persist> Vector<T> {
     }
 
     fn existing<X: Tx + ?Sized>(self, tx: &mut X, index: u64) -> Result<Ptr<T>> {
-        self.slot(tx, index)?.ok_or_else(|| Error::Invalid("an index behind a vector's end"))
+        match self.slot(tx, index)? {
+            Some(slot) => Ok(slot),
+            None => Err(Error::Invalid("an index behind a vector's end")),
+        }
     }
 
     /// Replaces the element `index`.

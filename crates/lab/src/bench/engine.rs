@@ -69,7 +69,7 @@ pub(crate) fn run<W: Workload>(
 }
 
 /// The phases of a run. Where [`Workload::STATIC`] says so, a release build compiles the measured transactions for each
-/// engine. A debug build's figures mean nothing: there, one copy serves all engines.
+/// engine, and where [`Workload::BY_HANDLE`] does, for a pool's handle. A debug build's figures mean nothing: there, one copy serves all engines.
 struct Phases<'a, W> {
     label: &'a str,
     workload: &'a W,
@@ -93,8 +93,10 @@ impl<W: Workload> Phases<'_, W> {
         }
         let running = format!("{label}: running");
         let measure = || {
-            if cfg!(debug_assertions) || !W::STATIC {
+            if cfg!(debug_assertions) || !W::STATIC && !W::BY_HANDLE {
                 perdura_workloads::measure(workload, heap, plan, progress)
+            } else if W::BY_HANDLE {
+                perdura_workloads::measure(workload, pool, plan, progress)
             } else {
                 pool.visit(Measure { workload, plan, progress })
             }

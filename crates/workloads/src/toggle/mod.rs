@@ -261,6 +261,7 @@ pub(crate) fn shuffled(total: u64) -> Vec<u64> {
 
 impl<K: KeySet> Workload for Toggles<K> {
     const KINDS: &'static [&'static str] = &["toggle"];
+    const BY_HANDLE: bool = true;
 
     fn load_size(&self) -> u64 {
         self.entries

@@ -202,7 +202,7 @@ impl Table {
     }
 
     /// The address of a bucket's first block.
-    #[inline]
+    #[inline(always)]
     pub(super) fn block<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<u64> {
         self.segments().address(tx, bucket)
     }
@@ -214,7 +214,7 @@ impl Table {
     }
 
     /// A block's first word.
-    #[inline]
+    #[inline(always)]
     pub(super) fn meta<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) -> Result<BlockHead> {
         let word = tx.read_word(block).map_err(Error::in_pool)?;
         let used = word & 0xFFFF;
