@@ -57,8 +57,8 @@ impl<K: Item> Announcer<K> {
     }
 }
 
-/// Where a key was found ([`HashMap::slot_and_hint`]), for a look that follows soon: it is cheap if the map has not changed
-/// much, and as right as any other in any case. The default says nothing.
+/// Where a key was found ([`HashMap::slot_and_hint`]), for a look that follows soon: it takes less if the map has not changed
+/// much, and is as right as any other whatever has happened since. The default says nothing.
 ///
 /// ```
 /// # perdura::testing::TestHeap::new().run(&mut |tx| {
@@ -75,19 +75,22 @@ impl<K: Item> Announcer<K> {
 /// # Ok(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    map: u64,
-    /// The number of buckets; 0 if it says nothing.
-    buckets: u64,
-    /// The first block of the key's bucket.
-    block: u64,
+    /// The key's bucket; a number that no bucket has if it says nothing.
+    bucket: u64,
+    /// The key's slot in the bucket's first block.
     slot: u64,
 }
 
+impl Default for Hint {
+    fn default() -> Self {
+        Hint { bucket: u64::MAX, slot: 0 }
+    }
+}
+
 impl Hint {
-    /// The address of the key's slot, if it is still there. A bucket's first block stays where it is as long as there are as
-    /// many buckets, so that a slot in use there that has this key is the key's.
+    /// The address of the key's slot, if it is still there: a slot in use that has this key, in whatever bucket, is the key's.
     #[inline]
     pub(super) fn recall<K: Item, T: Tx + ?Sized>(
         self,
@@ -95,13 +98,14 @@ impl Hint {
         table: &Table,
         key: K::Ref<'_>,
     ) -> Result<Option<u64>> {
-        if self.buckets != table.buckets || self.map != table.at {
+        if self.bucket >= table.buckets {
             return Ok(None);
         }
-        if table.meta(tx, self.block)?.used >> self.slot & 1 == 0 {
+        let block = table.block(tx, self.bucket)?;
+        if table.meta(tx, block)?.used >> self.slot & 1 == 0 {
             return Ok(None);
         }
-        let at = table.slot(self.block, self.slot);
+        let at = table.slot(block, self.slot);
         Ok(K::matches(tx, at, K::probe(key, 0))?.then_some(at))
     }
 }
@@ -133,7 +137,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
         let Some(slot) = place.slot else { return Ok(None) };
         let hint = match place.is_first {
-            true => Hint { map: table.at, buckets: table.buckets, block: place.block, slot },
+            true => Hint { bucket: place.bucket, slot },
             false => Hint::default(),
         };
         Ok(Some((Ptr::new(table.slot(place.block, slot) + Self::VALUE), hint)))
