@@ -92,7 +92,7 @@ impl Server {
             options,
             address,
             started: Instant::now(),
-            watch: Watch::new(),
+            watch: Watch::new(workers),
             waiting: Waiting::default(),
             deliver: OnceLock::new(),
             stats: (0..workers).map(|_| Stats::default()).collect(),

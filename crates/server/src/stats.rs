@@ -171,9 +171,9 @@ const CALLS_MAX: usize = 1 << 14;
 const SLOW_MAX: usize = 1000;
 
 /// Brief commands that share one look at the clock, at most.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 32;
 /// While so many take longer than this together, each is timed.
-const QUICK: Duration = Duration::from_micros(20);
+const QUICK: Duration = Duration::from_micros(50);
 
 /// The counts of the transaction under way: they are added to the counters once the transaction has committed.
 ///
@@ -198,6 +198,8 @@ pub(crate) struct Tally {
     shares: Cell<bool>,
     /// Whether the next command is the body's last.
     is_last: Cell<bool>,
+    /// Whether the transaction is to be run again with [care](Self::need_care).
+    needs_care: Cell<bool>,
 }
 
 /// What has become of keys that commands looked for.
@@ -254,6 +256,22 @@ impl Tally {
         if slow.len() < SLOW_MAX {
             slow.push(command);
         }
+    }
+
+    /// A command has failed after it has written, and cannot be undone by itself: the transaction is to be run again, so
+    /// that each can.
+    pub(crate) fn need_care(&self) {
+        self.needs_care.set(true);
+    }
+
+    /// Whether that is so.
+    pub(crate) fn needs_care(&self) -> bool {
+        self.needs_care.get()
+    }
+
+    /// The same, once.
+    pub(crate) fn takes_care(&self) -> bool {
+        self.needs_care.take()
     }
 
     /// How much was counted so far.

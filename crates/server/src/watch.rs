@@ -38,7 +38,11 @@ const FLUSHES: usize = SLOTS;
 const KEEP: usize = 2 * SLOTS;
 
 /// The versions of all keys of all databases.
-pub(crate) struct Watch(Arc<Table>);
+pub(crate) struct Watch {
+    table: Arc<Table>,
+    /// Whether one thread alone writes keys and has clients: then counting takes no atomic addition.
+    alone: bool,
+}
 
 /// How often keys were written.
 #[derive(Default)]
@@ -167,9 +171,21 @@ impl Drop for Watched {
 }
 
 impl Watch {
-    pub(crate) fn new() -> Self {
+    /// For so many threads that write keys, or have clients.
+    pub(crate) fn new(threads: usize) -> Self {
         let slots = (0..=FLUSHES).map(|_| Slot::default()).collect();
-        Watch(Arc::new(Table { slots, names: Mutex::default() }))
+        Watch { table: Arc::new(Table { slots, names: Mutex::default() }), alone: threads == 1 }
+    }
+
+    /// Adds to a count.
+    #[inline]
+    fn add(&self, count: &AtomicU64, more: u64) {
+        match self.alone {
+            true => {
+                count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed)
+            }
+            false => drop(count.fetch_add(more, Ordering::SeqCst)),
+        }
     }
 
     fn slot(db: u8, key: &[u8]) -> usize {
@@ -193,8 +209,8 @@ impl Watch {
     /// A slot's version, unless it is being written.
     fn version(&self, slot: usize) -> Option<u64> {
         // In this order: if they are equal, no transaction was in between.
-        let over = self.0.slots[slot].over.load(Ordering::SeqCst);
-        let begun = self.0.slots[slot].begun.load(Ordering::SeqCst);
+        let over = self.table.slots[slot].over.load(Ordering::SeqCst);
+        let begun = self.table.slots[slot].begun.load(Ordering::SeqCst);
         (over == begun).then_some(begun)
     }
 
@@ -207,15 +223,15 @@ impl Watch {
     pub(crate) fn watch(&self, db: u8, key: &[u8]) -> Watched {
         let (slot, since) = (Watch::slot(db, key), now());
         // On the list, and counted, first: see above.
-        let key = self.0.enter(db, key, since);
-        self.0.slots[slot].watchers.fetch_add(1, Ordering::SeqCst);
+        let key = self.table.enter(db, key, since);
+        self.table.slots[slot].watchers.fetch_add(1, Ordering::SeqCst);
         let version = self.version(FLUSHES).and_then(|_| self.version(slot));
-        Watched { slot, version, db, key, since, table: Arc::clone(&self.0) }
+        Watched { slot, version, db, key, since, table: Arc::clone(&self.table) }
     }
 
     /// Whether no transaction has written the keys.
     pub(crate) fn unchanged(&self, watched: &WatchList) -> bool {
-        let begun = |slot: usize| self.0.slots[slot].begun.load(Ordering::SeqCst);
+        let begun = |slot: usize| self.table.slots[slot].begun.load(Ordering::SeqCst);
         watched.iter().all(|one| one.version == Some(begun(one.slot)))
     }
 
@@ -223,12 +239,12 @@ impl Watch {
     pub(crate) fn touch(&self, db: u8, key: &[u8], touched: &Touched) -> bool {
         let slot = Watch::slot(db, key);
         self.touch_slot(slot, touched);
-        self.0.slots[slot].watchers.load(Ordering::SeqCst) > 0
+        self.table.slots[slot].watchers.load(Ordering::SeqCst) > 0
     }
 
     /// A key that expired at `time` is removed: only clients that watched it before are disturbed.
     pub(crate) fn touch_expired(&self, db: u8, key: &[u8], time: u64, touched: &Touched) {
-        let list = self.0.lock();
+        let list = self.table.lock();
         let watchers = list.get(&db).and_then(|keys| keys.get(key));
         if watchers.is_some_and(|watchers| watchers.since < time) {
             self.touch(db, key, touched);
@@ -239,30 +255,30 @@ impl Watch {
     /// touches those that it deletes.
     pub(crate) fn flush(&self, db: u8, touched: &Touched) -> Vec<(Arc<[u8]>, u64)> {
         self.touch_slot(FLUSHES, touched);
-        let list = self.0.lock();
+        let list = self.table.lock();
         let keys = list.get(&db).into_iter().flatten();
         keys.map(|(key, watchers)| (Arc::clone(key), watchers.since)).collect()
     }
 
     fn touch_slot(&self, slot: usize, touched: &Touched) {
-        self.0.slots[slot].begun.fetch_add(1, Ordering::SeqCst);
+        self.add(&self.table.slots[slot].begun, 1);
         touched.0.borrow_mut().push(slot);
     }
 
     /// The transaction was committed: every client sees its writes.
     pub(crate) fn settle(&self, touched: &Touched) {
-        self.drain(touched, |slot| slot.over.fetch_add(1, Ordering::SeqCst));
+        self.drain(touched, |slot| self.add(&slot.over, 1));
     }
 
     /// The transaction was not committed, or is run again: its keys are as they were.
     pub(crate) fn retract(&self, touched: &Touched) {
-        self.drain(touched, |slot| slot.begun.fetch_sub(1, Ordering::SeqCst));
+        self.drain(touched, |slot| self.add(&slot.begun, 1u64.wrapping_neg()));
     }
 
-    fn drain(&self, touched: &Touched, count: impl Fn(&Slot) -> u64) {
+    fn drain(&self, touched: &Touched, count: impl Fn(&Slot)) {
         let mut touched = touched.0.borrow_mut();
         for slot in touched.drain(..) {
-            count(&self.0.slots[slot]);
+            count(&self.table.slots[slot]);
         }
         touched.shrink_to(KEEP);
     }
@@ -281,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_key_is_watched_once_and_since_it_was_watched_first() {
-        let (watch, touched) = (Watch::new(), Touched::default());
+        let (watch, touched) = (Watch::new(1), Touched::default());
         let (mut list, most) = (WatchList::default(), 10 * (PER_KEY + 8));
         for _ in 0..100 {
             assert!(list.add(watch.watch(0, b"key"), most));
@@ -299,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_key_is_listed_while_a_client_watches_it() {
-        let (watch, touched) = (Watch::new(), Touched::default());
+        let (watch, touched) = (Watch::new(1), Touched::default());
         let listed = |db| {
             let keys = watch.flush(db, &touched);
             watch.settle(&touched);
@@ -315,7 +331,7 @@ mod tests {
 
     #[test]
     fn rollback_disturbs_nobody() {
-        let (watch, touched) = (Watch::new(), Touched::default());
+        let (watch, touched) = (Watch::new(1), Touched::default());
         assert!(!watch.touch(0, b"key", &touched), "nobody watches it");
         let during = list([watch.watch(0, b"key")]);
         watch.retract(&touched);
@@ -332,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_watch_that_begins_during_a_flush_is_in_vain() {
-        let (watch, touched) = (Watch::new(), Touched::default());
+        let (watch, touched) = (Watch::new(1), Touched::default());
         watch.flush(0, &touched);
         let during = watch.watch(0, b"key");
         watch.settle(&touched);
@@ -342,7 +358,7 @@ mod tests {
 
     #[test]
     fn expiry_disturbs_earlier_watches() {
-        let (watch, touched) = (Watch::new(), Touched::default());
+        let (watch, touched) = (Watch::new(1), Touched::default());
         let watched = list([watch.watch(0, b"key")]);
         let one = watched.iter().next().expect("the key");
         let since = one.since;

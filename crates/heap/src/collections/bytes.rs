@@ -187,6 +187,21 @@ impl Blob {
         self.extend(tx, head, 0, head.len, to)
     }
 
+    /// As [`read_into`](Blob::read_into), after `before` was told the length and has appended what comes first; if it
+    /// returns false, nothing is appended.
+    ///
+    /// # Errors
+    /// `Misuse` or `WrongType` if this is no blob.
+    pub fn read_into_after<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        to: &mut Vec<u8>,
+        before: impl FnOnce(&mut Vec<u8>, u64) -> bool,
+    ) -> Result<()> {
+        let head = self.head(tx)?;
+        if before(to, head.len) { self.extend(tx, head, 0, head.len, to) } else { Ok(()) }
+    }
+
     /// Bytes `from` and on, at most `len` of them.
     ///
     /// # Errors

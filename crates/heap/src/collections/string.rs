@@ -44,6 +44,8 @@ pub struct BytesProbe<'a, const W: usize> {
     bytes: &'a [u8],
     /// The words as stored; of a long string's last word, all but the pointer.
     words: [u64; W],
+    /// The word by which strings are told apart first: the one with the last byte, since many keys begin alike.
+    first: usize,
 }
 
 impl<const W: usize> Bytes<W> {
@@ -57,11 +59,38 @@ impl<const W: usize> Bytes<W> {
             *word = big_endian(part);
         }
         words[W - 1] |= if inline { kept as u64 } else { hash >> 53 << 53 | POINTER };
-        BytesProbe { bytes, words }
+        let first = if inline { kept.saturating_sub(1) / 8 } else { W - 1 };
+        BytesProbe { bytes, words, first }
+    }
+
+    /// Whether the string at `at`, of which one word is equal, is equal.
+    #[inline(never)]
+    fn matches_whole<T: Tx + ?Sized>(
+        tx: &mut T,
+        at: u64,
+        probe: BytesProbe<'_, W>,
+    ) -> Result<bool> {
+        let mut stored = [0; W];
+        tx.read_words(at, &mut stored)?;
+        let last = stored[W - 1];
+        if as_compared(last) != probe.words[W - 1] || stored[..W - 1] != probe.words[..W - 1] {
+            return Ok(false);
+        }
+        let equals = |blob: Blob| blob.equals(tx, probe.bytes).map_err(Error::in_pool);
+        blob_in(last).map_or(Ok(true), equals)
     }
 }
 
+/// A last word, without the pointer if it is one.
+const fn as_compared(last: u64) -> u64 {
+    if last & 0xFF == POINTER { last & NOT_POINTER } else { last }
+}
+
 fn big_endian(part: &[u8]) -> u64 {
+    // Most are whole words: these take no copy of a length that is not known.
+    if let Some(whole) = part.first_chunk() {
+        return u64::from_be_bytes(*whole);
+    }
     let mut word = [0; 8];
     word[..part.len()].copy_from_slice(part);
     u64::from_be_bytes(word)
@@ -229,17 +258,12 @@ impl<const W: usize> Item for Bytes<W> {
         probe
     }
 
+    #[inline(always)]
     fn matches<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: BytesProbe<'_, W>) -> Result<bool> {
-        let mut stored = [0; W];
-        tx.read_words(at, &mut stored)?;
-        let last = stored[W - 1];
-        let blob = blob_in(last);
-        let seen = if blob.is_some() { last & NOT_POINTER } else { last };
-        if seen != probe.words[W - 1] || stored[..W - 1] != probe.words[..W - 1] {
-            return Ok(false);
-        }
-        let equals = |blob: Blob| blob.equals(tx, probe.bytes).map_err(Error::in_pool);
-        blob.map_or(Ok(true), equals)
+        let first = probe.first.min(W - 1);
+        let stored = tx.read_word(at + 8 * first as u64)?;
+        let seen = if first == W - 1 { as_compared(stored) } else { stored };
+        Ok(seen == probe.words[first] && Self::matches_whole(tx, at, probe)?)
     }
 
     fn store<T: Tx + ?Sized>(

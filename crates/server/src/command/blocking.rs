@@ -2,7 +2,7 @@
 
 use super::lists::{end, many_of_lists, move_between, pop_first, pop_many};
 use super::{Call, Command, Env, Failure, Outcome, perform};
-use crate::keyspace::{Database, End, Kind};
+use crate::keyspace::{Database, End, Kind, Near};
 use crate::protocol::{Reply, number};
 use crate::waiting::{Name, Waiter, Wish};
 use perdura::{Error, Tx};
@@ -149,12 +149,13 @@ fn serve_one(
     let before = tx.point();
     let call = Call {
         tx: &mut *tx,
-        env,
+        env: Env { careful: true, ..env },
         db: Database::new(env.keyspace, waiter.db),
         client: &waiter.client,
         args: waiter.args.as_args(),
         out: Reply::new(&mut reply, waiter.protocol).at_most(env.server.options.max_reply),
         may_wait: true,
+        near: Near::default(),
     };
     let done = perform::one(call, waiter.command);
     let waits = env.waits.take_wish().is_some();

@@ -1,7 +1,7 @@
 //! The context of a command on data.
 
 use super::{Failure, Outcome, events};
-use crate::keyspace::{Database, Entry, Found, Kind};
+use crate::keyspace::{Database, Entry, Found, Kind, Near};
 use crate::listing::Listing;
 use crate::protocol::{Args, Reply, number};
 use crate::pubsub::Posts;
@@ -34,6 +34,9 @@ pub(crate) struct Env<'a> {
     pub(crate) seed: u64,
     /// Nothing more can be freed: a write for which there is no room is refused.
     pub(crate) last_resort: bool,
+    /// A command that fails after it has written is undone by itself. That costs every command of the transaction, and is
+    /// seldom needed: otherwise the transaction is run again, with it ([`Tally::needs_care`]).
+    pub(crate) careful: bool,
 }
 
 impl Env<'_> {
@@ -138,6 +141,8 @@ pub(crate) struct Call<'a> {
     pub(crate) out: Reply<'a>,
     /// Whether its client may wait: not inside of EXEC.
     pub(crate) may_wait: bool,
+    /// Hints where its key is, and the field that it sets.
+    pub(crate) near: Near,
 }
 
 impl<'a> Call<'a> {
@@ -158,7 +163,7 @@ impl<'a> Call<'a> {
 
     /// As [`look`](Call::look), for a command that asks about the key, which is no use of it.
     pub(crate) fn peek(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
-        let found = self.db.find(self.tx, key)?.map(|found| found.entry);
+        let found = self.db.find_near(self.tx, key, self.near.key)?.map(|found| found.entry);
         let found = found.filter(|entry| !entry.expired(self.env.now));
         self.env.tally.looked_for(found.is_some());
         Ok(found)
@@ -176,7 +181,7 @@ impl<'a> Call<'a> {
     pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
         self.note_use(key);
         self.env.keep(self.tx, self.db, key);
-        match self.db.find(self.tx, key)? {
+        match self.db.find_near(self.tx, key, self.near.key)? {
             Some(found) if found.entry.expired(self.env.now) => {
                 self.db.remove(self.tx, key)?;
                 if let Some(time) = found.entry.expires() {

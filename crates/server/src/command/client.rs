@@ -40,6 +40,8 @@ pub(crate) struct Command {
     pub(crate) summary: &'static str,
     /// Whether it takes about the same time whatever is stored, if its arguments and its reply are short.
     pub(super) brief: bool,
+    /// Where its first member or field of a key is, from the end, if negative; 0 if there is none.
+    pub(super) member: i32,
     /// Whether its client may wait for a key to be filled.
     pub(crate) blocks: bool,
     /// Whether it performs other commands.
@@ -67,7 +69,7 @@ impl Command {
         summary: &'static str,
     ) -> Self {
         let (brief, blocks, nests) = (false, false, false);
-        Command { number: 0, name, arity, keys, run, summary, brief, blocks, nests }
+        Command { number: 0, name, arity, keys, run, summary, brief, member: 0, blocks, nests }
     }
 
     /// A command that takes about the same time whatever is stored, if its arguments and its reply are short.
@@ -79,6 +81,20 @@ impl Command {
         summary: &'static str,
     ) -> Self {
         Command { brief: true, ..Command::new(name, arity, keys, run, summary) }
+    }
+
+    /// The same for one that looks for a member or field of its key, which is the argument at `at`.
+    pub(super) const fn with_member(self, at: i32) -> Self {
+        Command { member: at, ..self }
+    }
+
+    /// The member or field that a request looks for in its key.
+    pub(crate) fn member<'a>(&self, args: &Args<'a>) -> Option<&'a [u8]> {
+        match self.member {
+            0 => None,
+            at if at < 0 => args.get(args.len().checked_sub(at.unsigned_abs() as usize)?),
+            at => args.get(at as usize),
+        }
     }
 
     /// A command that writes, and whose client may wait for a key to be filled.

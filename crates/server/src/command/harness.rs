@@ -4,7 +4,7 @@
 use super::{Call, Env, Run, find, perform};
 #[cfg(test)]
 use crate::cron;
-use crate::keyspace::{self, Database};
+use crate::keyspace::{self, Database, Near};
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
@@ -94,6 +94,7 @@ impl Bench {
             now,
             seed: 1,
             last_resort: true,
+            careful: true,
         }
     }
 
@@ -106,7 +107,16 @@ impl Bench {
         let out = Reply::new(&mut bytes, Protocol::Resp2).at_most(self.server.options.max_reply);
         let db = Database::new(self.keyspace, 0);
         let client = &self.client;
-        let call = Call { tx: &mut heap, env: self.env(), db, client, args, out, may_wait: false };
+        let call = Call {
+            tx: &mut heap,
+            env: self.env(),
+            db,
+            client,
+            args,
+            out,
+            may_wait: false,
+            near: Near::default(),
+        };
         let done = perform::one(call, command);
         match done {
             Ok(_) => heap.commit(),

@@ -7,8 +7,10 @@ use crate::protocol::number;
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::brief("hincrby", 4, ONE, Run::Write(hincrby), "Adds to a field's integer."),
-    Command::brief("hincrbyfloat", 4, ONE, Run::Write(hincrbyfloat), "Adds to a field's number."),
+    Command::brief("hincrby", 4, ONE, Run::Write(hincrby), "Adds to a field's integer.")
+        .with_member(2),
+    Command::brief("hincrbyfloat", 4, ONE, Run::Write(hincrbyfloat), "Adds to a field's number.")
+        .with_member(2),
 ];
 
 fn hincrby(call: &mut Call<'_>) -> Outcome {

@@ -7,17 +7,20 @@ use crate::keyspace::{Found, Kind};
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::brief("hset", -4, ONE, Run::Write(hset), "Sets fields of a hash."),
-    Command::brief("hmset", -4, ONE, Run::Write(hmset), "Sets fields of a hash."),
-    Command::brief("hsetnx", 4, ONE, Run::Write(hsetnx), "Sets a field that is not there."),
-    Command::brief("hget", 3, ONE, Run::Read(hget), "Gets a field's value."),
-    Command::brief("hmget", -3, ONE, Run::Read(hmget), "Gets several fields' values."),
+    Command::brief("hset", -4, ONE, Run::Write(hset), "Sets fields of a hash.").with_member(2),
+    Command::brief("hmset", -4, ONE, Run::Write(hmset), "Sets fields of a hash.").with_member(2),
+    Command::brief("hsetnx", 4, ONE, Run::Write(hsetnx), "Sets a field that is not there.")
+        .with_member(2),
+    Command::brief("hget", 3, ONE, Run::Read(hget), "Gets a field's value.").with_member(2),
+    Command::brief("hmget", -3, ONE, Run::Read(hmget), "Gets several fields' values.")
+        .with_member(2),
     Command::new("hgetall", 2, ONE, Run::Read(hgetall), "Gets all fields and values."),
     Command::new("hkeys", 2, ONE, Run::Read(hkeys), "Gets all fields."),
     Command::new("hvals", 2, ONE, Run::Read(hvals), "Gets all values."),
-    Command::brief("hdel", -3, ONE, Run::Write(hdel), "Deletes fields."),
+    Command::brief("hdel", -3, ONE, Run::Write(hdel), "Deletes fields.").with_member(2),
     Command::new("hlen", 2, ONE, Run::Read(hlen), "How many fields a hash has."),
-    Command::brief("hexists", 3, ONE, Run::Read(hexists), "Whether a field is there."),
+    Command::brief("hexists", 3, ONE, Run::Read(hexists), "Whether a field is there.")
+        .with_member(2),
     Command::new("hstrlen", 3, ONE, Run::Read(hstrlen), "The length of a field's value."),
 ];
 
@@ -52,7 +55,7 @@ fn set_fields(call: &mut Call<'_>, name: &str) -> Outcome<i64> {
     let mut added = 0;
     for index in (2..call.args.len()).step_by(2) {
         let (field, value) = (call.args.at(index), call.args.at(index + 1));
-        added += i64::from(hash.set(call.tx, call.db, field, value)?);
+        added += i64::from(hash.set_near(call.tx, call.db, (field, value), call.near.field)?);
     }
     save(call, old, hash)?;
     Ok(added)

@@ -3,12 +3,12 @@
 use super::client::BRIEF;
 use super::events;
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
-use crate::keyspace::Database;
+use crate::keyspace::{Database, Near};
 use crate::listing::Listing;
 use crate::protocol::Reply;
 use crate::slow_log::SlowCommand;
 use crate::watch::WatchList;
-use perdura::{Error, Tx};
+use perdura::{Error, Savepoint, Tx};
 use std::time::Instant;
 
 /// How a command was answered.
@@ -19,9 +19,18 @@ pub(crate) enum Answer {
     Full(Failure),
 }
 
+/// How a command that writes is undone.
+enum Undo {
+    To(Savepoint),
+    /// With its transaction, which is run again, unless it has changed nothing: then this number is still the same.
+    IfChanged(u64),
+}
+
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
 pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answer, Error> {
     let start = call.out.len();
+    // Those that it performs may fail by themselves.
+    call.env.careful |= command.nests;
     // The commands that it performs are timed themselves.
     let began = command.nests.then(|| (Instant::now(), call.env.posts.mark()));
     let brief = command.is_brief(&call.args);
@@ -31,7 +40,10 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     let (done, mark): (Outcome, _) = match command.run {
         Run::Read(run) => (run(&mut call), None),
         Run::Write(run) => {
-            let mark = call.tx.point();
+            let mark = match call.env.careful {
+                true => Undo::To(call.tx.point()),
+                false => Undo::IfChanged(call.tx.moment().changes),
+            };
             (run(&mut call), Some(mark))
         }
         Run::Client(_) => return Ok(Answer::Done),
@@ -60,8 +72,13 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     }
     // The server has every offset from the pool: a wrong one is damage.
     let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
-    if let Some(mark) = mark {
-        call.tx.undo_to(mark)?;
+    match mark {
+        Some(Undo::To(mark)) => call.tx.undo_to(mark)?,
+        Some(Undo::IfChanged(changes)) if call.tx.moment().changes != changes => {
+            call.env.tally.need_care();
+            return Err(Error::Conflict);
+        }
+        _ => {}
     }
     if let Some((_, posted)) = began {
         call.env.posts.back_to(posted);
@@ -115,6 +132,7 @@ pub(crate) fn all(
         out.null_array();
         return Ok(());
     }
+    let env = Env { careful: true, ..env };
     let start = out.len();
     let (mark, counted, posted) = (tx.point(), env.tally.mark(), env.posts.mark());
     out.array(exec.steps.len());
@@ -178,7 +196,19 @@ fn step_of(
         Step::Data { command, args, db } => {
             let db = Database::new(env.keyspace, *db);
             let args = args.as_args();
-            one(Call { tx, env, db, client, args, out: out.again(), may_wait: false }, command)
+            one(
+                Call {
+                    tx,
+                    env,
+                    db,
+                    client,
+                    args,
+                    out: out.again(),
+                    may_wait: false,
+                    near: Near::default(),
+                },
+                command,
+            )
         }
     }
 }

@@ -8,9 +8,10 @@ const ONE: (i32, i32, i32) = (1, 1, 1);
 const TWO: (i32, i32, i32) = (1, 2, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::brief("sadd", -3, ONE, Run::Write(sadd), "Adds members to a set."),
-    Command::brief("srem", -3, ONE, Run::Write(srem), "Removes members from a set."),
-    Command::brief("sismember", 3, ONE, Run::Read(sismember), "Whether a member is there."),
+    Command::brief("sadd", -3, ONE, Run::Write(sadd), "Adds members to a set.").with_member(2),
+    Command::brief("srem", -3, ONE, Run::Write(srem), "Removes members from a set.").with_member(2),
+    Command::brief("sismember", 3, ONE, Run::Read(sismember), "Whether a member is there.")
+        .with_member(2),
     Command::brief("smismember", -3, ONE, Run::Read(smismember), "Which members are there."),
     Command::new("smembers", 2, ONE, Run::Read(smembers), "All members of a set."),
     Command::brief("scard", 2, ONE, Run::Read(scard), "How many members a set has."),

@@ -38,8 +38,9 @@ pub(super) const TABLE: &[Command] = &[
     Command::brief("msetnx", -3, PAIRS, Run::Write(msetnx), "Sets several keys if none is there."),
 ];
 
-/// How many keys before its own a key is announced.
-const AHEAD: usize = 4;
+/// How many keys before its own a key is announced, and what its entry leads to is.
+const AHEAD: usize = 8;
+const REACHED: usize = 4;
 
 /// Writes a string's bytes as the reply.
 pub(super) fn reply(tx: &mut dyn Tx, out: &mut Reply<'_>, entry: Option<Entry>) -> Outcome {
@@ -47,8 +48,7 @@ pub(super) fn reply(tx: &mut dyn Tx, out: &mut Reply<'_>, entry: Option<Entry>) 
         None => out.null(),
         Some(entry) if entry.is_in_place() => out.bulk(entry.inline_bytes()),
         Some(entry) => {
-            let len = text::len(tx, entry)?;
-            out.bulk_from(len as usize, |to| text::read_into(tx, entry, to))?;
+            out.bulk_from(|to, before| text::read_into_after(tx, entry, to, before))?;
         }
     }
     Ok(())
@@ -295,12 +295,21 @@ fn announce(call: &mut Call<'_>, ahead: Option<&Ahead>, keys: Args<'_>, index: u
     }
 }
 
+/// The same for what the entry of the key at `index` leads to.
+fn reach(call: &mut Call<'_>, ahead: Option<&Ahead>, keys: Args<'_>, index: usize) -> Outcome {
+    match keys.get(index).filter(|_| ahead.is_some()) {
+        Some(key) => Ok(call.db.reach(call.tx, key, None).map(drop)?),
+        None => Ok(()),
+    }
+}
+
 fn mget(call: &mut Call<'_>) -> Outcome {
     let keys = call.args.from(1);
     call.out.array(keys.len());
     let ahead = announce_first(call, keys, 1)?;
     for (index, key) in keys.iter().enumerate() {
         announce(call, ahead.as_ref(), keys, index + AHEAD)?;
+        reach(call, ahead.as_ref(), keys, index + REACHED)?;
         let entry = call.look(key)?.filter(|entry| entry.kind() == Kind::String);
         reply(call.tx, &mut call.out, entry)?;
     }
@@ -312,6 +321,7 @@ fn set_pairs(call: &mut Call<'_>) -> Outcome {
     let ahead = announce_first(call, pairs, 2)?;
     for index in (1..call.args.len()).step_by(2) {
         announce(call, ahead.as_ref(), pairs, index - 1 + 2 * AHEAD)?;
+        reach(call, ahead.as_ref(), pairs, index - 1 + 2 * REACHED)?;
         let (key, value) = (call.args.at(index), call.args.at(index + 1));
         let old = call.claim(key)?;
         store(call, key, old, value, None)?;

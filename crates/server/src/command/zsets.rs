@@ -8,11 +8,13 @@ use crate::protocol::{Protocol, number};
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
 pub(super) const TABLE: &[Command] = &[
-    Command::brief("zadd", -4, ONE, Run::Write(zadd), "Adds members, with options."),
-    Command::brief("zincrby", 4, ONE, Run::Write(zincrby), "Adds to a member's score."),
-    Command::brief("zrem", -3, ONE, Run::Write(zrem), "Removes members."),
+    Command::brief("zadd", -4, ONE, Run::Write(zadd), "Adds members, with options.")
+        .with_member(-1),
+    Command::brief("zincrby", 4, ONE, Run::Write(zincrby), "Adds to a member's score.")
+        .with_member(3),
+    Command::brief("zrem", -3, ONE, Run::Write(zrem), "Removes members.").with_member(2),
     Command::new("zcard", 2, ONE, Run::Read(zcard), "How many members there are."),
-    Command::brief("zscore", 3, ONE, Run::Read(zscore), "A member's score."),
+    Command::brief("zscore", 3, ONE, Run::Read(zscore), "A member's score.").with_member(2),
     Command::new("zmscore", -3, ONE, Run::Read(zmscore), "Several members' scores."),
     Command::new("zrank", 3, ONE, Run::Read(zrank), "How many members are before one."),
     Command::new("zrevrank", 3, ONE, Run::Read(zrevrank), "How many members are after one."),

@@ -1,9 +1,9 @@
 //! One database: finding, putting and removing keys.
 
 use super::entry::Entry;
-use super::{Expiries, Keys, Short, garbage, header};
-use perdura::collections::hash_map::Announcer;
-use perdura::{Error, Result, Tx};
+use super::{Expiries, Keys, garbage, header};
+use perdura::collections::hash_map::Hint;
+use perdura::{Result, Tx};
 
 /// One database: a handle to it.
 #[derive(Clone, Copy, Debug)]
@@ -17,28 +17,6 @@ pub(crate) struct Database {
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     at: u64,
-}
-
-/// Announces a database's keys that will be looked for soon, so that their places are fetched meanwhile. Damage is an
-/// error of the command that looks for the key.
-pub(crate) struct Ahead(Announcer<Short>);
-
-impl Ahead {
-    /// Announces a key.
-    ///
-    /// # Errors
-    /// `Conflict`: the transaction is to be run again.
-    pub(crate) fn announce(&self, tx: &mut dyn Tx, key: &[u8]) -> Result<()> {
-        unless_conflict(directly!(tx => self.0.announce(tx, key))).map(drop)
-    }
-}
-
-/// The result, if there is one; the error, if it is a conflict.
-fn unless_conflict<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Err(Error::Conflict) => Err(Error::Conflict),
-        result => Ok(result.ok()),
-    }
 }
 
 impl Database {
@@ -118,32 +96,28 @@ impl Database {
 
     /// The entry of a key.
     pub(crate) fn find(self, tx: &mut dyn Tx, key: &[u8]) -> Result<Option<Found>> {
-        directly!(tx => self.find_in(tx, key))
+        self.find_near(tx, key, Hint::default())
     }
 
-    /// What announces keys that will be looked for soon; `None` if that would be in vain.
-    ///
-    /// # Errors
-    /// `Conflict`: the transaction is to be run again.
-    pub(crate) fn ahead(self, tx: &mut dyn Tx) -> Result<Option<Ahead>> {
-        let announcer = match tx.read_word(self.word()) {
-            Ok(0) => Ok(None),
-            Ok(keys) => Keys::new(keys).announcer(tx),
-            Err(error) => Err(error),
-        };
-        Ok(unless_conflict(announcer)?.flatten().map(Ahead))
+    /// The same, with a hint from an earlier look.
+    pub(crate) fn find_near(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        hint: Hint,
+    ) -> Result<Option<Found>> {
+        directly!(tx => match self.keys_in(tx)? {
+            Some(keys) => match keys.slot_near(tx, key, hint)? {
+                Some(slot) => found_at(tx, slot.at()).map(Some),
+                None => Ok(None),
+            },
+            None => Ok(None),
+        })
     }
 
-    fn find_in<T: Tx + ?Sized>(self, tx: &mut T, key: &[u8]) -> Result<Option<Found>> {
-        let keys = tx.read_word(self.word())?;
-        if keys == 0 {
-            return Ok(None);
-        }
-        let Some(slot) = Keys::new(keys).slot(tx, key)? else { return Ok(None) };
-        let at = slot.at();
-        let mut words = [0; 3];
-        tx.read_words(at, &mut words)?;
-        Ok(Some(Found { entry: Entry::from_words(words).checked(at)?, at }))
+    pub(super) fn keys_in<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Keys>> {
+        let at = tx.read_word(self.word())?;
+        Ok((at != 0).then(|| Keys::new(at)))
     }
 
     /// Sets the entry of a key that [`find`](Database::find) has just found, or not. The
@@ -229,6 +203,14 @@ impl Database {
         }
         Ok(())
     }
+}
+
+/// The entry at `at`.
+#[inline]
+pub(super) fn found_at<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Found> {
+    let mut words = [0; 3];
+    tx.read_words(at, &mut words)?;
+    Ok(Found { entry: Entry::from_words(words).checked(at)?, at })
 }
 
 /// Writes the words of an entry that change.

@@ -121,14 +121,20 @@ impl Entry {
 
     /// Whether its words are those of a valid entry.
     pub(crate) fn checked(self, at: u64) -> Result<Self> {
-        let is_it = |form: &Form| match form {
-            Form::Inline => self.tag() >> 4 == Form::Inline as u8,
-            outside => {
-                let tag = (*outside as u8) << 4 | outside.kind() as u8;
-                self.tag() == tag && self.payload[8..INLINE] == [0; 7]
+        /// The tag of each form but the inline one's, by the form's number.
+        const TAGS: [u8; 16] = {
+            let (mut tags, mut index) = ([0; 16], 0);
+            while index < Form::ALL.len() {
+                let form = Form::ALL[index];
+                tags[form as usize] = (form as u8) << 4 | form.kind() as u8;
+                index += 1;
             }
+            tags
         };
-        if Form::ALL.iter().any(is_it) {
+        let form = self.tag() >> 4;
+        let is_outside =
+            || form != 0 && self.tag() == TAGS[usize::from(form)] && self.words()[2] << 8 == 0;
+        if form == Form::Inline as u8 || is_outside() {
             Ok(self)
         } else {
             Err(Error::corrupt("an entry of the keyspace", at))
@@ -141,8 +147,15 @@ impl Entry {
 
     /// The form of a [`checked`](Self::checked) entry.
     pub(super) fn form(self) -> Form {
-        let is_it = |form: &&Form| **form as u8 == self.tag() >> 4;
-        *Form::ALL.iter().find(is_it).unwrap_or(&Form::Ranking)
+        const FORMS: [Form; 16] = {
+            let (mut forms, mut index) = ([Form::Ranking; 16], 0);
+            while index < Form::ALL.len() {
+                forms[Form::ALL[index] as usize] = Form::ALL[index];
+                index += 1;
+            }
+            forms
+        };
+        FORMS[usize::from(self.tag() >> 4)]
     }
 
     /// Whether it is a string in the entry itself.

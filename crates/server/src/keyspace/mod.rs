@@ -22,6 +22,7 @@ macro_rules! directly {
     };
 }
 
+mod ahead;
 mod check;
 mod chunk;
 pub(crate) mod compact;
@@ -43,9 +44,10 @@ pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod zset;
 
+pub(crate) use ahead::{Ahead, Near, Reached, reach_field};
 pub use check::{Findings, check, check_root};
 pub use chunk::End;
-pub(crate) use database::{Ahead, Database, Found, unguessable};
+pub(crate) use database::{Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind, now};
 pub(crate) use header::{DATABASES, KIND, find, open};
 

@@ -31,6 +31,25 @@ pub(crate) fn read_into(tx: &mut dyn Tx, entry: Entry, to: &mut Vec<u8>) -> Resu
     }
 }
 
+/// Appends a string's bytes to `to`, after `before` was told the length and has appended what comes first; if it returns
+/// false, nothing is appended.
+pub(crate) fn read_into_after(
+    tx: &mut dyn Tx,
+    entry: Entry,
+    to: &mut Vec<u8>,
+    before: impl FnOnce(&mut Vec<u8>, u64) -> bool,
+) -> Result<()> {
+    match blob(entry) {
+        Some(blob) => directly!(tx => blob.read_into_after(tx, to, before)),
+        None => {
+            if before(to, entry.inline_bytes().len() as u64) {
+                to.extend_from_slice(entry.inline_bytes());
+            }
+            Ok(())
+        }
+    }
+}
+
 /// A string's bytes.
 pub(crate) fn read(tx: &mut dyn Tx, entry: Entry) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();

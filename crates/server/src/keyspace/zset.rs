@@ -9,7 +9,7 @@ use perdura::collections::ordered_map::Cursor;
 use perdura::collections::{HashMap, OrderedMap, Pair, Total};
 use perdura::{Purpose, Result, Tx};
 
-type Scores = HashMap<Short, f64, false>;
+pub(super) type Scores = HashMap<Short, f64, false>;
 type Order = OrderedMap<Pair<Total, Short>, (), true>;
 
 /// A sorted set: a handle to it.

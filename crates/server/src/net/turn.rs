@@ -28,7 +28,7 @@ use crate::command::{
     Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find,
     goes_while_subscribed, is_immediate, is_never_queued, perform, refused, shown,
 };
-use crate::keyspace::{Ahead, Database};
+use crate::keyspace::{Ahead, Database, Near, Reached, reach_field};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply, Request};
 use crate::room;
@@ -53,8 +53,11 @@ const WHOLE_ATTEMPTS: u32 = 2;
 /// Requests taken from one connection before it is another's turn in the same round.
 const AT_ONCE: usize = 64;
 
-/// How many operations before its own an operation's key is announced.
-const AHEAD: usize = 8;
+/// How many operations before its own an operation's key is announced, what its entry leads to is, and what a field's
+/// value leads to.
+const AHEAD: [usize; 3] = [8, 4, 2];
+/// Transactions that are run with care after one that had to be.
+const CAREFUL: u32 = 64;
 
 /// A planned request of one connection, or a whole transaction of it.
 struct Op {
@@ -67,6 +70,9 @@ struct Op {
     skipped: bool,
     /// What its client waits for.
     wish: Option<Wish>,
+    /// The large hash in which it looks for a field, once that is known.
+    hash: u64,
+    near: Near,
 }
 
 enum Work {
@@ -80,6 +86,15 @@ impl Op {
         match &self.work {
             Work::Request(_, command) => command.writes(),
             Work::Exec(exec) => exec.writes(),
+        }
+    }
+
+    /// How much it writes, about: 1 for most.
+    fn weight(&self) -> usize {
+        match &self.work {
+            Work::Request(request, command) if command.writes() => 1 + request.count() / 8,
+            Work::Exec(exec) if exec.writes() => 1,
+            _ => 0,
         }
     }
 }
@@ -103,6 +118,8 @@ pub(super) struct Turn {
     blocked: Vec<usize>,
     ops: Vec<Op>,
     bytes: usize,
+    /// Transactions that are yet to be run with care ([`Env::careful`]).
+    careful: u32,
 }
 
 impl Turn {
@@ -212,7 +229,16 @@ impl Turn {
 
     fn push(&mut self, slot: usize, connection: &mut Connection, claim: Claim, work: Work) {
         connection.waits = true;
-        self.ops.push(Op { slot, work, start: 0, claim, skipped: false, wish: None });
+        self.ops.push(Op {
+            slot,
+            work,
+            start: 0,
+            claim,
+            skipped: false,
+            wish: None,
+            hash: 0,
+            near: Near::default(),
+        });
     }
 
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
@@ -253,9 +279,19 @@ impl Turn {
         while !ops.is_empty() {
             let most = if env.last_resort { 1 } else { limit.min(ops.len()) };
             let count = together(&ops[..most]);
-            let mut group =
-                Group { ops: &mut ops[..count], reached: 0, attempts: 0, env, slots, budget };
+            let mut group = Group {
+                ops: &mut ops[..count],
+                reached: 0,
+                attempts: 0,
+                env: Env { careful: self.careful > 0, ..env },
+                slots,
+                budget,
+            };
             let committed = group.commit(session);
+            self.careful = match env.tally.takes_care() {
+                true => CAREFUL,
+                false => self.careful.saturating_sub(1),
+            };
             if group.attempts > WHOLE_ATTEMPTS {
                 // The operations that follow are as likely to be in conflict.
                 limit = group.reached.max(1);
@@ -331,10 +367,11 @@ fn wait(env: Env<'_>, connection: &mut Connection, op: &Op, wish: Wish) {
 fn together(ops: &[Op]) -> usize {
     let mut writes = 0;
     let is_too_many = |op: &Op| {
-        writes += usize::from(op.writes());
+        writes += op.weight();
         writes > WRITES_MAX
     };
-    ops.iter().position(is_too_many).unwrap_or(ops.len())
+    // One that writes too much by itself is alone.
+    ops.iter().position(is_too_many).map_or(ops.len(), |count| count.max(1))
 }
 
 /// The command of a request that goes into the round's transaction; `None` if it takes another way.
@@ -442,6 +479,34 @@ fn unknown(args: Args<'_>) -> Failure {
     Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
+/// What is fetched ahead, for operations of one database.
+#[derive(Default)]
+struct LookAhead {
+    db: Option<Database>,
+    /// What announces its keys, if it is large.
+    keys: Option<Ahead>,
+    /// How many operations in a row lead to nothing more than their key.
+    vain: u32,
+    /// Whether one has led to a large hash.
+    hashes: bool,
+}
+
+impl LookAhead {
+    /// Whether this step is worth it.
+    #[inline]
+    fn does(&self, step: usize) -> bool {
+        match step {
+            0 => self.keys.is_some(),
+            1 => self.db.is_some() && self.vain < VAIN,
+            _ => self.hashes,
+        }
+    }
+}
+
+/// After so many operations that lead to nothing more than their key, those that follow in the transaction are believed
+/// not to either.
+const VAIN: u32 = 2;
+
 /// Operations that share a transaction.
 struct Group<'g> {
     ops: &'g mut [Op],
@@ -456,6 +521,15 @@ struct Group<'g> {
 
 impl Group<'_> {
     fn commit<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {
+        let outcome = self.run(session);
+        if outcome.is_ok() || self.env.careful || !self.env.tally.needs_care() {
+            return outcome;
+        }
+        self.attempts = 0;
+        self.run(session)
+    }
+
+    fn run<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {
         let outcome = if self.ops.iter().any(Op::writes) {
             self.env.stats.transactions.add(1);
             let outcome = session.write(&mut |tx| self.body(tx));
@@ -479,15 +553,21 @@ impl Group<'_> {
     fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
         self.retract();
         self.env.begin();
+        self.env.careful |= self.env.tally.needs_care();
         self.attempts += 1;
         let count = self.attempted();
-        let mut ahead = None;
-        for index in 1..count.min(AHEAD) {
-            self.announce(tx, &mut ahead, index)?;
+        let mut ahead = self.begin_ahead(tx, count)?;
+        // The first ones are fetched all at a time.
+        for (step, most) in AHEAD.into_iter().enumerate() {
+            for index in 1..count.min(most) {
+                self.look_ahead(tx, &mut ahead, step, index)?;
+            }
         }
         for index in 0..count {
-            if index + AHEAD < count {
-                self.announce(tx, &mut ahead, index + AHEAD)?;
+            for (step, before) in AHEAD.into_iter().enumerate() {
+                if index + before < count {
+                    self.look_ahead(tx, &mut ahead, step, index + before)?;
+                }
             }
             if index + 1 == count {
                 self.env.tally.begin_last();
@@ -501,28 +581,80 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Announces the key of an operation that is performed soon: then many places are fetched at a time, and not each
-    /// of them waited for. `ahead` is of the database of the operation before.
-    fn announce(
+    /// Begins to fetch ahead: for operations on the first one's database.
+    fn begin_ahead(&mut self, tx: &mut dyn Tx, count: usize) -> Result<LookAhead, Error> {
+        let first = self.ops.first().map_or(0, |op| op.slot);
+        let Some(connection) = self.slots.get(first).filter(|_| count > 1) else {
+            return Ok(LookAhead::default());
+        };
+        let db = Database::new(self.env.keyspace, connection.client.db);
+        Ok(LookAhead { db: Some(db), keys: db.ahead(tx)?, vain: 0, hashes: false })
+    }
+
+    /// Has fetched what an operation that is performed soon will read: then many places are fetched at a time, and not each
+    /// of them waited for. First its key's bucket, then what the key's entry leads to, then what a field's value leads to.
+    #[inline]
+    fn look_ahead(
         &mut self,
         tx: &mut dyn Tx,
-        ahead: &mut Option<(u8, Option<Ahead>)>,
+        ahead: &mut LookAhead,
+        step: usize,
         index: usize,
     ) -> Result<(), Error> {
-        let Op { slot, work: Work::Request(request, command), .. } = &self.ops[index] else {
+        match ahead.does(step) {
+            true => self.fetch(tx, ahead, step, index),
+            false => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn fetch(
+        &mut self,
+        tx: &mut dyn Tx,
+        ahead: &mut LookAhead,
+        step: usize,
+        index: usize,
+    ) -> Result<(), Error> {
+        let Op { slot, work: Work::Request(request, command), hash, near, .. } =
+            &mut self.ops[index]
+        else {
             return Ok(());
         };
-        let Some(connection) = self.slots.get(*slot) else { return Ok(()) };
-        let db = connection.client.db;
-        if ahead.as_ref().is_none_or(|(of, _)| *of != db) {
-            *ahead = Some((db, Database::new(self.env.keyspace, db).ahead(tx)?));
+        if command.keys.0 <= 0 || step == 2 && *hash == 0 {
+            return Ok(());
         }
-        let key = || connection.args(*request).get(command.keys.0 as usize);
-        match ahead {
-            Some((_, Some(ahead))) if command.keys.0 > 0 => {
-                key().map_or(Ok(()), |key| ahead.announce(tx, key))
+        let Some(connection) = self.slots.get(*slot) else { return Ok(()) };
+        let args = connection.args(*request);
+        let (Some(db), Some(key)) = (ahead.db, args.get(command.keys.0 as usize)) else {
+            return Ok(());
+        };
+        if db.index() != connection.client.db {
+            return Ok(());
+        }
+        match step {
+            0 => ahead.keys.as_ref().map_or(Ok(()), |keys| keys.announce(tx, key)),
+            1 => {
+                let member = command.member(&args);
+                // In a small database everything else is near.
+                if ahead.keys.is_none() && member.is_none() {
+                    ahead.vain += 1;
+                    return Ok(());
+                }
+                let (reached, hint) = db.reach(tx, key, member)?;
+                near.key = hint;
+                ahead.vain = if reached == Reached::Nothing { ahead.vain + 1 } else { 0 };
+                if let Reached::Field(at) = reached {
+                    (*hash, ahead.hashes) = (at, true);
+                }
+                Ok(())
             }
-            _ => Ok(()),
+            _ => {
+                let at = std::mem::take(hash);
+                if let Some(field) = command.member(&args) {
+                    near.field = reach_field(tx, at, field)?;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -561,7 +693,8 @@ impl Group<'_> {
                 let (args, client, out) = connection.split(*request);
                 let (out, command) = (out.at_most(bytes_max), *command);
                 let may_wait = true;
-                let call = Call { tx, env: self.env, db, client, args, out, may_wait };
+                let near = op.near;
+                let call = Call { tx, env: self.env, db, client, args, out, may_wait, near };
                 let done = perform::one(call, command);
                 op.wish = self.env.waits.take_wish();
                 done.map(|_| ())

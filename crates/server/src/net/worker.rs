@@ -121,6 +121,8 @@ pub(crate) struct Worker<S> {
     /// When clients do not want to wait any longer.
     pub(super) timeouts: BTreeSet<(Instant, u64, usize)>,
     turns: u64,
+    /// When the last batch began.
+    began: Instant,
     /// Requests of the last turn from one look at the clock to the next.
     stride: u32,
     /// How long the last turn waited for its durability.
@@ -183,6 +185,7 @@ impl<S: Session> Worker<S> {
             messages: Vec::new(),
             timeouts: BTreeSet::new(),
             turns: 0,
+            began: Instant::now(),
             stride: 1,
             waited: Duration::ZERO,
             rested: Instant::now(),
@@ -208,11 +211,12 @@ impl<S: Session> Worker<S> {
             self.look(self.patience(timeout))?;
             let works = !self.ready.is_empty() || self.waits.has_recheck();
             if works {
+                self.began = Instant::now();
                 self.do_batch()?;
             }
             now = Instant::now();
             if works {
-                spin.worked(now);
+                spin.worked(self.began, now);
             }
             self.look_after_waiters(now);
             self.rest(now);
@@ -365,6 +369,7 @@ impl<S: Session> Worker<S> {
             now: keyspace::now(),
             seed: self.turns,
             last_resort: false,
+            careful: true,
         };
         let mut budget = Budget::new(started, self.waited, self.stride);
         let ready = &self.unanswered[first..];
@@ -548,6 +553,7 @@ impl<S: Session> Worker<S> {
             now: keyspace::now(),
             seed: self.turns,
             last_resort: false,
+            careful: true,
         };
         match self.cron.run(&mut self.session, env) {
             Err(error) => server.fail(&error),

@@ -62,6 +62,13 @@ pub(crate) struct Request {
     count: usize,
 }
 
+impl Request {
+    /// Its arguments, the command's name first.
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
+}
+
 /// A buffer and the place where reading stopped.
 #[derive(Debug, Default)]
 pub(crate) struct RequestReader {

@@ -112,17 +112,24 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A bulk string of `len` bytes that `append` appends.
+    /// A bulk string that `append` appends, after it has called its last argument with the string's length; if that
+    /// returns false, it appends nothing.
     pub(crate) fn bulk_from<E>(
         &mut self,
-        len: usize,
-        append: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+        append: impl FnOnce(&mut Vec<u8>, &mut dyn FnMut(&mut Vec<u8>, u64) -> bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.has_room(len) {
-            self.header(b'$', len as i64);
-            append(self.bytes)?;
-            self.raw(b"\r\n");
-        }
+        let (protocol, most, mut cut) = (self.protocol, self.most, self.cut);
+        append(self.bytes, &mut |bytes, len| {
+            let mut out = Reply { bytes, protocol, most, cut };
+            let fits = out.has_room(len as usize);
+            if fits {
+                out.header(b'$', len as i64);
+            }
+            cut = out.cut;
+            fits
+        })?;
+        self.cut = cut;
+        self.raw(b"\r\n");
         Ok(())
     }
 

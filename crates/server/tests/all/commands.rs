@@ -1,6 +1,6 @@
 //! Commands about the server itself, and those that tools and Redis's own tests begin with.
 
-use crate::common::{Client, Running, without_times};
+use crate::common::{Client, Running, encode, show, without_times};
 
 /// Asks, and compares the answer.
 fn play(client: &mut Client, script: &[(&str, &str)]) {
@@ -204,4 +204,36 @@ fn an_exec_has_an_answer_for_each_command_though_one_is_cut() {
     let cut = "ERR the reply is larger than 100 bytes, see --max-reply";
     assert_eq!(client.ask("EXEC"), format!("[OK {value} {cut}]"));
     assert_eq!(client.ask("EXISTS g"), "0");
+}
+
+/// Commands of a pipeline share a transaction, without savepoints, until one fails after it has written.
+#[test]
+fn a_command_that_fails_after_it_has_written_leaves_nothing_and_takes_nothing_with_it() {
+    let running = Running::with(|options| options.max_reply(4000), 64 << 20);
+    let mut client = running.client();
+    let long = "v".repeat(3900);
+    client.ask(&format!("RPUSH list {long} {long} {long}"));
+    client.ask("SET text x");
+    let requests =
+        ["SET a 1", "LPOP list 2", "INCR a", "LPUSH text y", "GETSET a 5", "LPOP list 2"];
+    let all: Vec<u8> = requests
+        .iter()
+        .flat_map(|request| encode(&request.split(' ').map(str::as_bytes).collect::<Vec<_>>()))
+        .collect();
+    let cut = "ERR the reply is larger than 4000 bytes, see --max-reply";
+    let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    for _ in 0..3 {
+        client.send(&all);
+        for expected in ["OK", cut, "2", wrong, "2", cut] {
+            assert_eq!(show(&client.receive().expect("an answer")), expected);
+        }
+        play(&mut client, &[("LLEN list", "3"), ("GET a", "5"), ("GET text", "x")]);
+    }
+    // What was run again is counted once.
+    let stats = client.ask("INFO commandstats");
+    for calls in ["cmdstat_lpop:calls=6,", "cmdstat_incr:calls=3,", "cmdstat_set:calls=4,"] {
+        assert!(stats.lines().any(|line| line.starts_with(calls)), "{calls} {stats}");
+    }
+    drop(client);
+    drop(running.restarted());
 }

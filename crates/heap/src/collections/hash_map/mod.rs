@@ -1,5 +1,6 @@
 //! A hash map that grows and shrinks one bucket at a time, with its entries inside cache-line sized buckets.
 
+mod ahead;
 mod count;
 mod iter;
 mod resize;
@@ -13,6 +14,7 @@ use super::form::{Form, mix};
 use super::tag::{Expected, Tag};
 use super::{Visit, kind};
 use crate::{Error, Ptr, Purpose, Result, Tx};
+pub use ahead::{Announcer, Hint};
 pub use iter::Iter;
 use std::fmt;
 use std::marker::PhantomData;
@@ -63,57 +65,6 @@ impl<K, V, const COUNTED: bool> fmt::Debug for HashMap<K, V, COUNTED> {
     }
 }
 
-/// Bytes of buckets from which on it is worth it to announce keys.
-const ANNOUNCED: u64 = 1 << 20;
-
-/// Announces keys that will be looked for soon, so that the processor fetches their buckets at the same time, and not one
-/// after the other. Made by [`HashMap::announcer`]; if the map has changed since, it may fetch in vain.
-///
-/// ```
-/// # perdura::testing::TestHeap::new().run(&mut |tx| {
-/// use perdura::collections::HashMap;
-///
-/// let map = HashMap::<u64, u64>::create(tx)?;
-/// assert!(map.announcer(tx)?.is_none(), "a small map is in the caches");
-/// for key in 0..100_000 {
-///     map.insert(tx, key, 1)?;
-/// }
-/// let wanted = [5, 77_777, 40_000, 1_000_000];
-/// if let Some(announcer) = map.announcer(tx)? {
-///     for key in wanted {
-///         announcer.announce(tx, key)?;
-///     }
-/// }
-/// let mut sum = 0;
-/// for key in wanted {
-///     sum += map.get(tx, key)?.unwrap_or(0);
-/// }
-/// assert_eq!(sum, 3);
-/// # Ok(())
-/// # }).unwrap();
-/// ```
-pub struct Announcer<K> {
-    table: Table,
-    seed: u64,
-    of: PhantomData<fn() -> K>,
-}
-
-impl<K: Item> Announcer<K> {
-    /// Has a key's bucket fetched.
-    ///
-    /// # Errors
-    /// As a look for the key.
-    #[inline]
-    pub fn announce<T: Tx + ?Sized>(&self, tx: &mut T, key: K::Ref<'_>) -> Result<()> {
-        let bucket = self.table.bucket(K::hash(key, self.seed));
-        let block = self.table.block(tx, bucket)?;
-        for line in (0..self.table.shape.block).step_by(64) {
-            tx.prefetch(block.wrapping_add(line));
-        }
-        Ok(())
-    }
-}
-
 /// Where a key is, or would be inserted.
 struct KeyPlace {
     bucket: u64,
@@ -122,6 +73,8 @@ struct KeyPlace {
     meta: BlockHead,
     /// The slot that holds the key.
     slot: Option<u64>,
+    /// Whether the block is the bucket's first.
+    is_first: bool,
 }
 
 impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
@@ -181,7 +134,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     }
 
     /// The table, and the seed of its hashes.
-    #[inline]
+    #[inline(always)]
     fn table_and_seed<T: Tx + ?Sized>(self, tx: &mut T) -> Result<(Table, u64)> {
         if Expected::is_elsewhere(self.pool, tx) {
             return Err(self.expected().missing(tx, self.at));
@@ -221,18 +174,18 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     ) -> Result<KeyPlace> {
         let bucket = table.bucket(hash);
         let mut block = table.block(tx, bucket)?;
-        for _ in 0..1 << 16 {
-            let meta = table.meta(tx, block)?;
+        for number in 0..1 << 16 {
+            let (meta, is_first) = (table.meta(tx, block)?, number == 0);
             let mut left = meta.used;
             while left != 0 {
                 let slot = u64::from(left.trailing_zeros());
                 if K::matches(tx, table.slot(block, slot), probe)? {
-                    return Ok(KeyPlace { bucket, block, meta, slot: Some(slot) });
+                    return Ok(KeyPlace { bucket, block, meta, slot: Some(slot), is_first });
                 }
                 left &= left - 1;
             }
             if meta.next == 0 {
-                return Ok(KeyPlace { bucket, block, meta, slot: None });
+                return Ok(KeyPlace { bucket, block, meta, slot: None, is_first });
             }
             block = meta.next;
         }
@@ -250,17 +203,6 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         let hash = K::hash(key, seed);
         let place = Self::find(tx, &table, hash, K::probe(key, hash))?;
         Ok(place.slot.map(|slot| Ptr::new(table.slot(place.block, slot) + Self::VALUE)))
-    }
-
-    /// The map as it is now, to announce keys that will be looked for soon ([`Announcer::announce`]); `None` if the map
-    /// is so small that it is in the processor's caches anyway.
-    ///
-    /// # Errors
-    /// `Corrupt` if the map is damaged.
-    pub fn announcer<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Option<Announcer<K>>> {
-        let (table, seed) = self.table_and_seed(tx)?;
-        let is_large = table.buckets * Self::SHAPE.block >= ANNOUNCED;
-        Ok(is_large.then_some(Announcer { table, seed, of: PhantomData }))
     }
 
     /// The value of a key.
@@ -293,7 +235,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         key: K::Ref<'_>,
         value: V::Ref<'_>,
     ) -> Result<Option<V::Owned>> {
-        self.put(tx, key, value, V::load)
+        self.put(tx, key, value, Hint::default(), V::load)
     }
 
     /// As [`insert`](HashMap::insert), but does not read the old value; `true` if there was none.
@@ -306,7 +248,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         key: K::Ref<'_>,
         value: V::Ref<'_>,
     ) -> Result<bool> {
-        Ok(self.put(tx, key, value, |_, _| Ok(()))?.is_none())
+        self.set_near(tx, key, value, Hint::default())
     }
 
     fn put<T: Tx + ?Sized, R>(
@@ -314,9 +256,16 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         tx: &mut T,
         key: K::Ref<'_>,
         value: V::Ref<'_>,
+        hint: Hint,
         old: impl FnOnce(&mut T, u64) -> Result<R>,
     ) -> Result<Option<R>> {
         let (mut table, seed) = self.table_and_seed(tx)?;
+        if let Some(slot) = hint.recall::<K, T>(tx, &table, key)? {
+            let at = slot + Self::VALUE;
+            let old = old(tx, at)?;
+            V::replace(tx, at, V::probe_value(value), Purpose::Value)?;
+            return Ok(Some(old));
+        }
         let hash = K::hash(key, seed);
         let (key, value) = (K::probe(key, hash), V::probe_value(value));
         let place = Self::find(tx, &table, hash, key)?;

@@ -123,6 +123,10 @@ impl Table {
         if block != first {
             self.compact(tx, old)?;
         }
+        // The next bucket to be split is most often the one behind this.
+        for line in (0..self.shape.block).step_by(64) {
+            tx.prefetch(first.wrapping_add(self.shape.block + line));
+        }
         self.set_buckets(tx, new + 1)
     }
 

@@ -1,6 +1,7 @@
 //! The hash map against a map of std's, scans included.
 
 use super::{Blocks, Rng, Run, destroy, explore, same, victim};
+use crate::collections::hash_map::Hint;
 use crate::collections::{HashMap, Item};
 use crate::{Error, Result, Tx};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,8 @@ struct Model<K, V> {
     /// The scan's cursor, and the keys that it must still return.
     cursor: u64,
     due: BTreeSet<K>,
+    /// Where some keys were once, perhaps in another transaction, or one that was not committed.
+    hints: Vec<Hint>,
 }
 
 /// Functions that make keys and values.
@@ -38,7 +41,8 @@ where
         map = HashMap::create_seeded(tx, seed)?;
         Ok(())
     })?;
-    let model = Model { entries: BTreeMap::new(), cursor: 0, due: BTreeSet::new() };
+    let model =
+        Model { entries: BTreeMap::new(), cursor: 0, due: BTreeSet::new(), hints: Vec::new() };
     explore(
         run,
         &mut rng,
@@ -72,7 +76,21 @@ where
         map.use_lanes(tx)?;
     }
     match rng.below(16) {
-        0 => same("get", map.get(tx, k)?.as_ref(), model.entries.get(&name)),
+        0 => {
+            let found = map.slot_and_hint(tx, k)?;
+            model.hints.extend(found.map(|(_, hint)| hint));
+            let slot = map.slot(tx, k)?.map(|slot| slot.at());
+            same("a slot with its hint", found.map(|(slot, _)| slot.at()), slot)?;
+            for hint in &model.hints {
+                same(
+                    "a slot near a hint",
+                    map.slot_near(tx, k, *hint)?.map(|slot| slot.at()),
+                    slot,
+                )?;
+            }
+            model.hints.truncate(8);
+            same("get", map.get(tx, k)?.as_ref(), model.entries.get(&name))
+        }
         1 => same("contains", map.contains(tx, k)?, model.entries.contains_key(&name)),
         2 => scan(tx, map, model, 1 + rng.below(20)),
         3 => match map.random(tx, rng.next())? {
@@ -86,7 +104,8 @@ where
         }
         4 => {
             let new = model.entries.insert(name.clone(), content.clone()).is_none();
-            same("set", map.set(tx, k, v)?, new)
+            let hint = model.hints.pop().unwrap_or_default();
+            same("set", map.set_near(tx, k, v, hint)?, new)
         }
         op if op < 5 + inserts => {
             let old = map.insert(tx, k, v)?;
