@@ -32,12 +32,27 @@ pub(crate) const PER_KEY: usize = 400;
 pub(crate) type Name = (u8, Vec<u8>);
 
 /// What a blocking command waits for, if it has found nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) kind: Kind,
+    /// Whether it is performed again, too, when a key is gone or holds another kind of value.
+    pub(crate) or_gone: bool,
+    /// Its arguments, if it is to be performed with others than it was sent with.
+    pub(crate) args: Option<OwnedArgs>,
     /// The first of its arguments that are keys, and their number.
     pub(crate) keys: (usize, usize),
     pub(crate) timeout: Option<Duration>,
+}
+
+impl Wish {
+    pub(crate) fn new(kind: Kind, keys: (usize, usize), timeout: Option<Duration>) -> Self {
+        Wish { kind, or_gone: false, args: None, keys, timeout }
+    }
+
+    /// Whether it may be fulfilled by a key with this kind of value, or without any.
+    fn takes(&self, found: Option<Kind>) -> bool {
+        self.or_gone || found == Some(self.kind)
+    }
 }
 
 /// Where a client's reply goes: its thread, its place there, and its number.
@@ -204,8 +219,19 @@ impl Waiting {
         lists.clients.insert(id, listed);
     }
 
-    /// Claims the client that has waited longest for a key to hold this kind of value, but none of `tried`.
-    pub(crate) fn claim(&self, (db, key): &Name, kind: Kind, tried: &[u64]) -> Option<Arc<Waiter>> {
+    /// The keys of a database that clients wait for.
+    pub(crate) fn keys_of(&self, db: u8) -> Vec<Arc<[u8]>> {
+        let lists = self.lists();
+        lists.keys.get(&db).map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Claims the client that has waited longest for a key to hold this kind of value, or none, but none of `tried`.
+    pub(crate) fn claim(
+        &self,
+        (db, key): &Name,
+        kind: Option<Kind>,
+        tried: &[u64],
+    ) -> Option<Arc<Waiter>> {
         let mut lists = self.lists();
         let Lists { keys, clients } = &mut *lists;
         let queue = keys.get(db)?.get(key.as_slice())?;
@@ -213,7 +239,7 @@ impl Waiting {
             let Some(listed) = clients.get_mut(id) else { continue };
             // One that CLIENT KILL has ended takes nothing, though its thread has not noticed yet.
             let waits = !listed.claimed && !listed.waiter.client.is_killed();
-            if waits && listed.waiter.wish.kind == kind {
+            if waits && listed.waiter.wish.takes(kind) {
                 listed.claimed = true;
                 return Some(Arc::clone(&listed.waiter));
             }

@@ -2,7 +2,7 @@
 
 use super::lists::{end, many_of_lists, move_between, pop_first, pop_many};
 use super::{Call, Command, Env, Failure, Outcome, perform};
-use crate::keyspace::{Database, End, Kind};
+use crate::keyspace::{Database, End, Entry, Kind};
 use crate::protocol::{Reply, number};
 use crate::waiting::{Name, Waiter, Wish};
 use perdura::{Error, Tx};
@@ -48,7 +48,7 @@ fn pop(call: &mut Call<'_>, from: End) -> Outcome {
     let timeout = timeout(call, last)?;
     match pop_first(call, call.args.first(1, last - 1), from)? {
         true => Ok(()),
-        false => call.wait(Wish { kind: Kind::List, keys: (1, last - 1), timeout }),
+        false => call.wait(Wish::new(Kind::List, (1, last - 1), timeout)),
     }
 }
 
@@ -70,7 +70,7 @@ fn move_or_wait(call: &mut Call<'_>, ends: [End; 2], last: usize) -> Outcome {
         call.out.null();
         return Ok(());
     }
-    call.wait(Wish { kind: Kind::List, keys: (1, 1), timeout })
+    call.wait(Wish::new(Kind::List, (1, 1), timeout))
 }
 
 fn blmpop(call: &mut Call<'_>) -> Outcome {
@@ -78,7 +78,7 @@ fn blmpop(call: &mut Call<'_>) -> Outcome {
     let timeout = timeout(call, 1)?;
     match pop_many(call, keys, from, count)? {
         true => Ok(()),
-        false => call.wait(Wish { kind: Kind::List, keys: (3, keys.len()), timeout }),
+        false => call.wait(Wish::new(Kind::List, (3, keys.len()), timeout)),
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Resu
     Ok(())
 }
 
-/// The first of the clients, but for those that were tried, that waits for a value as a key holds it.
+/// The first of the clients, but for those that were tried, that waits for a value as a key holds it, or for its end.
 fn next_waiter(
     tx: &mut dyn Tx,
     env: Env<'_>,
@@ -132,10 +132,8 @@ fn next_waiter(
 ) -> Result<Option<std::sync::Arc<Waiter>>, Error> {
     let (db, key) = name;
     let found = Database::new(env.keyspace, *db).find(tx, key)?;
-    let Some(entry) = found.map(|found| found.entry).filter(|entry| !entry.expired(env.now)) else {
-        return Ok(None);
-    };
-    Ok(env.server.waiting.claim(name, entry.kind(), tried))
+    let entry = found.map(|found| found.entry).filter(|entry| !entry.expired(env.now));
+    Ok(env.server.waiting.claim(name, entry.map(Entry::kind), tried))
 }
 
 /// Performs a client's command. Returns its reply; `None` if it found nothing.

@@ -92,6 +92,17 @@ impl Command {
         Command { blocks: true, ..Command::new(name, arity, keys, Run::Write(run), summary) }
     }
 
+    /// A command whose client may wait for a key to be filled.
+    pub(super) const fn waiting(
+        name: &'static str,
+        arity: i32,
+        keys: Keys,
+        run: Run,
+        summary: &'static str,
+    ) -> Self {
+        Command { blocks: true, ..Command::new(name, arity, keys, run, summary) }
+    }
+
     /// A command that performs others.
     pub(super) const fn nesting(
         name: &'static str,

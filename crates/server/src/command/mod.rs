@@ -55,6 +55,14 @@ mod shutdown;
 mod sketch;
 mod slowlog;
 mod sort;
+mod stream_claims;
+mod stream_groups;
+pub(crate) mod stream_ids;
+mod stream_info;
+mod stream_reads;
+#[cfg(test)]
+mod stream_tests;
+mod streams;
 mod strings;
 mod substrings;
 mod table;

@@ -10,7 +10,7 @@ use super::{
 };
 use super::{
     key_places, keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts,
-    shutdown, slowlog, strings,
+    shutdown, slowlog, stream_claims, stream_groups, stream_info, stream_reads, streams, strings,
 };
 use super::{zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
@@ -20,7 +20,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 40] = [
+static FAMILIES: [(&str, &[Command]); 45] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -47,6 +47,11 @@ static FAMILIES: [(&str, &[Command]); 40] = [
     ("sorted-set", zset_algebra::TABLE),
     ("sorted-set", choices::TABLE),
     ("geo", geo::TABLE),
+    ("stream", streams::TABLE),
+    ("stream", stream_reads::TABLE),
+    ("stream", stream_groups::TABLE),
+    ("stream", stream_claims::TABLE),
+    ("stream", stream_info::TABLE),
     ("connection", connection::TABLE),
     ("server", TABLE),
     ("server", config::TABLE),

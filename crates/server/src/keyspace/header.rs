@@ -5,7 +5,8 @@
 //! needed).
 //!
 //! Version 1 has no last block on its garbage list, nor hashes there that are freed where they are; version 2 has no
-//! sets and lists. Both become version 3 when they are opened to be written to, version 1 not while the pool is full.
+//! sets and lists, version 3 no streams and no functions. They become version 4 when they are opened to be written to,
+//! version 1 not while the pool is full.
 
 use super::garbage;
 use perdura::{Error, Purpose, Result, Root, Tx};
@@ -17,8 +18,8 @@ const NAME: &str = "redis";
 /// The root's kind.
 pub(crate) const KIND: u32 = 1001;
 const TAG: u64 = 0x5EED << 48;
-const VERSION: u64 = 3;
-const OLD_VERSIONS: [u64; 2] = [1, 2];
+const VERSION: u64 = 4;
+const OLD_VERSIONS: [u64; 3] = [1, 2, 3];
 const WORDS: usize = 3 + 2 * DATABASES as usize;
 
 /// Offset of the seed.

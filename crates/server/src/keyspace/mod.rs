@@ -39,6 +39,7 @@ mod list_change;
 mod list_tests;
 pub(crate) mod set;
 pub(crate) mod size;
+pub(crate) mod stream;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod zset;

@@ -312,9 +312,10 @@ fn serve(tx: &mut dyn Tx, env: Env<'_>, point: Savepoint, mark: usize) -> Result
 }
 
 /// Puts a client on the list of those that wait.
-fn wait(env: Env<'_>, connection: &mut Connection, op: &Op, wish: Wish) {
+fn wait(env: Env<'_>, connection: &mut Connection, op: &Op, mut wish: Wish) {
     let Work::Request(request, command) = op.work else { return };
-    let args = OwnedArgs::from(connection.args(request));
+    let sent = || OwnedArgs::from(connection.args(request));
+    let args = wish.args.take().unwrap_or_else(sent);
     let Client { listing, protocol, db, .. } = &connection.client;
     let to = Address { worker: env.worker, slot: op.slot, id: listing.id };
     let (client, protocol, db) = (Arc::clone(listing), *protocol, *db);
@@ -600,10 +601,10 @@ impl Group<'_> {
 
     /// Ends the operations after the commit. Returns their number.
     fn finish(&mut self) -> usize {
-        for op in &self.ops[..self.reached] {
+        for op in &mut self.ops[..self.reached] {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.skips |= op.skipped;
-                match op.wish {
+                match op.wish.take() {
                     Some(wish) => wait(self.env, connection, op, wish),
                     None => connection.hush(op.start),
                 }

@@ -267,6 +267,11 @@ impl Run {
         self.killed.store(0, Ordering::Relaxed);
     }
 
+    /// Whether a script of this thread is running, whose commands these are.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state.load(Ordering::Acquire) != NOTHING
+    }
+
     pub(crate) fn is_killed(&self) -> bool {
         self.state.load(Ordering::Acquire) == KILLED
     }
