@@ -35,6 +35,8 @@ const TABLE: &[(&str, More)] = &[
     ("evalsha", More::CountedOrNone(2)),
     ("eval_ro", More::CountedOrNone(2)),
     ("evalsha_ro", More::CountedOrNone(2)),
+    ("fcall", More::CountedOrNone(2)),
+    ("fcall_ro", More::CountedOrNone(2)),
     ("xread", More::Streams),
     ("xreadgroup", More::Streams),
     ("sort", More::After(&["store"], 2)),
@@ -182,6 +184,7 @@ mod tests {
             .map(|(_, command)| command)
             .filter(|command| !matches!(command.run, Run::Client(_)))
             .filter(|command| command.keys.0 == 0 && more(command).is_none())
+            .filter(|command| !command.name.starts_with("function|"))
             .map(|command| command.name)
             .collect();
         let expected = [

@@ -35,6 +35,7 @@ pub fn check(tx: &mut dyn Tx, visit: &mut Visit<'_>) -> Result<Option<Findings>>
     for index in 0..super::DATABASES {
         check_database(tx, Database::new(header, index), &mut findings, visit)?;
     }
+    super::functions::check(tx, header, visit)?;
     findings.garbage = check_garbage(tx, header, visit)?;
     Ok(Some(findings))
 }

@@ -25,7 +25,7 @@ use super::slots::Slots;
 use super::worker::KILLED;
 use crate::client::{Client, Replies};
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find, find_whole,
     goes_while_subscribed, is_immediate, is_never_queued, perform, refused, shown,
 };
 use crate::keyspace::{Ahead, Database};
@@ -342,6 +342,10 @@ fn together(ops: &[Op]) -> usize {
 fn on_data(connection: &Connection, request: Request) -> Option<&'static Command> {
     let (args, client) = (connection.args(request), &connection.client);
     let command = find(args.at(0))?;
+    let command = match command.run {
+        Run::Read(_) | Run::Write(_) => command,
+        Run::Client(_) => command.part(args)?,
+    };
     let is_on_data = matches!(command.run, Run::Read(_) | Run::Write(_));
     let goes = is_on_data && command.takes(args.len()) && client.authenticated;
     (goes && client.queue.is_none() && !client.restricted).then_some(command)
@@ -360,7 +364,7 @@ impl Route {
     fn of(connection: &Connection, request: Request) -> Route {
         let args = connection.args(request);
         let client = &connection.client;
-        let Some(command) = find(args.at(0)) else {
+        let Some(command) = find_whole(args) else {
             return Route::Reject(unknown(args));
         };
         if !command.takes(args.len()) {

@@ -10,6 +10,7 @@ mod bits;
 mod decimal;
 pub(crate) mod interpreter;
 mod json;
+pub(crate) mod libraries;
 mod library;
 #[cfg(test)]
 mod limit_tests;

@@ -2,12 +2,14 @@
 
 use super::TransferError;
 use super::record::{Change, PendingEntry, Record, StreamEnd};
+use crate::command::Failure;
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
 use crate::keyspace::stream::{Group, Stream};
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{self, DATABASES, Database, End, Found, Kind, garbage, now, text};
+use crate::script::libraries;
 use perdura::{Error, Handle, Result, Ticket, Tx};
 
 /// Bytes of one transaction: a share of the log, and no more than this.
@@ -163,6 +165,14 @@ pub(crate) enum Effect {
 
 /// Does a record's command. A key whose time has come is removed.
 pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effect> {
+    if let Change::Library(code) = &record.change {
+        return match libraries::load(tx, header, code, true) {
+            Ok(_) => Ok(Effect::Stays),
+            Err(Failure::Pool(error)) => Err(error),
+            Err(Failure::Say(text)) => Err(Error::Aborted(text.into_owned())),
+            Err(Failure::NoRoom(text)) => Err(Error::Aborted(text)),
+        };
+    }
     let db = Database::new(header, record.db);
     let key = record.key.as_slice();
     let old = db.find(tx, key)?;
@@ -176,6 +186,7 @@ pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> 
             let new = text::store(tx, reusable, value)?;
             db.put(tx, key, old, new)?;
         }
+        Change::Library(_) => return Ok(Effect::Stays),
         Change::Fields(pairs) => {
             of_kind(old, Kind::Hash)?;
             let mut hash = Hash::load(tx, old.map(|old| old.entry))?;

@@ -1,6 +1,7 @@
 //! The keyspace as records.
 
 use super::record::{Change, PendingEntry, Record, StreamEnd};
+use crate::keyspace::functions::Functions;
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
@@ -26,6 +27,7 @@ pub fn is_keyspace(root: Root) -> bool {
 
 /// Calls `each` with the records of all keys that have not expired at `now`; returns how many keys these are.
 pub(crate) fn all(tx: &mut dyn Tx, header: u64, now: u64, each: &mut Each<'_>) -> Result<u64> {
+    libraries(tx, header, each)?;
     let mut keys = 0;
     for index in 0..DATABASES {
         let db = Database::new(header, index);
@@ -47,6 +49,15 @@ pub(crate) fn all(tx: &mut dyn Tx, header: u64, now: u64, each: &mut Each<'_>) -
         }
     }
     Ok(keys)
+}
+
+/// Calls `each` with the libraries of functions.
+pub(crate) fn libraries(tx: &mut dyn Tx, header: u64, each: &mut Each<'_>) -> Result<()> {
+    let Some(functions) = Functions::find(tx, header)? else { return Ok(()) };
+    functions.each_library::<Error>(tx, &mut |tx, _, library| {
+        let change = Change::Library(library.code(tx)?);
+        each(Record { db: 0, key: Vec::new(), change })
+    })
 }
 
 /// Calls `each` with the records of one key.

@@ -54,6 +54,8 @@ pub(crate) enum Change {
     Consumer(Vec<u8>, Vec<u8>, Option<(i64, i64)>),
     /// XCLAIM.
     Pending(PendingEntry),
+    /// FUNCTION LOAD of this code, which is under no key.
+    Library(Vec<u8>),
     /// PEXPIREAT, in milliseconds since 1970.
     Expiry(u64),
     /// DEL.
@@ -67,7 +69,7 @@ impl Record {
         self.key.len()
             + 64
             + match &self.change {
-                Change::Text(value) => value.len(),
+                Change::Text(value) | Change::Library(value) => value.len(),
                 Change::Fields(pairs) => {
                     pairs.iter().map(|(field, value)| of(field.len() + value.len())).sum()
                 }

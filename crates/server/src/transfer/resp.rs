@@ -26,6 +26,9 @@ impl Encoder {
 
     /// Appends a record.
     pub(crate) fn record(&mut self, record: &Record, to: &mut Vec<u8>) {
+        if let Change::Library(code) = &record.change {
+            return command(to, &[b"FUNCTION", b"LOAD", b"REPLACE", code]);
+        }
         if self.db != Some(record.db) {
             command(to, &[b"SELECT", record.db.to_string().as_bytes()]);
             self.db = Some(record.db);
@@ -42,6 +45,7 @@ impl Encoder {
                     bulk(to, value);
                 }
             }
+            Change::Library(_) => {}
             Change::Set(members) => items(to, b"SADD", key, members),
             Change::Elements(elements) => items(to, b"RPUSH", key, elements),
             Change::Members(members) => {

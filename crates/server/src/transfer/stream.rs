@@ -12,7 +12,7 @@ use crate::keyspace::stream::Id;
 use crate::protocol::{Args, Limits, RequestReader, number};
 use std::io::{ErrorKind, Read};
 
-const KNOWN: &str = "SELECT, SET, HSET, HMSET, SADD, RPUSH, ZADD, XADD, XSETID, XGROUP, XCLAIM, PEXPIREAT, EXPIREAT, DEL, UNLINK, MULTI, EXEC, PING and ECHO";
+const KNOWN: &str = "SELECT, SET, HSET, HMSET, SADD, RPUSH, ZADD, XADD, XSETID, XGROUP, XCLAIM, FUNCTION LOAD, PEXPIREAT, EXPIREAT, DEL, UNLINK, MULTI, EXEC, PING and ECHO";
 
 /// Reads commands.
 pub(super) struct Stream<R> {
@@ -183,6 +183,11 @@ fn understand(args: Args<'_>, db: &mut u8, ends: &mut Ends) -> Result<Meaning, S
                 format!("{name} with options that neither an export nor a file that Redis has rewritten has")
             };
             stream(args).map(|change| Meaning::Records(vec![change], key)).ok_or_else(wrong)
+        }
+        b"FUNCTION" if args.is(1, "load") => {
+            lacks(3)?;
+            let code = args.at(args.len() - 1).to_vec();
+            Ok(Meaning::Records(vec![Change::Library(code)], Vec::new()))
         }
         b"PEXPIREAT" | b"EXPIREAT" => {
             lacks(3)?;

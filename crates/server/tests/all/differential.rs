@@ -573,7 +573,8 @@ impl Pair {
         if !self.queued.is_empty() || self.in_multi {
             return (Frame::Null, Frame::Null);
         }
-        let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|one| one.call(&[b"DUMP", from]));
+        let [ours, theirs] =
+            [&mut self.ours, &mut self.theirs].map(|one| one.call(&[b"DUMP", from]));
         match (ours, theirs) {
             (Frame::Text(ours), Frame::Text(theirs)) => {
                 let restored = |client: &mut Client, dumped: &[u8]| {
@@ -639,7 +640,9 @@ impl Pair {
         };
         match template {
             "MULTI" => self.in_multi = true,
-            "EXEC" | "EXEC extra" | "DISCARD" | "DISCARD extra" => self.in_multi &= show(&ours).contains("wrong number"),
+            "EXEC" | "EXEC extra" | "DISCARD" | "DISCARD extra" => {
+                self.in_multi &= show(&ours).contains("wrong number")
+            }
             _ => {}
         }
         if show(&ours) == "QUEUED" {
@@ -657,7 +660,9 @@ impl Pair {
             };
             let history: Vec<_> = log[from..].iter().filter(|line| key(line)).collect();
             if let (Frame::List(a), Frame::List(b)) = (&ours, &theirs) {
-                let differ = |(a, b): &(&Frame, &Frame)| meaning(a, Compare::Info) != meaning(b, Compare::Info);
+                let differ = |(a, b): &(&Frame, &Frame)| {
+                    meaning(a, Compare::Info) != meaning(b, Compare::Info)
+                };
                 for (a, b) in a.iter().zip(b).filter(differ) {
                     println!("ours:   {}\ntheirs: {}", show(a), show(b));
                 }
