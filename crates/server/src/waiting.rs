@@ -140,12 +140,6 @@ struct Lists {
 /// Clients' numbers in the order in which they came, by which one of many is found when it leaves.
 struct Queue(BTreeMap<u64, u64>);
 
-impl Queue {
-    fn iter(&self) -> impl Iterator<Item = &u64> {
-        self.0.values()
-    }
-}
-
 impl Lists {
     fn remove(&mut self, id: u64) -> Option<Listed> {
         let listed = self.clients.remove(&id)?;
@@ -225,23 +219,25 @@ impl Waiting {
         lists.keys.get(&db).map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Claims the client that has waited longest for a key to hold this kind of value, or none, but none of `tried`.
+    /// Claims the client that has waited longest for a key to hold this kind of value, or none, of those that came after
+    /// another one. Returns its place in the order of arrival, too.
     pub(crate) fn claim(
         &self,
         (db, key): &Name,
         kind: Option<Kind>,
-        tried: &[u64],
-    ) -> Option<Arc<Waiter>> {
+        after: Option<u64>,
+    ) -> Option<(u64, Arc<Waiter>)> {
         let mut lists = self.lists();
         let Lists { keys, clients } = &mut *lists;
         let queue = keys.get(db)?.get(key.as_slice())?;
-        for id in queue.iter().filter(|id| !tried.contains(id)) {
+        let from = after.map_or(0, |after| after.saturating_add(1));
+        for (&arrival, id) in queue.0.range(from..) {
             let Some(listed) = clients.get_mut(id) else { continue };
             // One that CLIENT KILL has ended takes nothing, though its thread has not noticed yet.
             let waits = !listed.claimed && !listed.waiter.client.is_killed();
             if waits && listed.waiter.wish.takes(kind) {
                 listed.claimed = true;
-                return Some(Arc::clone(&listed.waiter));
+                return Some((arrival, Arc::clone(&listed.waiter)));
             }
         }
         None

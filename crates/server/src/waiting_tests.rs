@@ -73,7 +73,8 @@ fn the_order_of_arrival_holds() {
     come(1);
     let expected: Vec<u64> = (1..=333).map(|id| 3 * id).chain([1]).collect();
     let name = (0, b"b".to_vec());
-    let claimed = std::iter::from_fn(|| Some(waiting.claim(&name, Some(Kind::List), &[])?.to.id));
+    let claimed =
+        std::iter::from_fn(|| Some(waiting.claim(&name, Some(Kind::List), None)?.1.to.id));
     assert_eq!(claimed.collect::<Vec<_>>(), expected);
     assert_eq!(waiting.count(), expected.len());
     let waits = Waits::default();

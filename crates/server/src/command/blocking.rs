@@ -89,14 +89,16 @@ fn blmpop(call: &mut Call<'_>) -> Outcome {
 /// The transaction must be undone up to where the keys were written.
 pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Result<(), Error> {
     while let Some(name) = env.waits.next_written() {
-        let mut tried = Vec::new();
+        // The client that was tried last: those before it are served, or wait on.
+        let mut tried = None;
         loop {
             if alone.is_some_and(|most| env.waits.mark() >= most) {
                 env.waits.note(name.0, &name.1);
                 return Ok(());
             }
-            let Some(waiter) = next_waiter(tx, env, &name, &tried)? else { break };
+            let Some((arrival, waiter)) = next_waiter(tx, env, &name, tried)? else { break };
             let id = waiter.to.id;
+            tried = Some(arrival);
             env.waits.tries(id);
             let before = tx.point();
             let alone = alone.is_some() && env.waits.mark() == 0;
@@ -111,7 +113,6 @@ pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Resu
                 // It found nothing that it takes: it waits on, in its place.
                 Ok(None) => {
                     env.waits.release_unserved(&env.server.waiting, id);
-                    tried.push(id);
                 }
                 Err(error) => {
                     env.waits.release(&env.server.waiting, id);
@@ -123,13 +124,13 @@ pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Resu
     Ok(())
 }
 
-/// The first of the clients, but for those that were tried, that waits for a value as a key holds it, or for its end.
+/// The first of the clients after those that were tried that waits for a value as a key holds it, or for its end.
 fn next_waiter(
     tx: &mut dyn Tx,
     env: Env<'_>,
     name: &Name,
-    tried: &[u64],
-) -> Result<Option<std::sync::Arc<Waiter>>, Error> {
+    tried: Option<u64>,
+) -> Result<Option<(u64, std::sync::Arc<Waiter>)>, Error> {
     let (db, key) = name;
     let found = Database::new(env.keyspace, *db).find(tx, key)?;
     let entry = found.map(|found| found.entry).filter(|entry| !entry.expired(env.now));

@@ -219,6 +219,7 @@ fn bytes(text: &[u8]) -> Option<i64> {
 fn options(server: &Server) -> Vec<(&'static str, String)> {
     let facts = server.facts();
     let mut options = vec![
+        ("aof-use-rdb-preamble", "no".to_owned()),
         ("appendfsync", "always".to_owned()),
         ("appendonly", if facts.keeps_log() { "yes" } else { "no" }.to_owned()),
         ("bind", server.address.ip().to_string()),

@@ -11,6 +11,7 @@ use crate::rdb::{self, reader::Reader};
 use crate::script::interpreter::Code;
 use crate::script::libraries::{self, FLAGS, NO_WRITES, NewLibrary};
 use std::collections::{BTreeMap, HashSet};
+use std::time::Instant;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -315,7 +316,11 @@ fn restore(call: &mut Call<'_>) -> Outcome {
         functions.clear(call.tx)?;
     }
     let (mut new, mut names): (Vec<NewLibrary>, _) = (Vec::new(), HashSet::new());
+    let (began, most) = (Instant::now(), call.env.server.tuning.script_time());
     while !reader.is_at_end() {
+        if most.is_some_and(|most| began.elapsed() > most) {
+            return Err(Failure::Say("ERR FUNCTION RESTORE timeout".into()));
+        }
         match reader.byte()? {
             LIBRARY => {}
             OLD_LIBRARY => {

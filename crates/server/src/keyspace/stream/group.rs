@@ -290,7 +290,7 @@ impl Group {
             Some(old) => old.consumer().remove_own(tx, id)?,
             None => {
                 let all = self.pending_count(tx)?;
-                tx.write_word(self.at + PENDING, all + 1)?;
+                tx.write_word(self.at + PENDING, all.wrapping_add(1))?;
             }
         }
         to.add_own(tx, id)
@@ -368,7 +368,7 @@ impl Consumer {
         };
         own.set(tx, id, ())?;
         let count = self.pending_count(tx)?;
-        tx.write_word(self.at + OWN, count + 1)
+        tx.write_word(self.at + OWN, count.wrapping_add(1))
     }
 
     fn remove_own(self, tx: &mut dyn Tx, id: Id) -> Result<()> {
