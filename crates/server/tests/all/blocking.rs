@@ -470,7 +470,7 @@ fn readers_of_streams_get_what_comes() {
     assert_eq!(waiters[3].ask("MULTI"), "OK");
     assert_eq!(waiters[3].ask("XREAD BLOCK 0 STREAMS s $"), "QUEUED");
     assert_eq!(waiters[3].ask("EXEC"), "[nil]");
-    assert_eq!(waiters[3].ask("HELLO 3").contains("proto"), true);
+    assert!(waiters[3].ask("HELLO 3").contains("proto"));
     wait(&server, &mut waiters[3], "XREAD BLOCK 0 STREAMS s $", 1);
     assert_eq!(client.ask("XADD s 7 d 4"), "7-0");
     assert_eq!(received(&mut waiters[3]), "[s [[7-0 [d 4]]]]");
