@@ -43,6 +43,9 @@ impl Library {
     }
 }
 
+/// Called with a library and its name in a transaction.
+pub(crate) type EachLibrary<'a, E> = dyn FnMut(&mut dyn Tx, Vec<u8>, Library) -> Result<(), E> + 'a;
+
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionEntry {
@@ -148,7 +151,7 @@ impl Functions {
     pub(crate) fn each_library<E: From<Error>>(
         self,
         tx: &mut dyn Tx,
-        each: &mut dyn FnMut(&mut dyn Tx, Vec<u8>, Library) -> Result<(), E>,
+        each: &mut EachLibrary<'_, E>,
     ) -> Result<(), E> {
         let mut cursor = self.libraries.cursor(tx, ..)?;
         while let Some((name, at)) = cursor.next(tx)? {

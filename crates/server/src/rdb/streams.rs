@@ -214,6 +214,9 @@ enum Next {
     End,
 }
 
+/// An entry's ID, and its fields and values by turns.
+type Unpacked<'a> = (Id, Vec<&'a [u8]>);
+
 /// A listpack of entries that is being read.
 struct Unpacker {
     next: Next,
@@ -278,8 +281,8 @@ impl Unpacker {
         Ok(false)
     }
 
-    /// The entry that is whole: its ID, and its fields and values by turns; none if it is deleted.
-    fn entry(&self) -> Result<Option<(Id, Vec<&[u8]>)>, Malformed> {
+    /// The entry that is whole; none if it is deleted.
+    fn entry(&self) -> Result<Option<Unpacked<'_>>, Malformed> {
         if self.flags & DELETED != 0 {
             return Ok(None);
         }

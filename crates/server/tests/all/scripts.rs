@@ -19,7 +19,8 @@ fn functions_are_known_to_all_threads() {
     let running = Running::with(|options| options.threads(2), 64 << 20);
     let (mut one, mut two) = (running.client(), running.client());
     let load = |client: &mut Client, value: usize| {
-        let code = format!("#!lua name=lib\nredis.register_function('f', function() return {value} end)");
+        let code =
+            format!("#!lua name=lib\nredis.register_function('f', function() return {value} end)");
         show(&client.call(&[b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()]))
     };
     for value in 0..10 {

@@ -74,6 +74,10 @@ pub(crate) struct Consumer {
 /// Called with a pending entry's ID and its state; false ends the walk.
 pub(crate) type EachPending<'a, E> = dyn FnMut(&mut dyn Tx, Id, Pending) -> Result<bool, E> + 'a;
 
+/// Called with a consumer and its name in a transaction.
+pub(crate) type EachConsumer<'a, E> =
+    dyn FnMut(&mut dyn Tx, Vec<u8>, Consumer) -> Result<(), E> + 'a;
+
 impl Group {
     pub(super) fn load(tx: &mut dyn Tx, at: u64) -> Result<Self> {
         if tx.read_word(at).map_err(Error::in_pool)? != GROUP {
@@ -210,7 +214,7 @@ impl Group {
     pub(crate) fn each_consumer<E: From<Error>>(
         self,
         tx: &mut dyn Tx,
-        each: &mut dyn FnMut(&mut dyn Tx, Vec<u8>, Consumer) -> Result<(), E>,
+        each: &mut EachConsumer<'_, E>,
     ) -> Result<(), E> {
         let Some(consumers) = self.consumers(tx)? else { return Ok(()) };
         let mut cursor = consumers.cursor(tx, ..)?;

@@ -65,6 +65,9 @@ pub(crate) struct Stream {
 /// Called with an entry in a transaction; false ends the walk.
 pub(crate) type EachEntry<'a, E> = dyn FnMut(&mut dyn Tx, Entry) -> Result<bool, E> + 'a;
 
+/// Called with a group and its name in a transaction.
+pub(crate) type EachGroup<'a, E> = dyn FnMut(&mut dyn Tx, Vec<u8>, Group) -> Result<(), E> + 'a;
+
 const fn miscounted(at: u64) -> Error {
     Error::corrupt("a stream whose chunks have other entries than it counts", at)
 }
@@ -239,7 +242,7 @@ impl Stream {
     pub(crate) fn each_group<E: From<Error>>(
         &self,
         tx: &mut dyn Tx,
-        each: &mut dyn FnMut(&mut dyn Tx, Vec<u8>, Group) -> Result<(), E>,
+        each: &mut EachGroup<'_, E>,
     ) -> Result<(), E> {
         if self.groups == 0 {
             return Ok(());
