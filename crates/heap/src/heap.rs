@@ -25,7 +25,7 @@ use transaction::SessionState;
 
 use crate::alloc::Space;
 use crate::error::OpenError;
-use crate::inside::{self, OwnerThread};
+use crate::inside::{self, Inside, OwnerThread};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
     Counters, Engine, Error, Mode, Oldest, Recovery, Result, Session, Ticket, Tuning, area,
@@ -218,6 +218,7 @@ impl<M: Memory + 'static, E: Engine<M>> Heap<M, E> {
             watched: self.watched,
             place: OwnerThread::default(),
             makes_room: false,
+            failed: Attempts::default(),
         })
     }
 
@@ -402,6 +403,8 @@ pub struct HeapSession<M: Memory, E: Engine<M>> {
     place: OwnerThread,
     /// Whether its transactions make room for one that has failed.
     makes_room: bool,
+    /// How often the running transaction has failed before. Not with the caller: it would be stored each time there.
+    failed: Attempts,
 }
 
 impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
@@ -471,6 +474,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
     }
 
     /// Runs `body`; waits until the commit is durable if it is `awaited`.
+    ///
+    /// The steps before and after the body are out of line and compiled once, so that each body costs little to compile
+    /// and is itself in its caller: no registers are saved for a call of it, and no transaction is passed in memory.
     #[inline]
     fn run_and<R>(
         &mut self,
@@ -478,71 +484,145 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
         awaited: bool,
     ) -> Result<(R, Ticket)> {
-        let mut result = None;
-        let ticket = self.run_erased(mode, awaited, &mut |tx| {
-            result = Some(body(tx)?);
-            Ok(())
-        })?;
-        Ok((result.expect("a committed body has returned"), ticket))
+        self.begin_run(mode)?;
+        loop {
+            let mut run = Run(Some(self));
+            let result = body(&mut HeapTx::new(&mut run.session().state));
+            let ended = run.returned().end_run(mode, awaited, result);
+            match ended {
+                Ok(done) => return Ok(done),
+                Err(error) => self.begin_run_again(mode, error)?,
+            }
+        }
     }
 
-    /// The same once for all bodies, so that each costs little to compile.
-    #[inline(never)]
-    fn run_erased(
-        &mut self,
-        mode: Mode,
-        awaited: bool,
-        body: &mut dyn FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
-    ) -> Boxed<Ticket> {
-        self.run_boxed(mode, awaited, body)
-    }
-
-    /// The same with errors that fit into a register.
+    /// Ends a run whose body has returned `result`.
     #[inline(always)]
-    pub(crate) fn run_boxed(
-        &mut self,
-        mode: Mode,
-        awaited: bool,
-        mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
-    ) -> Boxed<Ticket> {
+    fn end_run<R>(&mut self, mode: Mode, awaited: bool, result: Result<R>) -> Boxed<(R, Ticket)> {
+        match result {
+            Ok(value) => Ok((value, self.commit_run(mode, awaited)?)),
+            Err(error) => Err(self.failed_run(error)),
+        }
+    }
+
+    /// Begins a transaction whose body stays on its thread, which is inside until [`commit_run`](Self::commit_run) or
+    /// [`failed_run`](Self::failed_run) returns.
+    #[inline(always)]
+    pub(crate) fn begin_run(&mut self, mode: Mode) -> Boxed<()> {
+        match mode {
+            Mode::Write => self.begin_writing(),
+            Mode::Read => self.begin_reading(),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_writing(&mut self) -> Boxed<()> {
+        self.begin_as(Mode::Write)
+    }
+
+    #[inline(never)]
+    fn begin_reading(&mut self) -> Boxed<()> {
+        self.begin_as(Mode::Read)
+    }
+
+    #[inline(always)]
+    fn begin_as(&mut self, mode: Mode) -> Boxed<()> {
         // Before it waits for others, who are not there in a forked child.
         if self.memory.is_forked() {
-            return Err(Box::new(Error::Forked));
+            return Err(forked());
         }
-        match self.run_once(mode, 0, &mut body, awaited) {
-            Ok(ticket) => {
-                if awaited {
-                    self.state.session.wait_durable(ticket)?;
-                }
-                Ok(ticket)
-            }
-            Err(error) => self.run_again(mode, awaited, error, &mut body),
-        }
+        let inside = inside::enter(self.watched)?;
+        self.state.session.begin(mode);
+        inside.stay();
+        Ok(())
     }
 
-    /// As [`run_boxed`](Self::run_boxed), after a first attempt that has failed with `error`.
+    /// Begins it again, if that is to be done after `error`.
+    ///
+    /// # Errors
+    /// `error`, if not.
     #[cold]
     #[inline(never)]
     #[expect(clippy::boxed_local, reason = "it comes in a register")]
-    fn run_again(
-        &mut self,
-        mode: Mode,
-        awaited: bool,
-        error: Box<Error>,
-        mut body: &mut dyn FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
-    ) -> Boxed<Ticket> {
-        let mut before = self.before_next(Attempts::default(), *error)?;
-        loop {
-            match self.run_once(mode, before.conflicts, &mut body, awaited) {
-                Ok(ticket) => {
-                    if awaited {
-                        self.state.session.wait_durable(ticket)?;
-                    }
-                    return Ok(ticket);
-                }
-                Err(error) => before = self.before_next(before, *error)?,
-            }
+    pub(crate) fn begin_run_again(&mut self, mode: Mode, error: Box<Error>) -> Boxed<()> {
+        // No attempts are left to the next transaction, whatever fails here.
+        let failed = std::mem::take(&mut self.failed);
+        let failed = self.before_next(failed, *error)?;
+        let inside = inside::enter(self.watched)?;
+        match failed.conflicts {
+            0 => self.state.session.begin(mode),
+            conflicts => self.state.session.begin_again(mode, conflicts),
         }
+        inside.stay();
+        self.failed = failed;
+        Ok(())
+    }
+
+    /// Commits the running transaction, and waits until that is durable if it is `awaited`.
+    #[inline(always)]
+    pub(crate) fn commit_run(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
+        match (mode, awaited) {
+            (Mode::Write, true) => self.commit_awaited_writes(),
+            _ => self.commit_otherwise(mode, awaited),
+        }
+    }
+
+    /// Commits the transactions that are most.
+    #[inline(never)]
+    fn commit_awaited_writes(&mut self) -> Boxed<Ticket> {
+        self.commit_as(Mode::Write, true)
+    }
+
+    #[inline(never)]
+    fn commit_otherwise(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
+        self.commit_as(mode, awaited)
+    }
+
+    #[inline(always)]
+    fn commit_as(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
+        let committed = {
+            let _inside = Inside::still(self.watched);
+            // The body is run again even if it swallows the conflict's error.
+            if E::Session::CONFLICTS && self.state.session.has_conflict() {
+                return Err(self.roll_back_conflict());
+            }
+            self.commit_state(mode, awaited)
+        };
+        let ticket = committed?;
+        if self.failed.any() {
+            self.failed = Attempts::default();
+        }
+        if awaited {
+            self.state.session.wait_durable(ticket)?;
+        }
+        Ok(ticket)
+    }
+
+    #[cold]
+    fn roll_back_conflict(&mut self) -> Box<Error> {
+        self.roll_back();
+        Box::new(Error::Conflict)
+    }
+
+    /// Rolls the running transaction back, whose body has failed: returns why. That is a conflict if there was one, since
+    /// the body may have failed because of what it has read.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn failed_run(&mut self, error: Error) -> Box<Error> {
+        let has_conflict = E::Session::CONFLICTS && self.state.session.has_conflict();
+        let failed = self.failed;
+        self.broken_run();
+        self.failed = failed;
+        Box::new(if has_conflict { Error::Conflict } else { error })
+    }
+
+    /// Rolls the running transaction back.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn broken_run(&mut self) {
+        self.failed = Attempts::default();
+        let _inside = Inside::still(self.watched);
+        self.roll_back();
     }
 
     /// Whether the transaction is to be run again after `error`: returns the attempts so far.
@@ -561,28 +641,10 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         Err(Box::new(self.forked_or(error)))
     }
 
-    /// Runs `body`, after `conflicts` conflicts.
+    /// The running transaction.
     #[inline(always)]
-    fn run_once(
-        &mut self,
-        mode: Mode,
-        conflicts: u32,
-        body: &mut impl FnMut(&mut HeapTx<'_, E::Session>) -> Boxed<()>,
-        awaited: bool,
-    ) -> Boxed<Ticket> {
-        let _inside = inside::enter(self.watched)?;
-        match conflicts {
-            0 => self.state.session.begin(mode),
-            _ => self.state.session.begin_again(mode, conflicts),
-        }
-        let mut running = Running { session: Some(self) };
-        let result = body(&mut HeapTx::new(&mut running.session().state));
-        // The body is run again even if it swallows the conflict's error, or fails because of what it has read.
-        if E::Session::CONFLICTS && running.session().state.session.has_conflict() {
-            return Err(Box::new(Error::Conflict));
-        }
-        result?;
-        running.finished().commit_state(mode, awaited)
+    pub(crate) fn running_tx(&mut self) -> HeapTx<'_, E::Session> {
+        HeapTx::new(&mut self.state)
     }
 
     /// Commits the running transaction, begun in this mode; `awaited` says whether the caller waits for the ticket at once.
@@ -598,12 +660,8 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         };
         match committed {
             Ok(ticket) => {
-                let reclaimable = || self.engine.reclaimable();
-                let SessionState { session, local, shared, .. } = &mut self.state;
-                let born = || session.born(ticket);
-                let waiting = local.committed(&shared.space, ticket, born, reclaimable);
-                if waiting > 0 && waiting > self.state.shared.most_limbo() {
-                    self.empty_limbo();
+                if !self.state.local.committed_plain() {
+                    self.after_commit(ticket);
                 }
                 if self.private && mode == Mode::Write && self.engine.give_back_due() {
                     self.give_back();
@@ -611,6 +669,17 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
                 Ok(ticket)
             }
             Err(error) => Err(self.not_committed(error)),
+        }
+    }
+
+    /// The work after a commit of a transaction that has done more than write words.
+    #[inline(never)]
+    fn after_commit(&mut self, ticket: Ticket) {
+        let reclaimable = || self.engine.reclaimable();
+        let SessionState { session, local, shared, .. } = &mut self.state;
+        let waiting = local.committed(&shared.space, ticket, || session.born(ticket), reclaimable);
+        if waiting > 0 && waiting > self.state.shared.most_limbo() {
+            self.empty_limbo();
         }
     }
 
@@ -699,7 +768,7 @@ impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
     }
 }
 
-/// Rolls back when the body fails or panics.
+/// Rolls back when a body that is run only once fails or panics.
 struct Running<'a, M: Memory, E: Engine<M>> {
     session: Option<&'a mut HeapSession<M, E>>,
 }
@@ -739,11 +808,48 @@ impl<M: Memory, E: Engine<M>> HeapSession<M, E> {
     }
 }
 
+/// Ends the transaction when the body panics.
+struct Run<'a, M: Memory + 'static, E: Engine<M>>(Option<&'a mut HeapSession<M, E>>);
+
+impl<'a, M: Memory + 'static, E: Engine<M>> Run<'a, M, E> {
+    #[inline(always)]
+    fn session(&mut self) -> &mut HeapSession<M, E> {
+        self.0.as_mut().expect("until the body has returned")
+    }
+
+    /// The body has returned.
+    #[inline(always)]
+    fn returned(mut self) -> &'a mut HeapSession<M, E> {
+        self.0.take().expect("once")
+    }
+}
+
+impl<M: Memory + 'static, E: Engine<M>> Drop for Run<'_, M, E> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take() {
+            session.broken_run();
+        }
+    }
+}
+
+#[cold]
+fn forked() -> Box<Error> {
+    Box::new(Error::Forked)
+}
+
 /// How often a transaction has failed and is run again: by conflicts in a row, and for want of room.
 #[derive(Clone, Copy, Default)]
 struct Attempts {
     conflicts: u32,
     tries: u32,
+}
+
+impl Attempts {
+    #[inline(always)]
+    const fn any(self) -> bool {
+        self.conflicts | self.tries != 0
+    }
 }
 
 /// A result that fits into two registers: an [`Error`] is as large as a line.

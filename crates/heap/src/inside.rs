@@ -64,6 +64,20 @@ pub(crate) fn enter(pool: u64) -> Result<Inside, Box<Error>> {
     Ok(Inside(pool))
 }
 
+impl Inside {
+    /// The thread stays inside, until a value made by [`still`](Self::still) is dropped.
+    #[inline(always)]
+    pub(crate) fn stay(self) {
+        std::mem::forget(self);
+    }
+
+    /// For a thread that has [stayed](Self::stay) inside a transaction on the pool.
+    #[inline(always)]
+    pub(crate) fn still(pool: u64) -> Self {
+        Inside(pool)
+    }
+}
+
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {

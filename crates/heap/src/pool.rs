@@ -25,7 +25,7 @@ use perdura_memory::{
     Domain, LockedFile, MapError, MapOptions, Mapped, Memory as _, Noting, PAGE, Survives,
 };
 use rehearsal::{Rehearsed, needed};
-use session::PoolSession;
+use session::{OtherSession, PoolSession};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -481,8 +481,12 @@ impl Pool {
     pub fn session(&self) -> Result<Handle> {
         let session = match &self.inner.inner {
             EngineHeap::Redo(heap) => PoolSession::Redo(Box::new(heap.session()?)),
-            EngineHeap::CcStm(heap) => PoolSession::CcStm(Box::new(heap.session()?)),
-            other => PoolSession::Other(each!(other, heap => heap.session()?.erased())),
+            EngineHeap::CcStm(heap) => {
+                PoolSession::Else(OtherSession::CcStm(Box::new(heap.session()?)))
+            }
+            other => {
+                PoolSession::Else(OtherSession::Any(each!(other, heap => heap.session()?.erased())))
+            }
         };
         Ok(Handle { session, open: None, pool: self.clone() })
     }
@@ -660,7 +664,7 @@ impl Handle {
     /// another handle of the pool.
     pub fn transaction<R>(&mut self, body: impl FnMut(&mut PoolTx<'_>) -> Result<R>) -> Result<R> {
         self.check_closed()?;
-        self.session.transaction(body)
+        self.session.run(Mode::Write, true, body).map(|(result, _)| result)
     }
 
     /// As [`transaction`](Self::transaction), with an error type of the caller's own: any error of `body` rolls the

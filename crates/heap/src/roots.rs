@@ -58,8 +58,9 @@ fn search<T: Tx + ?Sized>(
         if entry == 0 {
             return Ok(None);
         }
-        let field =
-            |at: u64| entry.checked_add(at).ok_or(Error::corrupt("pointer to a named root", at));
+        let field = |at: u64| {
+            entry.checked_add(at).ok_or_else(|| Error::corrupt("pointer to a named root", at))
+        };
         let mut word = |at| tx.read_word(at).map_err(Error::in_pool);
         let (next, at) = (word(entry)?, word(field(8)?)?);
         let (shape, check) = (word(field(16)?)?, word(field(CHECK)?)?);

@@ -152,7 +152,10 @@ impl Writer {
     #[inline]
     pub(crate) fn forget<M: Memory>(&mut self, memory: &M) {
         self.writes.clear(memory);
-        self.fresh.clear();
+        // Tested first: a store costs more, behind the fence of a commit.
+        if !self.fresh.is_empty() {
+            self.fresh.clear();
+        }
     }
 
     /// Stores whole log lines and asks for them to become durable. Past the caches, however few they are: that and a
@@ -261,10 +264,10 @@ impl Writer {
         };
         core.touched.note_words(|note| self.writes.for_each(memory, |at, _| note(at)));
         let store = memory.word_store();
-        for (number, value) in words {
+        words.for_each(|(number, value)| {
             store.store(number, value);
             stored(line_of(number * WORD));
-        }
+        });
     }
 
     /// Keeps, for snapshots, what the buffered words are about to overwrite. For the writer, which is alone and has

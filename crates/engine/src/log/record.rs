@@ -127,9 +127,7 @@ pub(crate) fn fill_header(record: &mut [u64], used: usize, (salt, at): (u64, u64
         | u64::from(part.behind) << USED_BITS
         | u64::from(part.part) << 32
         | u64::from(part.parts) << 48;
-    let key = key(salt, at);
-    record[0] = key;
-    record[0] = check(key, record[..used.next_multiple_of(LINE_WORDS)].as_chunks().0);
+    record[0] = check(key(salt, at), record[..used.next_multiple_of(LINE_WORDS)].as_chunks().0);
 }
 
 #[cold]
@@ -188,17 +186,22 @@ fn key(salt: u64, at: u64) -> u64 {
     fold(salt ^ at, KEYS[3])
 }
 
-/// The check of a record in whole lines whose first word is `key`: wyhash's multiplications, two rows of them at a time.
+/// The check of a record in whole lines, with `key` as its first word: wyhash's multiplications, two rows of them at a
+/// time.
 #[inline(always)]
 fn check(key: u64, lines: &[[u64; LINE_WORDS]]) -> u64 {
     let keys = [key ^ KEYS[0], key ^ KEYS[1]];
-    let (mut first, mut second) = (key, KEYS[2]);
-    for line in lines {
-        first = fold(line[0] ^ keys[0], line[1] ^ first);
-        second = fold(line[2] ^ keys[1], line[3] ^ second);
-        first = fold(line[4] ^ keys[0], line[5] ^ first);
-        second = fold(line[6] ^ keys[1], line[7] ^ second);
+    let fold_line = |word: u64, line: &[u64; LINE_WORDS], (first, second): (u64, u64)| {
+        let first = fold(word ^ keys[0], line[1] ^ first);
+        let second = fold(line[2] ^ keys[1], line[3] ^ second);
+        (fold(line[4] ^ keys[0], line[5] ^ first), fold(line[6] ^ keys[1], line[7] ^ second))
+    };
+    let Some((line, more)) = lines.split_first() else { return 0 };
+    let mut rows = fold_line(key, line, (key, KEYS[2]));
+    for line in more {
+        rows = fold_line(line[0], line, rows);
     }
+    let (first, second) = rows;
     // Never 0, so that zeroing word 0 always invalidates.
     fold(first ^ KEYS[2], second ^ key) | 1
 }

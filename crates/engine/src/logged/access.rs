@@ -289,7 +289,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             return self.put_checked(at, from);
         }
         let Buffered { engine, seat, writer, .. } = self;
-        let right = seat.writing().ok_or(Error::ReadOnly)?;
+        let right = seat.writing().ok_or_else(|| Error::ReadOnly)?;
         writer.store_fresh(&*engine.core.memory, &right, at, from);
         Ok(())
     }
@@ -297,16 +297,15 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
     #[inline(always)]
     fn read_at_once(&mut self, at: u64) -> Option<u64> {
         let memory = &*self.memory;
-        if self.reading == Reading::Own {
-            return match self.writer.writes.may_have(memory, at) {
-                true => self.read_own(at),
-                false => memory.try_load(at),
-            };
+        // One test for the reads of writers, of which there are more in a transaction.
+        if self.reading != Reading::Own {
+            let moved = self.reading == Reading::Moved;
+            return memory.try_load(at).filter(|_| moved && !self.seat.is_moved(memory));
         }
-        if self.reading == Reading::Moved {
-            return memory.try_load(at).filter(|_| !self.seat.is_moved(memory));
+        match self.writer.writes.may_have(memory, at) {
+            true => self.read_own(at),
+            false => memory.try_load(at),
         }
-        None
     }
 
     #[inline(always)]

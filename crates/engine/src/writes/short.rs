@@ -306,8 +306,19 @@ impl<const BASE: u64, const INDEX: u64> Short<BASE, INDEX> {
     pub(super) fn pad<M: Memory>(&mut self, own: Traced<'_, M>) -> (&mut [u64], usize) {
         let used = self.used.min(MOST);
         let whole = used.next_multiple_of(LINE_WORDS);
-        // A whole line, of which the padding is a part: a fixed size is faster.
-        *self.record[used..].first_chunk_mut().expect("room for a line") = [0; LINE_WORDS];
+        // No more than the padding, by a store for each power of two that it has: a loop would become a call.
+        let mut end = used;
+        if end & 1 != 0 {
+            self.record[end] = 0;
+            end += 1;
+        }
+        if end & 2 != 0 {
+            *self.record[end..].first_chunk_mut().expect("room for a line") = [0; 2];
+            end += 2;
+        }
+        if end & 4 != 0 {
+            *self.record[end..].first_chunk_mut().expect("room for a line") = [0; 4];
+        }
         own.wrote(BASE, HEADER_WORDS as u64 * WORD);
         own.read(BASE, whole as u64 * WORD);
         (&mut self.record[..whole], used)
@@ -347,6 +358,35 @@ impl Iterator for ShortWords<'_> {
         let number = self.first + u64::from(self.mask.trailing_zeros());
         self.mask &= self.mask - 1;
         Some((number, next))
+    }
+
+    /// Entry by entry: whether words are left of one is not asked for each word.
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, (u64, u64)) -> B>(mut self, init: B, mut add: F) -> B {
+        let mut sum = init;
+        while self.mask != 0 {
+            let Some(word) = self.next() else { return sum };
+            sum = add(sum, word);
+        }
+        let mut rest = self.rest.as_slice();
+        while let [head, value, more @ ..] = rest {
+            let (mut mask, number) = (*head as u8, head >> NUMBER);
+            rest = more;
+            if mask == 0 {
+                sum = add(sum, (number, *value));
+                continue;
+            }
+            let (first, mut value) = (number * LINE_WORDS as u64, *value);
+            loop {
+                sum = add(sum, (first + u64::from(mask.trailing_zeros()), value));
+                mask &= mask - 1;
+                match rest {
+                    [next, more @ ..] if mask != 0 => (value, rest) = (*next, more),
+                    _ => break,
+                }
+            }
+        }
+        sum
     }
 }
 

@@ -295,21 +295,14 @@ impl Local {
         }
     }
 
-    /// To be called when the transaction has committed. If the session hands its freed space over now, returns the
-    /// bytes still in limbo, of all sessions that have handed theirs over; otherwise 0.
+    /// To be called when the transaction has committed: whether it has done no more than write words. Otherwise
+    /// [`committed`](Self::committed) is to be called too.
     #[inline(always)]
-    pub fn committed(
-        &mut self,
-        space: &Space,
-        ticket: Ticket,
-        born: impl FnOnce() -> Ticket,
-        reclaimable: impl FnOnce() -> Ticket,
-    ) -> u64 {
+    pub fn committed_plain(&mut self) -> bool {
         if !self.is_busy {
             self.savepoints.end_plain();
-            return 0;
         }
-        self.keep_committed(space, ticket, born, reclaimable)
+        !self.is_busy
     }
 
     /// An operation of the transaction has ended half done, perhaps after changes.
@@ -319,8 +312,9 @@ impl Local {
         self.savepoints.failed();
     }
 
-    /// The rest of [`committed`](Self::committed), if the transaction may have done more than write words.
-    fn keep_committed(
+    /// The rest of [`committed_plain`](Self::committed_plain). If the session hands its freed space over now, returns the
+    /// bytes still in limbo, of all sessions that have handed theirs over; otherwise 0.
+    pub fn committed(
         &mut self,
         space: &Space,
         ticket: Ticket,

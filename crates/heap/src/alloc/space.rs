@@ -143,7 +143,7 @@ impl Space {
         while page < pages {
             let at = layout.entry(page);
             let used = Use::from_word(memory.load(at));
-            match used.ok_or(Error::corrupt("page-table entry that cannot be", at))? {
+            match used.ok_or_else(|| Error::corrupt("page-table entry that cannot be", at))? {
                 Use::Free => state.runs.add(page, 1),
                 Use::Slots(class, purpose) => {
                     let taken = read_taken(memory, &layout, page, class)?;

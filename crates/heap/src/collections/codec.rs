@@ -201,19 +201,25 @@ impl<P: Persist> Item for P {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn load<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<P> {
         let mut bytes = <P::Bytes as bytemuck::Zeroable>::zeroed();
         for (word, part) in bytemuck::bytes_of_mut(&mut bytes).chunks_mut(8).enumerate() {
             let stored = tx.read_word(at + word as u64 * 8)?.to_le_bytes();
             part.copy_from_slice(&stored[..part.len()]);
         }
-        P::from_stored(&bytes).ok_or(Error::corrupt("an item whose bytes are no value", at))
+        // An error is as large as a line: it is made only if it is needed.
+        P::from_stored(&bytes).ok_or_else(|| no_value(at))
     }
 }
 
+#[cold]
+fn no_value(at: u64) -> Error {
+    Error::corrupt("an item whose bytes are no value", at)
+}
+
 impl<P: Persist + Ord> OrderedItem for P {
-    #[inline]
+    #[inline(always)]
     fn compare<T: Tx + ?Sized>(tx: &mut T, at: u64, probe: P) -> Result<Ordering> {
         Ok(Self::load(tx, at)?.cmp(&probe))
     }

@@ -42,7 +42,8 @@ impl Piece {
 
     fn open<T: Tx + ?Sized>(tx: &mut T, at: u64, link: u64) -> Result<Self> {
         let room = tx.usable(at)?.checked_sub(link + LINK - at);
-        let room = room.ok_or(Error::corrupt("a byte string's piece that is too small", at))?;
+        let room =
+            room.ok_or_else(|| Error::corrupt("a byte string's piece that is too small", at))?;
         Ok(Piece { at, link, room })
     }
 
@@ -55,7 +56,7 @@ impl Piece {
 
     /// The next piece; an error if there is none.
     fn needed<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Self> {
-        self.next(tx)?.ok_or(Error::corrupt("a byte string that lacks a piece", self.at))
+        self.next(tx)?.ok_or_else(|| Error::corrupt("a byte string that lacks a piece", self.at))
     }
 
     /// The address of its bytes.

@@ -54,7 +54,7 @@ impl Tag {
     /// The tag of the header at `at`; its owner in the pool says that there is one.
     pub(super) fn read<T: Tx + ?Sized>(tx: &mut T, at: u64) -> Result<Tag> {
         let word = tx.read_word(at).map_err(Error::in_pool)?;
-        Tag::from_word(word).ok_or(Error::corrupt("a collection's tag", at))
+        Tag::from_word(word).ok_or_else(|| Error::corrupt("a collection's tag", at))
     }
 }
 

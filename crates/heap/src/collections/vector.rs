@@ -145,7 +145,7 @@ impl<T: Persist> Vector<T> {
     }
 
     fn existing<X: Tx + ?Sized>(self, tx: &mut X, index: u64) -> Result<Ptr<T>> {
-        self.slot(tx, index)?.ok_or(Error::Invalid("an index behind a vector's end"))
+        self.slot(tx, index)?.ok_or_else(|| Error::Invalid("an index behind a vector's end"))
     }
 
     /// Replaces the element `index`.

@@ -2,12 +2,12 @@
 //! compiled once, and not for each memory and engine; each access costs a virtual call or two. For everything that is
 //! not timed natively: pools of any engine, simulated machines, tests.
 
-use super::{Heap, HeapSession};
+use super::{Boxed, Heap, HeapSession};
 use crate::alloc::Space;
 use crate::check::{CheckRoot, Report, check_heap};
 use crate::superblock::{State, Superblock};
 use crate::tx::{Extent, Fresh, Locked, Moment, Purpose, Root, Savepoint, Tx};
-use perdura_engine::{Access, Counters, Engine, Mode, Recovery, Result, Ticket, Tuning};
+use perdura_engine::{Access, Counters, Engine, Error, Mode, Recovery, Result, Ticket, Tuning};
 use perdura_memory::Memory;
 
 /// A [`Heap`] on some memory with some engine.
@@ -154,6 +154,12 @@ pub(crate) type Body<'a> = dyn FnMut(&mut dyn Tx) -> Result<()> + 'a;
 pub(crate) trait Erased: Send {
     fn run(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket>;
+    fn begin_run(&mut self, mode: Mode) -> Boxed<()>;
+    fn begin_run_again(&mut self, mode: Mode, error: Box<Error>) -> Boxed<()>;
+    fn tx(&mut self) -> &mut dyn Tx;
+    fn commit_run(&mut self, mode: Mode, is_awaited: bool) -> Boxed<Ticket>;
+    fn failed_run(&mut self, error: Error) -> Box<Error>;
+    fn broken_run(&mut self);
     fn section(&mut self, is_awaited: bool, body: &mut Body<'_>) -> Result<Ticket>;
     fn begin(&mut self, mode: Mode) -> Result<()>;
     fn begin_section(&mut self) -> Result<()>;
@@ -176,6 +182,30 @@ impl<M: Memory + 'static, E: Engine<M>> Erased for HeapSession<M, E> {
 
     fn run_awaited(&mut self, mode: Mode, body: &mut Body<'_>) -> Result<Ticket> {
         HeapSession::run_awaited(self, mode, |tx| body(tx)).map(|((), ticket)| ticket)
+    }
+
+    fn begin_run(&mut self, mode: Mode) -> Boxed<()> {
+        HeapSession::begin_run(self, mode)
+    }
+
+    fn begin_run_again(&mut self, mode: Mode, error: Box<Error>) -> Boxed<()> {
+        HeapSession::begin_run_again(self, mode, error)
+    }
+
+    fn tx(&mut self) -> &mut dyn Tx {
+        &mut self.state
+    }
+
+    fn commit_run(&mut self, mode: Mode, is_awaited: bool) -> Boxed<Ticket> {
+        HeapSession::commit_run(self, mode, is_awaited)
+    }
+
+    fn failed_run(&mut self, error: Error) -> Box<Error> {
+        HeapSession::failed_run(self, error)
+    }
+
+    fn broken_run(&mut self) {
+        HeapSession::broken_run(self);
     }
 
     fn section(&mut self, is_awaited: bool, body: &mut Body<'_>) -> Result<Ticket> {

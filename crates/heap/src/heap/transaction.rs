@@ -70,22 +70,25 @@ impl<'a, S: Session> HeapTx<'a, S> {
         }
         Box::new(error)
     }
+}
 
+/// Out of line, on the state itself: a transaction that is passed by reference would be in memory, and not in registers.
+impl<S: Session> SessionState<S> {
     /// A read that may take checks: also of an offset before the pages, which is that of a null pointer, or of the named
     /// roots' list.
     #[inline(never)]
     fn read_checked(&mut self, at: u64) -> Boxed<u64> {
-        if at < self.0.pages && at != CATALOGUE {
+        if at < self.pages && at != CATALOGUE {
             return Err(Box::new(no_object(at)));
         }
-        Ok(self.0.session.read_word(at)?)
+        Ok(self.session.read_word(at)?)
     }
 
     /// The same for several words, which may reach into the pages.
     #[cold]
     fn read_words_before(&mut self, at: u64, to: &mut [u64]) -> Boxed<()> {
         for (word, at) in to.iter_mut().zip(words_from(at)) {
-            *word = self.read_word(at)?;
+            *word = HeapTx(self).read_word(at)?;
         }
         Ok(())
     }
@@ -93,14 +96,14 @@ impl<'a, S: Session> HeapTx<'a, S> {
     /// A write that may take checks.
     #[inline(never)]
     fn write_checked(&mut self, at: u64, value: u64) -> Boxed<()> {
-        if at < self.0.pages {
-            if !self.0.naming || at != CATALOGUE {
+        if at < self.pages {
+            if !self.naming || at != CATALOGUE {
                 return Err(Box::new(BEFORE));
             }
-            return Ok(self.0.session.write_word(at, value)?);
+            return Ok(self.session.write_word(at, value)?);
         }
-        let written = self.0.session.write_word(at, value);
-        Ok(self.noted(written)?)
+        let written = self.session.write_word(at, value);
+        Ok(HeapTx(self).noted(written)?)
     }
 }
 
@@ -150,13 +153,13 @@ impl<S: Session> Access for HeapTx<'_, S> {
         {
             return Ok(value);
         }
-        Ok(self.read_checked(at)?)
+        Ok(self.0.read_checked(at)?)
     }
 
     #[inline(always)]
     fn read_words(&mut self, at: u64, to: &mut [u64]) -> Result<()> {
         if at < self.0.pages {
-            return Ok(self.read_words_before(at, to)?);
+            return Ok(self.0.read_words_before(at, to)?);
         }
         self.0.session.read_words(at, to)
     }
@@ -174,7 +177,7 @@ impl<S: Session> Access for HeapTx<'_, S> {
         if (S::HAS_FLOOR || at >= self.0.pages) && self.0.session.write_at_once(at, value) {
             return Ok(());
         }
-        Ok(self.write_checked(at, value)?)
+        Ok(self.0.write_checked(at, value)?)
     }
 
     #[inline]
@@ -343,8 +346,7 @@ impl<S: Session> Tx for HeapTx<'_, S> {
     }
 
     fn moment(&self) -> Moment {
-        let moment = self.0.local.savepoints.moment(self.0.shared.id);
-        Moment { moves: self.0.shared.space.moves(), ..moment }
+        self.0.moment()
     }
 
     fn root(&mut self, name: &str) -> Result<Option<Root>> {
@@ -366,5 +368,64 @@ impl<S: Session> Tx for HeapTx<'_, S> {
 
     fn unlock(&mut self, lock: Locked) -> Result<()> {
         self.0.session.unlock(lock.0)
+    }
+}
+
+/// Makes the methods of a trait, each as that of [`HeapTx`].
+macro_rules! as_transaction {
+    ($of:ident {
+        $($name:ident($($given:ident: $type:ty),*) $(-> $result:ty)?;)*
+    } $($more:item)*) => {
+        impl<S: Session> $of for SessionState<S> {
+            $(
+                fn $name(&mut self, $($given: $type),*) $(-> $result)? {
+                    HeapTx(self).$name($($given),*)
+                }
+            )*
+            $($more)*
+        }
+    };
+}
+
+// The running transaction, where its type is not known.
+as_transaction! { Access {
+        read_word(at: u64) -> Result<u64>;
+        read_words(at: u64, to: &mut [u64]) -> Result<()>;
+        write_word(at: u64, value: u64) -> Result<()>;
+        read_bytes(at: u64, to: &mut [u8]) -> Result<()>;
+        peek_bytes(at: u64, to: &mut [u8]) -> Result<()>;
+        write_bytes(at: u64, from: &[u8]) -> Result<()>;
+        prefetch(at: u64);
+    }
+
+    fn mode(&self) -> Mode {
+        self.session.mode()
+    }
+
+    fn lane(&self) -> u32 {
+        self.session.lane()
+    }
+}
+
+as_transaction! { Tx {
+        allocate(purpose: Purpose, len: u64) -> Result<Fresh>;
+        write_fresh(fresh: Fresh, from: u64, bytes: &[u8]) -> Result<()>;
+        allocate_now(purpose: Purpose, len: u64) -> Result<Option<Fresh>>;
+        allocate_some(purpose: Purpose, len: u64) -> Result<Fresh>;
+        is_sparse(at: u64) -> bool;
+        free(at: u64) -> Result<()>;
+        usable(at: u64) -> Result<u64>;
+        extent(at: u64) -> Result<Option<Extent>>;
+        undo_to(savepoint: Savepoint) -> Result<()>;
+        point() -> Savepoint;
+        root(name: &str) -> Result<Option<Root>>;
+        set_root(name: &str, root: Root) -> Result<()>;
+        lock(id: u64) -> Result<Locked>;
+        unlock(lock: Locked) -> Result<()>;
+    }
+
+    fn moment(&self) -> Moment {
+        let moment = self.local.savepoints.moment(self.shared.id);
+        Moment { moves: self.shared.space.moves(), ..moment }
     }
 }

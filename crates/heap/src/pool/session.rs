@@ -1,19 +1,40 @@
 //! A session on a pool: of the engines that most pools have with its type, of others without.
+//!
+//! A transaction is its steps, each out of line, with the body between them in the caller: it is there once, whatever the
+//! engine, and knows the transaction by value.
 
 use super::tx::{AnyTx, OtherWay, PoolTx, Way};
-use crate::heap::{AnySession, Boxed, Erased, HeapSession, HeapTx};
-use crate::tx::Tx;
-use perdura_engine::{CcStmEngine, Mode, RedoEngine, Result, Ticket};
+use crate::heap::{AnySession, Boxed, Erased, HeapSession};
+use perdura_engine::{CcStmEngine, Error, Mode, RedoEngine, Result, Ticket};
 use perdura_memory::Mapped;
-
-/// The body of a transaction, which keeps its own result.
-type Body<'a> = dyn FnMut(&mut PoolTx<'_>) -> Boxed<()> + 'a;
+use std::hint::cold_path;
 
 /// The session.
 pub(super) enum PoolSession {
     Redo(Box<HeapSession<Mapped, RedoEngine<Mapped>>>),
+    Else(OtherSession),
+}
+
+/// The same for other engines than the first, which is the default.
+pub(super) enum OtherSession {
     CcStm(Box<HeapSession<Mapped, CcStmEngine<Mapped>>>),
-    Other(AnySession),
+    Any(AnySession),
+}
+
+/// Runs code on the session, whatever its type.
+macro_rules! on_session {
+    ($self:expr, $session:ident => $code:expr) => {
+        match $self {
+            PoolSession::Redo($session) => $code,
+            PoolSession::Else(session) => {
+                cold_path();
+                match session {
+                    OtherSession::CcStm($session) => $code,
+                    OtherSession::Any(AnySession($session)) => $code,
+                }
+            }
+        }
+    };
 }
 
 impl PoolSession {
@@ -28,100 +49,83 @@ impl PoolSession {
         is_awaited: bool,
         mut body: impl FnMut(&mut PoolTx<'_>) -> Result<R>,
     ) -> Result<(R, Ticket)> {
-        let mut result = None;
-        let body: &mut Body<'_> = &mut |tx| {
-            result = Some(body(tx)?);
-            Ok(())
-        };
-        let ticket = match self {
-            PoolSession::Redo(session) => run_redo(session, mode, is_awaited, body),
-            PoolSession::CcStm(session) => run_ccstm(session, mode, is_awaited, body),
-            PoolSession::Other(session) => run_other(session, mode, is_awaited, body),
-        }?;
-        Ok((result.expect("a committed body has returned"), ticket))
+        on_session!(self, session => session.begin_run(mode))?;
+        loop {
+            let mut run = Run(Some(self));
+            let result = body(&mut PoolTx::new(run.session().way()));
+            let session = run.returned();
+            let ended = match result {
+                Ok(value) => on_session!(session, session => session.commit_run(mode, is_awaited))
+                    .map(|ticket| (value, ticket)),
+                Err(error) => Err(session.failed_run(error)),
+            };
+            match ended {
+                Ok(done) => return Ok(done),
+                Err(error) => self.begin_run_again(mode, error)?,
+            }
+        }
     }
 
-    /// As [`HeapSession::transaction`].
-    ///
-    /// # Errors
-    /// As [`HeapSession::transaction`].
-    #[inline]
-    pub(super) fn transaction<R>(
-        &mut self,
-        mut body: impl FnMut(&mut PoolTx<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let mut result = None;
-        let body: &mut Body<'_> = &mut |tx| {
-            result = Some(body(tx)?);
-            Ok(())
-        };
+    /// The running transaction.
+    #[inline(always)]
+    fn way(&mut self) -> Way<'_> {
         match self {
-            PoolSession::Redo(session) => write_redo(session, body),
-            PoolSession::CcStm(session) => write_ccstm(session, body),
-            PoolSession::Other(session) => run_other(session, Mode::Write, true, body),
-        }?;
-        Ok(result.expect("a committed body has returned"))
+            PoolSession::Redo(session) => Way::Redo(session.running_tx()),
+            PoolSession::Else(session) => Way::Else(match session {
+                OtherSession::CcStm(session) => OtherWay::CcStm(session.running_tx()),
+                OtherSession::Any(AnySession(session)) => OtherWay::Any(AnyTx(session.tx())),
+            }),
+        }
+    }
+
+    #[cold]
+    fn begin_run_again(&mut self, mode: Mode, error: Box<Error>) -> Boxed<()> {
+        self.erased().begin_run_again(mode, error)
+    }
+
+    #[cold]
+    fn failed_run(&mut self, error: Error) -> Box<Error> {
+        self.erased().failed_run(error)
     }
 
     /// As [`erased`](Self::erased), shared.
     pub(super) fn get(&self) -> &dyn Erased {
-        match self {
-            PoolSession::Redo(session) => &**session,
-            PoolSession::CcStm(session) => &**session,
-            PoolSession::Other(AnySession(session)) => &**session,
-        }
+        on_session!(self, session => &**session)
     }
 
     /// The session without its type, for calls that do not have to be fast.
     pub(super) fn erased(&mut self) -> &mut dyn Erased {
-        match self {
-            PoolSession::Redo(session) => &mut **session,
-            PoolSession::CcStm(session) => &mut **session,
-            PoolSession::Other(AnySession(session)) => &mut **session,
+        on_session!(self, session => &mut **session)
+    }
+}
+
+/// Ends the transaction when the body panics.
+struct Run<'a>(Option<&'a mut PoolSession>);
+
+impl<'a> Run<'a> {
+    #[inline(always)]
+    fn session(&mut self) -> &mut PoolSession {
+        self.0.as_mut().expect("until the body has returned")
+    }
+
+    /// The body has returned.
+    #[inline(always)]
+    fn returned(mut self) -> &'a mut PoolSession {
+        self.0.take().expect("once")
+    }
+}
+
+impl Drop for Run<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take() {
+            broken_run(session);
         }
     }
 }
 
-macro_rules! runs {
-    ($($run:ident $write:ident $engine:ident $way:expr;)*) => {$(
-        #[inline(never)]
-        fn $run(
-            session: &mut HeapSession<Mapped, $engine<Mapped>>,
-            mode: Mode,
-            is_awaited: bool,
-            body: &mut Body<'_>,
-        ) -> Boxed<Ticket> {
-            let body = |tx: &mut HeapTx<'_, _>| body(&mut PoolTx::new(($way)(tx.again())));
-            session.run_boxed(mode, is_awaited, body)
-        }
-
-        /// The same for the transactions that are most.
-        #[inline(never)]
-        fn $write(
-            session: &mut HeapSession<Mapped, $engine<Mapped>>,
-            body: &mut Body<'_>,
-        ) -> Boxed<Ticket> {
-            let body = |tx: &mut HeapTx<'_, _>| body(&mut PoolTx::new(($way)(tx.again())));
-            session.run_boxed(Mode::Write, true, body)
-        }
-    )*};
-}
-runs! {
-    run_redo write_redo RedoEngine Way::Redo;
-    run_ccstm write_ccstm CcStmEngine |tx| Way::Else(OtherWay::CcStm(tx));
-}
-
+#[cold]
 #[inline(never)]
-fn run_other(
-    session: &mut AnySession,
-    mode: Mode,
-    is_awaited: bool,
-    body: &mut Body<'_>,
-) -> Boxed<Ticket> {
-    let body =
-        &mut |tx: &mut dyn Tx| Ok(body(&mut PoolTx::new(Way::Else(OtherWay::Any(AnyTx(tx)))))?);
-    Ok(match is_awaited {
-        true => session.0.run_awaited(mode, body),
-        false => session.0.run(mode, body),
-    }?)
+fn broken_run(session: &mut PoolSession) {
+    session.erased().broken_run();
 }

@@ -94,23 +94,23 @@ pub(super) struct AnyTx<'t>(pub(super) &'t mut (dyn Tx + 't));
 impl AnyTx<'_> {
     #[inline(always)]
     fn read_word(&mut self, at: u64) -> Result<u64> {
-        Ok(self.read_boxed(at)?)
+        Ok(read_boxed(self.0, at)?)
     }
 
     #[inline(always)]
     fn write_word(&mut self, at: u64, value: u64) -> Result<()> {
-        Ok(self.write_boxed(at, value)?)
+        Ok(write_boxed(self.0, at, value)?)
     }
+}
 
-    #[inline(never)]
-    fn read_boxed(&mut self, at: u64) -> Boxed<u64> {
-        Ok(self.0.read_word(at)?)
-    }
+#[inline(never)]
+fn read_boxed(tx: &mut dyn Tx, at: u64) -> Boxed<u64> {
+    Ok(tx.read_word(at)?)
+}
 
-    #[inline(never)]
-    fn write_boxed(&mut self, at: u64, value: u64) -> Boxed<()> {
-        Ok(self.0.write_word(at, value)?)
-    }
+#[inline(never)]
+fn write_boxed(tx: &mut dyn Tx, at: u64, value: u64) -> Boxed<()> {
+    Ok(tx.write_word(at, value)?)
 }
 
 impl<'t> Deref for AnyTx<'t> {

@@ -62,7 +62,13 @@ impl<O: Order, S, W> Seat<O, S, W> {
         }
         match mode {
             Mode::Read => self.enter_to_read(memory),
-            Mode::Write => self.way = self.lock.write(memory, self.slot, &self.content),
+            Mode::Write => {
+                let way = self.lock.write(memory, self.slot, &self.content);
+                // Tested first: a store costs more, behind the fence of a commit.
+                if self.way != way {
+                    self.way = way;
+                }
+            }
         }
         self.mode = Some(mode);
     }

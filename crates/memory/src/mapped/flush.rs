@@ -92,14 +92,32 @@ mod arch {
         unsafe { asm!("sfence", options(nostack, preserves_flags)) };
     }
 
-    /// Stores whole lines past the caches, each line back to back so that its write-combining
-    /// buffer leaves as one burst.
+    /// Stores whole lines past the caches, each by one instruction where there is one: these stores are among those that
+    /// drain behind the next fence. Otherwise back to back, so that a line's write-combining buffer leaves as one burst.
     ///
     /// # Safety
     /// `to` is mapped for `from.len()` words and aligned to a line; `from` is whole lines.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn stream(_flush: Flush, to: *mut u8, from: &[u64]) {
-        for (index, line) in from.chunks_exact((LINE / 8) as usize).enumerate() {
+        let lines = from.chunks_exact((LINE / 8) as usize).enumerate();
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            for (index, line) in lines {
+                // SAFETY: in bounds and aligned by the caller's contract; the processor and the system have it. The register
+                // is none whose upper half would slow other instructions down.
+                unsafe {
+                    asm!(
+                        "vmovdqu64 zmm16, [{from}]",
+                        "vmovntdq [{to}], zmm16",
+                        from = in(reg) line.as_ptr(),
+                        to = in(reg) to.add(index * LINE as usize),
+                        out("xmm16") _,
+                        options(nostack, preserves_flags)
+                    );
+                }
+            }
+            return;
+        }
+        for (index, line) in lines {
             // SAFETY: in bounds and aligned by the caller's contract; SSE2 is in the baseline.
             unsafe {
                 asm!(

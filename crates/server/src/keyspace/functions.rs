@@ -142,7 +142,7 @@ impl Functions {
     pub(crate) fn function(self, tx: &mut dyn Tx, name: &[u8]) -> Result<Option<FunctionEntry>> {
         let name = name.to_ascii_lowercase();
         match self.functions.get(tx, &name)? {
-            Some(bytes) => FunctionEntry::decode(&bytes).map(Some).ok_or(damaged(self)),
+            Some(bytes) => FunctionEntry::decode(&bytes).map(Some).ok_or_else(|| damaged(self)),
             None => Ok(None),
         }
     }
@@ -165,7 +165,7 @@ impl Functions {
     pub(crate) fn all(self, tx: &mut dyn Tx) -> Result<Vec<FunctionEntry>> {
         let mut all = Vec::new();
         self.functions.for_each(tx, &mut |_, bytes| {
-            all.push(FunctionEntry::decode(&bytes).ok_or(damaged(self))?);
+            all.push(FunctionEntry::decode(&bytes).ok_or_else(|| damaged(self))?);
             Ok(())
         })?;
         Ok(all)

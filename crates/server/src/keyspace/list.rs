@@ -264,7 +264,7 @@ impl List {
                 all.reverse();
             }
             for element in all.into_iter().skip(std::mem::take(&mut skip)) {
-                left = u64::checked_sub(left, 1).ok_or(miscounted(self.header))?;
+                left = u64::checked_sub(left, 1).ok_or_else(|| miscounted(self.header))?;
                 if !each(tx, Item(element))? {
                     return Ok(false);
                 }

@@ -89,7 +89,7 @@ impl List {
             gone.iter().rev().for_each(|place| drop(new.splice(place.clone(), [])));
             self.replace(tx, chunk, &old, (&new, chunk.count - gone.len()))?;
         }
-        self.len = len.checked_sub(removed).ok_or(miscounted(self.first))?;
+        self.len = len.checked_sub(removed).ok_or_else(|| miscounted(self.first))?;
         Ok(removed)
     }
 

@@ -113,12 +113,15 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         Ok(OrderedMap { at: header.at(), pool: tx.moment().pool, of: PhantomData })
     }
 
-    #[inline]
+    /// The tree of such a map, but for its place.
+    const TREE: Tree = Tree::of(0, K::FORM, V::FORM, COUNTED);
+
+    #[inline(always)]
     fn tree<T: Tx + ?Sized>(self, tx: &mut T) -> Result<Tree> {
         if Expected::is_elsewhere(self.pool, tx) || tx.read_word(self.at)? != Self::TAG {
             return Err(self.expected().missing(tx, self.at));
         }
-        Ok(Tree::of(self.at, K::FORM, V::FORM, COUNTED))
+        Ok(Tree { at: self.at, ..Self::TREE })
     }
 
     fn expected(self) -> Expected {

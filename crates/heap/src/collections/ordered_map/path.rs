@@ -111,7 +111,8 @@ impl Path {
 
     /// The leaf and the position in it.
     pub(super) fn end<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<(Node, usize)> {
-        let depth = self.len.checked_sub(1).ok_or(Error::Invalid("a path in an empty tree"))?;
+        let depth =
+            self.len.checked_sub(1).ok_or_else(|| Error::Invalid("a path in an empty tree"))?;
         Ok((self.node(tx, tree, depth)?, self.position(depth)))
     }
 

@@ -68,11 +68,11 @@ pub(crate) struct Tree {
     pub(super) key: Form,
     pub(super) value: Form,
     pub(super) counted: bool,
-    leaf: Shape,
+    pub(super) leaf: Shape,
     /// The shape of level 1.
-    low: Shape,
+    pub(super) low: Shape,
     /// The shape of the levels above it.
-    high: Shape,
+    pub(super) high: Shape,
 }
 
 /// The order of a node's slots.
@@ -143,7 +143,7 @@ impl Tree {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn shape(&self, level: usize) -> Shape {
         match level {
             0 => self.leaf,
@@ -158,7 +158,7 @@ impl Tree {
     }
 
     /// The root node, if there is one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn root<T: Tx + ?Sized>(&self, tx: &mut T) -> Result<Option<Node>> {
         let at = tx.read_word(self.at + ROOT)?;
         if at == 0 {
@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// The node at `at`, whose level is known.
-    #[inline]
+    #[inline(always)]
     pub(super) fn node<T: Tx + ?Sized>(&self, tx: &mut T, at: u64, level: usize) -> Result<Node> {
         if tx.read_word(at).map_err(Error::in_pool)? != MARK << 56 | level as u64 {
             return Err(Error::corrupt("a tree's node", at));
@@ -210,7 +210,7 @@ impl Tree {
     }
 
     /// The address of the slot at a position.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slot<T: Tx + ?Sized>(
         &self,
         _: &mut T,
@@ -266,7 +266,7 @@ impl Tree {
     }
 
     /// The child in an inner node's slot.
-    #[inline]
+    #[inline(always)]
     pub(super) fn child<T: Tx + ?Sized>(
         &self,
         tx: &mut T,

@@ -95,7 +95,7 @@ impl Stream {
         }
         let Some((number, element, place)) = found else { return Ok(false) };
         element.free(tx)?;
-        self.len = self.len.checked_sub(1).ok_or(miscounted(self.at))?;
+        self.len = self.len.checked_sub(1).ok_or_else(|| miscounted(self.at))?;
         match number {
             _ if chunk.count == 1 => self.remove_chunk(tx, key, &chunk)?,
             0 => chunk.cut(tx, End::Left, place.len(), 1)?,

@@ -56,7 +56,7 @@ pub(super) fn id_of(tx: &mut dyn Tx, element: Element<'_>, at: u64) -> Result<Id
         Element::Here(mut bytes) => take_id(&mut bytes),
         Element::Blob(blob) => take_id(&mut blob.read_range(tx, 0, ID_MAX)?.as_slice()),
     };
-    found.ok_or(damaged(at))
+    found.ok_or_else(|| damaged(at))
 }
 
 /// The error of an entry in the chunk at `at` that is none.

@@ -185,7 +185,7 @@ impl Group {
         let Some(own) = consumer.own(tx)? else { return Ok(()) };
         let mut cursor = own.cursor(tx, from..=to)?;
         while let Some((id, ())) = cursor.next(tx)? {
-            let pending = map.get(tx, id)?.ok_or(unlisted(self.at))?;
+            let pending = map.get(tx, id)?.ok_or_else(|| unlisted(self.at))?;
             if !each(tx, id, pending)? {
                 break;
             }
@@ -262,7 +262,7 @@ impl Group {
             }
             own.destroy(tx)?;
         }
-        let all = self.pending_count(tx)?.checked_sub(count).ok_or(unlisted(self.at))?;
+        let all = self.pending_count(tx)?.checked_sub(count).ok_or_else(|| unlisted(self.at))?;
         tx.write_word(self.at + PENDING, all)?;
         if let Some(consumers) = self.consumers(tx)? {
             consumers.remove(tx, name)?;
@@ -304,7 +304,7 @@ impl Group {
     pub(crate) fn acknowledge(self, tx: &mut dyn Tx, id: Id) -> Result<bool> {
         let Some(map) = self.pending_map(tx)? else { return Ok(false) };
         let Some(old) = map.remove(tx, id)? else { return Ok(false) };
-        let all = self.pending_count(tx)?.checked_sub(1).ok_or(unlisted(self.at))?;
+        let all = self.pending_count(tx)?.checked_sub(1).ok_or_else(|| unlisted(self.at))?;
         tx.write_word(self.at + PENDING, all)?;
         old.consumer().remove_own(tx, id)?;
         Ok(true)

@@ -203,7 +203,7 @@ impl Stream {
                 }
                 let entry = element.read(tx)?;
                 found = true;
-                if !each(tx, Entry::read(entry).ok_or(entry::damaged(at))?)? {
+                if !each(tx, Entry::read(entry).ok_or_else(|| entry::damaged(at))?)? {
                     return Ok(true);
                 }
             }

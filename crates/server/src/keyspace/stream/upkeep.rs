@@ -198,7 +198,7 @@ impl Stream {
             let bytes = chunk.read(tx)?;
             for (element, _) in elements(&bytes) {
                 let bytes = element.read(tx)?;
-                let id = super::Entry::read(bytes).ok_or(entry::damaged(at))?.id;
+                let id = super::Entry::read(bytes).ok_or_else(|| entry::damaged(at))?.id;
                 if last >= Some(id) {
                     return Err(unordered(at));
                 }
