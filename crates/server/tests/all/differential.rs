@@ -76,6 +76,8 @@ enum Compare {
     Time,
     /// Cursors differ: complete scans do not.
     Scan,
+    /// Scores, of which a zero may have lost its sign: Redis's depends on the order in which it meets the sets.
+    Weighed,
     /// Only whether it is an error, and which.
     Error,
     /// Of errors only the first word.
@@ -213,10 +215,10 @@ const TEMPLATES: &[Template] = &[
     ("ZUNION 2 key key", Compare::Same),
     (
         "ZUNION 3 key key key WEIGHTS score score score AGGREGATE aggregate WITHSCORES",
-        Compare::Same,
+        Compare::Weighed,
     ),
-    ("ZINTER 2 key key AGGREGATE aggregate WITHSCORES", Compare::Same),
-    ("ZINTER count key key WEIGHTS score score", Compare::Same),
+    ("ZINTER 2 key key AGGREGATE aggregate WITHSCORES", Compare::Weighed),
+    ("ZINTER count key key WEIGHTS score score", Compare::Weighed),
     ("ZDIFF 2 key key WITHSCORES", Compare::Same),
     ("ZDIFF 3 key key key", Compare::Same),
     ("ZINTERCARD count key key", Compare::Same),
@@ -521,6 +523,7 @@ fn meaning(frame: &Frame, compare: Compare) -> String {
         (Frame::List(data), Compare::Scan) if data.len() == 2 => {
             meaning(&data[1], Compare::Unordered)
         }
+        (frame, Compare::Weighed) => show(frame).replace(" -0]", " 0]").replace(" -0 ", " 0 "),
         (Frame::List(_), Compare::Error) => "a list".to_owned(),
         (Frame::Text(text), Compare::Refusal) => {
             let text = String::from_utf8_lossy(text);

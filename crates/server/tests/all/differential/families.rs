@@ -184,7 +184,7 @@ pub(super) const OTHERS: &[(&str, Compare)] = &[
     ("ZRANGE places 0 -1 WITHSCORES", Compare::Same),
     ("ZRANGE distances 0 -1", Compare::Same),
     ("ZREM places town", Compare::Same),
-    ("RPUSH sortable number number", Compare::Same),
+    ("RPUSH sortable figure figure", Compare::Same),
     ("RPUSH sortable plain plain plain", Compare::Same),
     ("SADD set plain plain plain", Compare::Same),
     ("ZADD ranks place plain place plain", Compare::Same),
@@ -337,6 +337,8 @@ pub(super) fn choices(template: &str) -> Option<&'static [&'static str]> {
         "length-unit" => &["m", "km", "mi", "ft", "M", "parsec"],
         "radius" => &["1", "100", "500", "2000", "0", "-1", "x", "167.5"],
         "sortable" => &["l0", "l1"],
+        // None that overflows: Redis's SORT remembers that until another one does not.
+        "figure" => &["0", "1", "-1", "5", "100", "3.25", "-0.30", "1e-5", "inf", "1e3", "0x1p4", "x"],
         "plain" => &["1", "2", "3", "10", "-5", "2.5", "b", "a", "ab"],
         "weight_plain" => &["weight_1", "weight_2", "weight_a", "weight_b", "weight_10"],
         "hash_plain" => &["hash_1", "hash_2", "hash_a", "hash_b"],
