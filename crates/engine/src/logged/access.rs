@@ -289,7 +289,7 @@ impl<M: Memory, C: Consistency, S: Synchronisation> Session for Buffered<M, C, S
             return self.put_checked(at, from);
         }
         let Buffered { engine, seat, writer, .. } = self;
-        let right = seat.writing().ok_or_else(|| Error::ReadOnly)?;
+        let Some(right) = seat.writing() else { return Err(Error::ReadOnly) };
         writer.store_fresh(&*engine.core.memory, &right, at, from);
         Ok(())
     }

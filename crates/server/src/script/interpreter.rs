@@ -113,7 +113,7 @@ pub(crate) type Perform<'a> =
 #[derive(Clone, Copy)]
 pub(crate) enum Code<'a> {
     Script(&'a Script),
-    /// A function of a library that the interpreter [knows](knows).
+    /// A function of a library that the interpreter [knows].
     Function {
         library: &'a Digest,
         name: &'a [u8],
@@ -134,7 +134,7 @@ impl Code<'_> {
 pub(crate) struct Registered {
     pub(crate) name: Vec<u8>,
     pub(crate) description: Option<Vec<u8>>,
-    /// A bit for each of the [`FLAGS`].
+    /// A bit for each of the [`FLAGS`](super::libraries::FLAGS).
     pub(crate) flags: u8,
 }
 

@@ -338,7 +338,9 @@ pub(super) fn choices(template: &str) -> Option<&'static [&'static str]> {
         "radius" => &["1", "100", "500", "2000", "0", "-1", "x", "167.5"],
         "sortable" => &["l0", "l1"],
         // None that overflows: Redis's SORT remembers that until another one does not.
-        "figure" => &["0", "1", "-1", "5", "100", "3.25", "-0.30", "1e-5", "inf", "1e3", "0x1p4", "x"],
+        "figure" => {
+            &["0", "1", "-1", "5", "100", "3.25", "-0.30", "1e-5", "inf", "1e3", "0x1p4", "x"]
+        }
         "plain" => &["1", "2", "3", "10", "-5", "2.5", "b", "a", "ab"],
         "weight_plain" => &["weight_1", "weight_2", "weight_a", "weight_b", "weight_10"],
         "hash_plain" => &["hash_1", "hash_2", "hash_a", "hash_b"],
