@@ -49,7 +49,7 @@ pub(crate) fn multibulk(scripts: &[&[&str]]) -> Vec<Vec<u8>> {
     scripts.iter().map(encode).collect()
 }
 
-const SCRIPTS: [&[&str]; 13] = [
+const SCRIPTS: [&[&str]; 16] = [
     &[
         "EVAL return(redis.call('set',KEYS[1],ARGV[1])) 1 k v",
         "EVAL return(cjson.decode(ARGV[1])) 0 [1,{\"a\":null},\"\\u00e9\"]",
@@ -84,6 +84,40 @@ const SCRIPTS: [&[&str]; 13] = [
         "RESTORE r 0 \0\x01v\x0b\0\0\0\0\0\0\0\0\0 REPLACE",
         "PUBLISH c m",
         "ZRANDMEMBER z -3 WITHSCORES",
+    ],
+    &[
+        "XADD x MAXLEN ~ 3 LIMIT 9 1-* a 1 b 2",
+        "XADD x NOMKSTREAM 5-0 a 3",
+        "XRANGE x (1 + COUNT 2",
+        "XREVRANGE x + -",
+        "XREAD COUNT 1 BLOCK 5 STREAMS x y 0 $",
+        "XDEL x 1-0",
+        "XTRIM x MINID 5",
+        "XSETID x 9-9 ENTRIESADDED 7 MAXDELETEDID 3",
+        "DUMP x",
+        "COPY x y",
+    ],
+    &[
+        "XGROUP CREATE x g 0 MKSTREAM ENTRIESREAD 1",
+        "XADD x 7 a 1",
+        "XREADGROUP GROUP g c COUNT 3 STREAMS x >",
+        "XREADGROUP GROUP g c NOACK STREAMS x 0",
+        "XPENDING x g IDLE 0 - + 9 c",
+        "XCLAIM x g d 0 7-0 TIME 5 RETRYCOUNT 3 FORCE JUSTID LASTID 7",
+        "XAUTOCLAIM x g e 0 - COUNT 2",
+        "XACK x g 7-0",
+        "XINFO STREAM x FULL COUNT 1",
+        "XGROUP DELCONSUMER x g d",
+        "XGROUP DESTROY x g",
+    ],
+    &[
+        "FUNCTION LOAD #!lua\tname=l\nredis.register_function('f',function(k)return(k[1])end)",
+        "FCALL f 1 k a",
+        "FCALL_RO f 0",
+        "FUNCTION LIST LIBRARYNAME l WITHCODE",
+        "FUNCTION DUMP",
+        "FUNCTION RESTORE \u{f5}\u{3}abc REPLACE",
+        "FUNCTION DELETE l",
     ],
     &["SET k v", "GET k", "APPEND k abc", "SETRANGE k 5 xyz", "GETRANGE k -3 -1", "STRLEN k"],
     &["SET n 10", "INCRBY n 32", "INCRBYFLOAT n 1.5", "DECR n", "MSET a 1 b 2", "MGET a b n"],

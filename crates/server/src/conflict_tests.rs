@@ -45,6 +45,7 @@ fn fill(client: &mut Client) {
         client.ask(&format!("ZADD set:{key} 0 m{members}"));
         client.ask(&format!("SADD members:{key} 7{fields}"));
         client.ask(&format!("RPUSH list:{key} 7{fields}"));
+        client.ask(&format!("XADD stream:{key} * field {long}"));
     }
     for many in 0..360 {
         client.ask(&format!("SET huge:{many} {huge}"));
@@ -56,7 +57,7 @@ fn fill(client: &mut Client) {
 }
 
 /// Commands, each with the kind of its key, and the rest of its arguments.
-const COMMANDS: [[&str; 3]; 17] = [
+const COMMANDS: [[&str; 3]; 18] = [
     ["SET", "short", "2"],
     ["INCR", "short", ""],
     ["SET", "long", "A"],
@@ -70,6 +71,7 @@ const COMMANDS: [[&str; 3]; 17] = [
     ["SREM", "members", "7"],
     ["RPUSH", "list", "a"],
     ["LPOP", "list", ""],
+    ["XADD", "stream", "* f v"],
     ["SET", "new", "1"],
     ["SET", "newlong", "A"],
     ["HSET", "newhash", "f 1"],

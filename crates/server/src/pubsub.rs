@@ -327,6 +327,8 @@ struct Written {
     keys: Vec<WrittenKey>,
     /// All of them, if they are many.
     known: HashSet<(u8, Arc<[u8]>)>,
+    /// Events that the command has told of itself, each of a database's key.
+    events: Vec<(u8, Arc<[u8]>, &'static str)>,
 }
 
 impl Posts {
@@ -381,7 +383,7 @@ impl Posts {
 
     /// The command under way has written a key, which `is_new` if it was not there before.
     pub(crate) fn note_written(&self, db: u8, key: &[u8], is_new: bool) {
-        let Written { keys, known } = &mut *self.written.borrow_mut();
+        let Written { keys, known, .. } = &mut *self.written.borrow_mut();
         if keys.len() < FEW {
             if !keys.iter().any(|one| one.db == db && *one.key == *key) {
                 keys.push(WrittenKey { db, key: key.into(), is_new });
@@ -397,9 +399,20 @@ impl Posts {
         }
     }
 
+    /// The command under way tells of an event of a key.
+    pub(crate) fn note_event(&self, db: u8, key: &[u8], event: &'static str) {
+        self.written.borrow_mut().events.push((db, key.into(), event));
+    }
+
+    /// Takes the events that the command that has just ended has told of; before its keys are taken.
+    pub(crate) fn take_events(&self) -> Vec<(u8, Arc<[u8]>, &'static str)> {
+        std::mem::take(&mut self.written.borrow_mut().events)
+    }
+
     /// Takes the keys that the command that has just ended has written.
     pub(crate) fn take_written(&self) -> Vec<WrittenKey> {
-        let Written { keys, known } = &mut *self.written.borrow_mut();
+        let Written { keys, known, events } = &mut *self.written.borrow_mut();
+        events.clear();
         if !known.is_empty() {
             *known = HashSet::new();
         }

@@ -210,6 +210,8 @@ impl Save {
 struct Walk {
     /// Keys that have expired by then are left out.
     moment: u64,
+    /// Whether the libraries of functions are in the export: as they are at its first step.
+    has_libraries: bool,
     /// The place: a database, and a cursor in its keys.
     db: u8,
     cursor: u64,
@@ -231,6 +233,7 @@ impl Walk {
     fn new() -> Self {
         Walk {
             moment: now(),
+            has_libraries: false,
             db: 0,
             cursor: 0,
             kept: HashSet::new(),
@@ -276,6 +279,14 @@ impl Walk {
 
     /// Some keys more. Whether there are others.
     fn step(&mut self, tx: &mut dyn Tx, header: u64) -> Result<bool> {
+        if !self.has_libraries {
+            self.has_libraries = true;
+            let Text { encoder, bytes, .. } = &mut self.text;
+            read::libraries(tx, header, &mut |record| {
+                encoder.record(&record, bytes);
+                Ok(())
+            })?;
+        }
         let db = Database::new(header, self.db);
         let mut next = 0;
         if let Some(keys) = db.keys(tx)? {

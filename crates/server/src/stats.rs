@@ -423,8 +423,18 @@ fn place_of(code: &str) -> usize {
 }
 
 /// The codes of error replies that are counted apart; others are counted with the last.
-pub(crate) const CODES: [&str; 8] =
-    ["EXECABORT", "MISCONF", "NOAUTH", "NOPROTO", "OOM", "WRONGPASS", "WRONGTYPE", "ERR"];
+pub(crate) const CODES: [&str; 10] = [
+    "BUSYGROUP",
+    "EXECABORT",
+    "MISCONF",
+    "NOAUTH",
+    "NOGROUP",
+    "NOPROTO",
+    "OOM",
+    "WRONGPASS",
+    "WRONGTYPE",
+    "ERR",
+];
 
 impl Stats {
     /// The counters of one command.

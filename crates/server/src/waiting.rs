@@ -32,12 +32,27 @@ pub(crate) const PER_KEY: usize = 400;
 pub(crate) type Name = (u8, Vec<u8>);
 
 /// What a blocking command waits for, if it has found nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) kind: Kind,
+    /// Whether it is performed again, too, when a key is gone or holds another kind of value.
+    pub(crate) or_gone: bool,
+    /// Its arguments, if it is to be performed with others than it was sent with.
+    pub(crate) args: Option<OwnedArgs>,
     /// The first of its arguments that are keys, and their number.
     pub(crate) keys: (usize, usize),
     pub(crate) timeout: Option<Duration>,
+}
+
+impl Wish {
+    pub(crate) fn new(kind: Kind, keys: (usize, usize), timeout: Option<Duration>) -> Self {
+        Wish { kind, or_gone: false, args: None, keys, timeout }
+    }
+
+    /// Whether it may be fulfilled by a key with this kind of value, or without any.
+    fn takes(&self, found: Option<Kind>) -> bool {
+        self.or_gone || found == Some(self.kind)
+    }
 }
 
 /// Where a client's reply goes: its thread, its place there, and its number.
@@ -125,12 +140,6 @@ struct Lists {
 /// Clients' numbers in the order in which they came, by which one of many is found when it leaves.
 struct Queue(BTreeMap<u64, u64>);
 
-impl Queue {
-    fn iter(&self) -> impl Iterator<Item = &u64> {
-        self.0.values()
-    }
-}
-
 impl Lists {
     fn remove(&mut self, id: u64) -> Option<Listed> {
         let listed = self.clients.remove(&id)?;
@@ -204,18 +213,31 @@ impl Waiting {
         lists.clients.insert(id, listed);
     }
 
-    /// Claims the client that has waited longest for a key to hold this kind of value, but none of `tried`.
-    pub(crate) fn claim(&self, (db, key): &Name, kind: Kind, tried: &[u64]) -> Option<Arc<Waiter>> {
+    /// The keys of a database that clients wait for.
+    pub(crate) fn keys_of(&self, db: u8) -> Vec<Arc<[u8]>> {
+        let lists = self.lists();
+        lists.keys.get(&db).map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Claims the client that has waited longest for a key to hold this kind of value, or none, of those that came after
+    /// another one. Returns its place in the order of arrival, too.
+    pub(crate) fn claim(
+        &self,
+        (db, key): &Name,
+        kind: Option<Kind>,
+        after: Option<u64>,
+    ) -> Option<(u64, Arc<Waiter>)> {
         let mut lists = self.lists();
         let Lists { keys, clients } = &mut *lists;
         let queue = keys.get(db)?.get(key.as_slice())?;
-        for id in queue.iter().filter(|id| !tried.contains(id)) {
+        let from = after.map_or(0, |after| after.saturating_add(1));
+        for (&arrival, id) in queue.0.range(from..) {
             let Some(listed) = clients.get_mut(id) else { continue };
             // One that CLIENT KILL has ended takes nothing, though its thread has not noticed yet.
             let waits = !listed.claimed && !listed.waiter.client.is_killed();
-            if waits && listed.waiter.wish.kind == kind {
+            if waits && listed.waiter.wish.takes(kind) {
                 listed.claimed = true;
-                return Some(Arc::clone(&listed.waiter));
+                return Some((arrival, Arc::clone(&listed.waiter)));
             }
         }
         None

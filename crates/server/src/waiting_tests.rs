@@ -63,7 +63,7 @@ fn the_order_of_arrival_holds() {
             db: 0,
             command: find(b"blpop").unwrap(),
             args: [b"blpop".as_slice(), b"a", b"b", b"a", b"0"].into_iter().collect(),
-            wish: Wish { kind: Kind::List, keys: (1, 3), timeout: None },
+            wish: Wish::new(Kind::List, (1, 3), None),
         });
     };
     (1..=1000).for_each(come);
@@ -73,7 +73,8 @@ fn the_order_of_arrival_holds() {
     come(1);
     let expected: Vec<u64> = (1..=333).map(|id| 3 * id).chain([1]).collect();
     let name = (0, b"b".to_vec());
-    let claimed = std::iter::from_fn(|| Some(waiting.claim(&name, Kind::List, &[])?.to.id));
+    let claimed =
+        std::iter::from_fn(|| Some(waiting.claim(&name, Some(Kind::List), None)?.1.to.id));
     assert_eq!(claimed.collect::<Vec<_>>(), expected);
     assert_eq!(waiting.count(), expected.len());
     let waits = Waits::default();

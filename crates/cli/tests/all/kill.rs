@@ -16,13 +16,13 @@ use std::time::Duration;
 const CONNECTIONS: u64 = 3;
 const KEYS: u64 = 40;
 
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
-    fn start(pool: &Path, engine: &str) -> Server {
+    pub(crate) fn start(pool: &Path, engine: &str) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_perdura"))
             .args(["serve", "--listen", "127.0.0.1:0", "--size", "64M", "--threads", "2"])
             .args(["--engine", engine, "--pool"])
@@ -42,7 +42,7 @@ impl Server {
         Server { child, address }
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("SIGKILL");
         self.child.wait().expect("it is gone");
     }

@@ -8,6 +8,7 @@ mod cli;
 mod common;
 mod dependencies;
 mod kill;
+mod kill_types;
 mod listed;
 mod moving;
 mod results;

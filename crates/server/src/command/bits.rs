@@ -146,21 +146,19 @@ fn pieces(
 }
 
 fn bitcount(call: &mut Call<'_>) -> Outcome {
-    // Wrong arguments are so whether the key is there or not.
-    let part = match call.args.len() {
-        2 => None,
-        4 | 5 => Some((call.integer(2)?, call.integer(3)?, counts_bits(call, 4)?)),
-        _ => return Err(Failure::SYNTAX),
-    };
+    // As Redis 7.2 has it: without the key, and of an empty range, the other arguments are not looked at.
     let Some(entry) = call.look_for(call.args.at(1), Kind::String)? else {
         call.out.integer(0);
         return Ok(());
     };
     let len = text::len(call.tx, entry)?;
-    let bits = match part {
-        None => 0..len * 8,
-        Some((start, end, _)) if start < 0 && end < 0 && start > end => 0..0,
-        Some((start, end, of_bits)) => range(start, end, len, of_bits),
+    let bits = match call.args.len() {
+        2 => 0..len * 8,
+        4 | 5 => match (call.integer(2)?, call.integer(3)?) {
+            (start, end) if start < 0 && end < 0 && start > end => 0..0,
+            (start, end) => range(start, end, len, counts_bits(call, 4)?),
+        },
+        _ => return Err(Failure::SYNTAX),
     };
     let mut count = 0;
     pieces(call, entry, bits, false, &mut |_, piece| {
@@ -191,6 +189,10 @@ fn bitpos(call: &mut Call<'_>) -> Outcome {
         1 => true,
         _ => return Err(Failure::Say("ERR The bit argument must be 1 or 0.".into())),
     };
+    let Some(entry) = call.look_for(call.args.at(1), Kind::String)? else {
+        call.out.integer(if on { -1 } else { 0 });
+        return Ok(());
+    };
     let ends = call.args.len() > 4;
     let (start, end, of_bits) = match call.args.len() {
         3 => (0, -1, false),
@@ -199,10 +201,6 @@ fn bitpos(call: &mut Call<'_>) -> Outcome {
             (start, if ends { call.integer(4)? } else { -1 }, of_bits)
         }
         _ => return Err(Failure::SYNTAX),
-    };
-    let Some(entry) = call.look_for(call.args.at(1), Kind::String)? else {
-        call.out.integer(if on { -1 } else { 0 });
-        return Ok(());
     };
     let len = text::len(call.tx, entry)?;
     let bits = range(start, end, len, of_bits);

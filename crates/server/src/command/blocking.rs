@@ -2,7 +2,7 @@
 
 use super::lists::{end, many_of_lists, move_between, pop_first, pop_many};
 use super::{Call, Command, Env, Failure, Outcome, perform};
-use crate::keyspace::{Database, End, Kind, Near};
+use crate::keyspace::{Database, End, Entry, Kind, Near};
 use crate::protocol::{Reply, number};
 use crate::waiting::{Name, Waiter, Wish};
 use perdura::{Error, Tx};
@@ -48,7 +48,7 @@ fn pop(call: &mut Call<'_>, from: End) -> Outcome {
     let timeout = timeout(call, last)?;
     match pop_first(call, call.args.first(1, last - 1), from)? {
         true => Ok(()),
-        false => call.wait(Wish { kind: Kind::List, keys: (1, last - 1), timeout }),
+        false => call.wait(Wish::new(Kind::List, (1, last - 1), timeout)),
     }
 }
 
@@ -70,7 +70,7 @@ fn move_or_wait(call: &mut Call<'_>, ends: [End; 2], last: usize) -> Outcome {
         call.out.null();
         return Ok(());
     }
-    call.wait(Wish { kind: Kind::List, keys: (1, 1), timeout })
+    call.wait(Wish::new(Kind::List, (1, 1), timeout))
 }
 
 fn blmpop(call: &mut Call<'_>) -> Outcome {
@@ -78,7 +78,7 @@ fn blmpop(call: &mut Call<'_>) -> Outcome {
     let timeout = timeout(call, 1)?;
     match pop_many(call, keys, from, count)? {
         true => Ok(()),
-        false => call.wait(Wish { kind: Kind::List, keys: (3, keys.len()), timeout }),
+        false => call.wait(Wish::new(Kind::List, (3, keys.len()), timeout)),
     }
 }
 
@@ -89,14 +89,16 @@ fn blmpop(call: &mut Call<'_>) -> Outcome {
 /// The transaction must be undone up to where the keys were written.
 pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Result<(), Error> {
     while let Some(name) = env.waits.next_written() {
-        let mut tried = Vec::new();
+        // The client that was tried last: those before it are served, or wait on.
+        let mut tried = None;
         loop {
             if alone.is_some_and(|most| env.waits.mark() >= most) {
                 env.waits.note(name.0, &name.1);
                 return Ok(());
             }
-            let Some(waiter) = next_waiter(tx, env, &name, &tried)? else { break };
+            let Some((arrival, waiter)) = next_waiter(tx, env, &name, tried)? else { break };
             let id = waiter.to.id;
+            tried = Some(arrival);
             env.waits.tries(id);
             let before = tx.point();
             let alone = alone.is_some() && env.waits.mark() == 0;
@@ -111,7 +113,6 @@ pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Resu
                 // It found nothing that it takes: it waits on, in its place.
                 Ok(None) => {
                     env.waits.release_unserved(&env.server.waiting, id);
-                    tried.push(id);
                 }
                 Err(error) => {
                     env.waits.release(&env.server.waiting, id);
@@ -123,19 +124,17 @@ pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Resu
     Ok(())
 }
 
-/// The first of the clients, but for those that were tried, that waits for a value as a key holds it.
+/// The first of the clients after those that were tried that waits for a value as a key holds it, or for its end.
 fn next_waiter(
     tx: &mut dyn Tx,
     env: Env<'_>,
     name: &Name,
-    tried: &[u64],
-) -> Result<Option<std::sync::Arc<Waiter>>, Error> {
+    tried: Option<u64>,
+) -> Result<Option<(u64, std::sync::Arc<Waiter>)>, Error> {
     let (db, key) = name;
     let found = Database::new(env.keyspace, *db).find(tx, key)?;
-    let Some(entry) = found.map(|found| found.entry).filter(|entry| !entry.expired(env.now)) else {
-        return Ok(None);
-    };
-    Ok(env.server.waiting.claim(name, entry.kind(), tried))
+    let entry = found.map(|found| found.entry).filter(|entry| !entry.expired(env.now));
+    Ok(env.server.waiting.claim(name, entry.map(Entry::kind), tried))
 }
 
 /// Performs a client's command. Returns its reply; `None` if it found nothing.

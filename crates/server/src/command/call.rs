@@ -54,12 +54,18 @@ impl Env<'_> {
             self.posts.note_written(db.index(), key, false);
         }
         // After it is counted as written: see `waiting.rs`.
-        if self.server.waiting.wants(db.index(), key) {
-            self.waits.note(db.index(), key);
-        }
+        self.note_for_waiters(db, key);
         match watched {
             true => db.rewrite(tx, key),
             false => Ok(()),
+        }
+    }
+
+    /// Clients that wait for a key are to look at it again.
+    #[inline]
+    pub(crate) fn note_for_waiters(&self, db: &Database, key: &[u8]) {
+        if self.server.waiting.wants(db.index(), key) {
+            self.waits.note(db.index(), key);
         }
     }
 
@@ -72,6 +78,7 @@ impl Env<'_> {
     /// Tells clients that watched a key before it expired, at `time`, that it is removed.
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
+        self.note_for_waiters(db, key);
         if self.server.events.are_wanted() {
             events::expired(*self, db.index(), key);
         }
@@ -80,6 +87,7 @@ impl Env<'_> {
     /// Tells watchers of a key that it is about to be removed to make room.
     pub(crate) fn touch_evicted(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
+        self.note_for_waiters(db, key);
         if self.server.events.are_wanted() {
             events::evicted(*self, db.index(), key);
         }
@@ -93,6 +101,10 @@ impl Env<'_> {
     /// expired before it was watched is not in it.
     pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> Result<()> {
         self.server.save.flush();
+        if self.server.waiting.count() > 0 {
+            let keys = self.server.waiting.keys_of(db.index());
+            keys.iter().for_each(|key| self.waits.note(db.index(), key));
+        }
         for (key, since) in self.server.watch.flush(db.index(), self.touched) {
             let found = db.find(tx, &key)?;
             if found.is_some_and(|found| found.entry.expires().is_none_or(|time| time > since)) {
@@ -223,6 +235,13 @@ impl<'a> Call<'a> {
     /// Tells watchers that `key` was written.
     pub(crate) fn touch(&mut self, key: &[u8]) -> Outcome {
         Ok(self.env.touch(self.tx, &self.db, key)?)
+    }
+
+    /// An event of a key that does not follow from the command's name is to be published.
+    pub(crate) fn tell(&self, key: &[u8], event: &'static str) {
+        if self.env.tells_events() {
+            self.env.posts.note_event(self.db.index(), key, event);
+        }
     }
 
     /// A blocking command has found nothing: its client waits, or gets what a time-out answers.

@@ -1,5 +1,6 @@
 //! Commands, and the context of those on the client.
 
+use super::table::part;
 use super::{Call, Exec, Failure, Outcome};
 use crate::client::Client;
 use crate::protocol::{Args, Reply};
@@ -46,6 +47,8 @@ pub(crate) struct Command {
     pub(crate) blocks: bool,
     /// Whether it performs other commands.
     pub(crate) nests: bool,
+    /// Whether some of its subcommands are commands of their own.
+    pub(crate) has_parts: bool,
 }
 
 /// Two commands are the same if they are at one place in the table.
@@ -68,8 +71,20 @@ impl Command {
         run: Run,
         summary: &'static str,
     ) -> Self {
-        let (brief, blocks, nests) = (false, false, false);
-        Command { number: 0, name, arity, keys, run, summary, brief, member: 0, blocks, nests }
+        let (brief, blocks, nests, has_parts) = (false, false, false, false);
+        Command {
+            number: 0,
+            name,
+            arity,
+            keys,
+            run,
+            summary,
+            brief,
+            member: 0,
+            blocks,
+            nests,
+            has_parts,
+        }
     }
 
     /// A command that takes about the same time whatever is stored, if its arguments and its reply are short.
@@ -108,6 +123,22 @@ impl Command {
         Command { blocks: true, ..Command::new(name, arity, keys, Run::Write(run), summary) }
     }
 
+    /// A command whose client may wait for a key to be filled.
+    pub(super) const fn waiting(
+        name: &'static str,
+        arity: i32,
+        keys: Keys,
+        run: Run,
+        summary: &'static str,
+    ) -> Self {
+        Command { blocks: true, ..Command::new(name, arity, keys, run, summary) }
+    }
+
+    /// The same, with subcommands that are commands of their own: their names are its name, `|`, and theirs.
+    pub(super) const fn with_parts(self) -> Self {
+        Command { has_parts: true, ..self }
+    }
+
     /// A command that performs others.
     pub(super) const fn nesting(
         name: &'static str,
@@ -127,6 +158,14 @@ impl Command {
     pub(crate) fn takes(&self, len: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { len >= wanted } else { len == wanted }
+    }
+
+    /// The command that a subcommand of this one is, if that is one of its own.
+    pub(crate) fn part(&'static self, args: Args<'_>) -> Option<&'static Command> {
+        if !self.has_parts {
+            return None;
+        }
+        part(self.name, args.get(1)?).filter(|part| part.takes(args.len()))
     }
 
     pub(crate) fn writes(&self) -> bool {

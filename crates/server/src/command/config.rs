@@ -29,7 +29,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 14] = [
+static NUMBERS: [NumberOption; 16] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -72,6 +72,8 @@ static NUMBERS: [NumberOption; 14] = [
         bytes: false,
     },
     NumberOption::new("hll-sparse-max-bytes", "hll-sparse-max-bytes", 3000, true),
+    NumberOption::new("stream-node-max-entries", "stream-node-max-entries", 100, false),
+    NumberOption::new("stream-node-max-bytes", "stream-node-max-bytes", 4096, true),
 ];
 
 /// Places in [`NUMBERS`].
@@ -82,6 +84,7 @@ const KEEPALIVE: usize = 8;
 const SCRIPT_TIME: usize = 11;
 const SAMPLES: usize = 12;
 const SPARSE_MAX: usize = 13;
+const STREAM_CHUNK: usize = 14;
 
 /// Milliseconds that a script may run, unless that is set.
 const SCRIPT_MILLIS: i64 = 5000;
@@ -131,6 +134,14 @@ impl Tuning {
     /// Bytes of the longest HyperLogLog that is sparse.
     pub(crate) fn sparse_max(&self) -> usize {
         usize::try_from(self.0[SPARSE_MAX].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    /// Entries of a stream in one chunk.
+    pub(crate) fn stream_chunk(&self) -> u64 {
+        match self.0[STREAM_CHUNK].load(Ordering::Relaxed) {
+            most @ 1.. => most as u64,
+            _ => u64::MAX,
+        }
     }
 
     /// How long a script may run, if that has an end.
@@ -208,6 +219,7 @@ fn bytes(text: &[u8]) -> Option<i64> {
 fn options(server: &Server) -> Vec<(&'static str, String)> {
     let facts = server.facts();
     let mut options = vec![
+        ("aof-use-rdb-preamble", "no".to_owned()),
         ("appendfsync", "always".to_owned()),
         ("appendonly", if facts.keeps_log() { "yes" } else { "no" }.to_owned()),
         ("bind", server.address.ip().to_string()),

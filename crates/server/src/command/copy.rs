@@ -4,6 +4,7 @@ use super::{Call, Command, Failure, Outcome, Run, keys};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
+use crate::keyspace::stream::Stream;
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{Database, End, Entry, Kind, text};
 
@@ -85,6 +86,10 @@ fn copy_of(call: &mut Call<'_>, entry: Entry) -> Outcome<Entry> {
                 Ok::<bool, Failure>(true)
             })?;
             copy.save(tx)?
+        }
+        Kind::Stream => {
+            let most = call.env.server.tuning.stream_chunk();
+            Stream::load(tx, entry)?.copy(tx, most)?.save(tx)?
         }
         Kind::SortedSet => {
             let (set, copy) = (SortedSet::load(tx, entry)?, SortedSet::create(tx, db)?);

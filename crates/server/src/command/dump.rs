@@ -4,12 +4,13 @@ use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
+use crate::keyspace::stream::Stream;
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{End, Entry, Kind, text};
 use crate::protocol::number;
 use crate::rdb::packs::{self, Packing};
 use crate::rdb::reader::{Malformed, Reader, finite_or_infinite};
-use crate::rdb::{self, form};
+use crate::rdb::{self, form, streams};
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
@@ -80,6 +81,11 @@ fn write(call: &mut Call<'_>, entry: Entry, to: &mut Vec<u8>) -> Outcome {
                     rdb::push_string(to, value);
                 }
             })?;
+        }
+        Kind::Stream => {
+            let stream = Stream::load(call.tx, entry)?;
+            let out = &mut call.out;
+            streams::write(call.tx, &stream, to, &mut |len| out.has_room(len))?;
         }
         Kind::SortedSet => {
             let set = SortedSet::load(call.tx, entry)?;
@@ -251,6 +257,12 @@ fn read(call: &mut Call<'_>, reader: &mut Reader<'_>) -> Outcome<Entry> {
         let value = reader.string()?;
         at_end(reader)?;
         return Ok(text::store(call.tx, None, &value)?);
+    }
+    if matches!(found, form::STREAM_FIRST | form::STREAM | form::STREAM_LAST) {
+        let most = call.env.server.tuning.stream_chunk();
+        let stream = streams::read(call.tx, found, reader, most)?;
+        at_end(reader)?;
+        return Ok(stream.save(call.tx)?);
     }
     let list = |call: &mut Call<'_>| Outcome::Ok(Target::List(List::load(call.tx, None)?));
     let set = |call: &mut Call<'_>| Outcome::Ok(Target::Set(Set::load(call.tx, None)?));

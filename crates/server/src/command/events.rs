@@ -1,7 +1,7 @@
 //! Events of keys: what a command has done to a key is published, if the option `notify-keyspace-events` says so.
 //!
 //! A command says which keys it has written ([`Env::touch`](super::Env::touch)); what happened to them is told by its
-//! name, and by whether the key is there afterwards.
+//! name, and by whether the key is there afterwards. Those of streams tell of their events themselves ([`Call::tell`]).
 
 use super::{Call, Command, Env, Failure, Outcome};
 use crate::keyspace::Database;
@@ -101,6 +101,7 @@ pub(super) fn evicted(env: Env<'_>, db: u8, key: &[u8]) {
 
 /// Publishes the events of a command that has just been done.
 pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
+    let told = call.env.posts.take_events();
     let written = call.env.posts.take_written();
     if !call.env.server.pubsub.is_used() {
         return Ok(());
@@ -130,6 +131,9 @@ pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
         if event == "set" && expires && sets_time(command.name, args) {
             tell(b'g', "expire");
         }
+    }
+    for (db, key, event) in told {
+        publish(call.env, b't', event, db, &key);
     }
     Ok(())
 }

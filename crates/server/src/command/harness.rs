@@ -1,7 +1,7 @@
 //! Commands without sockets, threads and files: on a heap in plain memory, at a time of the
 //! test's choosing. For the tests here, and for fuzzing ([`crate::testing`]).
 
-use super::{Call, Env, Run, find, perform};
+use super::{Call, Env, Run, find_whole, perform};
 #[cfg(test)]
 use crate::cron;
 use crate::keyspace::{self, Database, Near};
@@ -100,7 +100,7 @@ impl Bench {
 
     fn run_args(&mut self, args: &OwnedArgs) -> Vec<u8> {
         let args = args.as_args();
-        let command = find(args.at(0)).unwrap();
+        let command = find_whole(args).unwrap();
         assert!(command.takes(args.len()) && !matches!(command.run, Run::Client(_)));
         let mut bytes = Vec::new();
         let mut heap = std::mem::take(&mut self.heap);
@@ -138,7 +138,7 @@ impl Bench {
     pub(crate) fn perform_within(&mut self, args: &[Vec<u8>], most: u64) -> Option<Vec<u8>> {
         self.heap.limit = most;
         let args: OwnedArgs = args.iter().map(Vec::as_slice).collect();
-        let command = find(args.as_args().get(0)?)?;
+        let command = find_whole(args.as_args())?;
         let on_data = command.takes(args.as_args().len()) && !matches!(command.run, Run::Client(_));
         on_data.then(|| self.run_args(&args))
     }

@@ -12,6 +12,8 @@ enum More {
     Counted(usize),
     /// The same, but there may be none.
     CountedOrNone(usize),
+    /// The first half of the arguments after STREAMS.
+    Streams,
     /// The key after the last of these words from a place on.
     After(&'static [&'static str], usize),
 }
@@ -33,6 +35,10 @@ const TABLE: &[(&str, More)] = &[
     ("evalsha", More::CountedOrNone(2)),
     ("eval_ro", More::CountedOrNone(2)),
     ("evalsha_ro", More::CountedOrNone(2)),
+    ("fcall", More::CountedOrNone(2)),
+    ("fcall_ro", More::CountedOrNone(2)),
+    ("xread", More::Streams),
+    ("xreadgroup", More::Streams),
     ("sort", More::After(&["store"], 2)),
     ("georadius", More::After(&["store", "storedist"], 6)),
     ("georadiusbymember", More::After(&["store", "storedist"], 5)),
@@ -63,6 +69,7 @@ pub(super) fn keys<'a>(command: &Command, args: Args<'a>) -> Outcome<Vec<&'a [u8
         None => {}
         Some(More::Counted(at)) => keys.extend(counted(args, at, 1)?.iter()),
         Some(More::CountedOrNone(at)) => keys.extend(counted(args, at, 0)?.iter()),
+        Some(More::Streams) => keys.extend(streams(args)?.iter()),
         Some(More::After(words, from)) => {
             keys.extend(last_after(words, args.from(from)));
         }
@@ -76,6 +83,26 @@ fn counted<'a>(args: Args<'a>, at: usize, least: usize) -> Outcome<Args<'a>> {
     let count = count.filter(|count| (least..=rest.len()).contains(count));
     let wrong = "ERR Invalid arguments specified for command";
     Ok(rest.first(0, count.ok_or(Failure::Say(wrong.into()))?))
+}
+
+/// The keys of XREAD and XREADGROUP.
+fn streams<'a>(args: Args<'a>) -> Outcome<Args<'a>> {
+    let mut at = 1;
+    while at < args.len() {
+        at += match () {
+            () if args.is(at, "streams") => {
+                let rest = args.from(at + 1);
+                if rest.len() == 0 || !rest.len().is_multiple_of(2) {
+                    break;
+                }
+                return Ok(rest.first(0, rest.len() / 2));
+            }
+            () if args.is(at, "block") || args.is(at, "count") => 2,
+            () if args.is(at, "group") => 3,
+            () => 1,
+        };
+    }
+    Err(Failure::Say("ERR Invalid arguments specified for command".into()))
 }
 
 /// The argument after the last of these words, none of which is the argument of another option.
@@ -136,6 +163,10 @@ mod tests {
             ("sort l by store get store limit 0 1 alpha", "l"),
             ("sort l store one get # STORE two", "l two"),
             ("sort_ro l", "l"),
+            ("xread count 2 block 0 streams a b 0 $", "a b"),
+            ("xreadgroup group streams c noack streams a >", "a"),
+            ("xread streams a b 0", wrong),
+            ("xgroup create s g 0", "s"),
             ("georadius g 1 2 3 km", "g"),
             ("georadius g 1 2 3 km count 1 storedist d", "g d"),
             ("georadiusbymember g store 3 km store d", "g d"),
@@ -153,6 +184,7 @@ mod tests {
             .map(|(_, command)| command)
             .filter(|command| !matches!(command.run, Run::Client(_)))
             .filter(|command| command.keys.0 == 0 && more(command).is_none())
+            .filter(|command| !command.name.starts_with("function|"))
             .map(|command| command.name)
             .collect();
         let expected = [

@@ -19,6 +19,8 @@ mod edge_tests;
 mod events;
 mod expiry;
 mod failure;
+#[cfg(test)]
+mod function_tests;
 mod functions;
 mod geo;
 mod geohash;
@@ -55,6 +57,14 @@ mod shutdown;
 mod sketch;
 mod slowlog;
 mod sort;
+mod stream_claims;
+mod stream_groups;
+pub(crate) mod stream_ids;
+mod stream_info;
+mod stream_reads;
+#[cfg(test)]
+mod stream_tests;
+mod streams;
 mod strings;
 mod substrings;
 mod table;
@@ -75,7 +85,7 @@ pub(crate) use failure::{Failure, Outcome, shown};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
 pub(crate) use pubsub::goes_while_subscribed;
 pub(crate) use random::Random;
-pub(crate) use table::{all, find};
+pub(crate) use table::{all, find, find_whole};
 
 /// The version of Redis that clients see, since some go by it.
 pub(crate) const VERSION: &str = "7.2.0";

@@ -110,6 +110,7 @@ fn encoding(call: &mut Call<'_>) -> Outcome {
         Kind::Set => "listpack",
         Kind::List if entry.is_one_block() => "listpack",
         Kind::List => "quicklist",
+        Kind::Stream => "stream",
     };
     call.out.bulk(name.as_bytes());
     Ok(())

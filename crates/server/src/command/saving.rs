@@ -1,4 +1,4 @@
-//! BGSAVE, SAVE and LASTSAVE; WAIT and WAITAOF.
+//! BGSAVE, SAVE and LASTSAVE; BGREWRITEAOF; WAIT and WAITAOF.
 
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run};
 use crate::protocol::number;
@@ -21,6 +21,7 @@ pub(super) const TABLE: &[Command] = &[
         Run::Client(save),
         "Writes an export beside the pool, while other clients may wait.",
     ),
+    Command::new("bgrewriteaof", 1, NONE, Run::Client(rewrite), "There is nothing to rewrite."),
     Command::new("lastsave", 1, NONE, Run::Client(lastsave), "When the last export was written."),
     Command::new("wait", 3, NONE, Run::Read(wait), "How many replicas have all writes: none."),
     Command::new(
@@ -39,6 +40,12 @@ fn bgsave(call: &mut ClientCall<'_>) -> Outcome<Next> {
     }
     begin(call)?;
     call.reply().simple("Background saving started");
+    Ok(Next::Go)
+}
+
+/// The pool's log is not one that grows.
+fn rewrite(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    call.reply().simple("Background append only file rewriting started");
     Ok(Next::Go)
 }
 

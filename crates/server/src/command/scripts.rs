@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
-use crate::script::interpreter::{self, Task};
+use crate::script::interpreter::{self, Code, Task};
 use crate::script::{Digest, Ended, Ran, Script, digest_of, sha1_hex};
 use perdura::{Error, Tx};
 use std::sync::Arc;
@@ -49,24 +49,38 @@ fn evalsha_ro(call: &mut Call<'_>) -> Outcome {
 }
 
 fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
-    let (count, most) = (call.integer(2)?, call.args.len() - 3);
-    let count = match usize::try_from(count) {
-        Ok(count) if count <= most => count,
-        Ok(_) => {
-            let text = "ERR Number of keys can't be greater than number of args";
-            return Err(Failure::Say(text.into()));
-        }
-        Err(_) => return Err(Failure::Say("ERR Number of keys can't be negative".into())),
-    };
+    let count = key_count(call.integer(2)?, call.args.len() - 3)?;
     let script = find_script(call, kind.by_digest)?;
     let flags = script.flags;
     if kind.read_only && flags.declared && !flags.no_writes {
         let text = "ERR Can not execute a script with write flag using *_ro command.";
         return Err(Failure::Say(text.into()));
     }
+    run_code(call, Code::Script(&script), count, kind.read_only || flags.no_writes)
+}
+
+/// How many of a call's arguments are keys, as it says.
+pub(super) fn key_count(count: i64, most: usize) -> Outcome<usize> {
+    match usize::try_from(count) {
+        Ok(count) if count <= most => Ok(count),
+        Ok(_) => {
+            let text = "ERR Number of keys can't be greater than number of args";
+            Err(Failure::Say(text.into()))
+        }
+        Err(_) => Err(Failure::Say("ERR Number of keys can't be negative".into())),
+    }
+}
+
+/// Runs a script or a function, with so many keys.
+pub(super) fn run_code(
+    call: &mut Call<'_>,
+    code: Code<'_>,
+    count: usize,
+    read_only: bool,
+) -> Outcome {
     let env = call.env;
     let task = Task {
-        script: &script,
+        code,
         keys: call.args.first(3, count),
         arguments: call.args.from(3 + count),
         time: env.server.tuning.script_time(),
@@ -75,7 +89,7 @@ fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
     };
     let mut inner = Inner {
         tx: &mut *call.tx,
-        call_of: Context { env, client: call.client, read_only: kind.read_only || flags.no_writes },
+        call_of: Context { env, client: call.client, read_only },
         db: call.db.index(),
         full: None,
         error: None,

@@ -10,7 +10,7 @@ use super::{
 };
 use super::{
     key_places, keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts,
-    shutdown, slowlog, strings,
+    shutdown, slowlog, stream_claims, stream_groups, stream_info, stream_reads, streams, strings,
 };
 use super::{zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
@@ -20,7 +20,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 40] = [
+static FAMILIES: [(&str, &[Command]); 45] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -47,6 +47,11 @@ static FAMILIES: [(&str, &[Command]); 40] = [
     ("sorted-set", zset_algebra::TABLE),
     ("sorted-set", choices::TABLE),
     ("geo", geo::TABLE),
+    ("stream", streams::TABLE),
+    ("stream", stream_reads::TABLE),
+    ("stream", stream_groups::TABLE),
+    ("stream", stream_claims::TABLE),
+    ("stream", stream_info::TABLE),
     ("connection", connection::TABLE),
     ("server", TABLE),
     ("server", config::TABLE),
@@ -71,9 +76,33 @@ static COMMANDS: LazyLock<Box<[(&'static str, Command)]>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Every command with its group.
+/// Every command with its group, those included that are subcommands of others.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Command)> {
     COMMANDS.iter().map(|(group, command)| (*group, command))
+}
+
+fn is_part(command: &Command) -> bool {
+    command.name.contains('|')
+}
+
+/// Every command that is no subcommand.
+fn whole() -> impl Iterator<Item = (&'static str, &'static Command)> {
+    all().filter(|(_, command)| !is_part(command))
+}
+
+/// The command that a subcommand of the command `name` is.
+pub(super) fn part(name: &str, sub: &[u8]) -> Option<&'static Command> {
+    let is_it = |command: &&Command| {
+        let own = command.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('|'));
+        own.is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(sub))
+    };
+    all().map(|(_, command)| command).find(is_it)
+}
+
+/// The command of a request, or of its subcommand.
+pub(crate) fn find_whole(args: Args<'_>) -> Option<&'static Command> {
+    let command = find(args.get(0)?)?;
+    Some(command.part(args).unwrap_or(command))
 }
 
 /// Slots of the index: a power of two, sparse enough for short probes.
@@ -88,7 +117,7 @@ struct Indexed {
 
 static INDEX: LazyLock<Box<[Option<Indexed>; SLOTS]>> = LazyLock::new(|| {
     let mut index = Box::new([None; SLOTS]);
-    for (_, command) in all() {
+    for (_, command) in whole() {
         let name = fold(command.name.as_bytes());
         let mut slot = slot(name);
         while index[slot].is_some() {
@@ -151,12 +180,12 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let args = call.args;
     let Some(sub) = args.get(1) else {
         let mut out = call.reply();
-        out.array(all().count());
-        all().for_each(|(_, command)| describe(&mut out, command));
+        out.array(whole().count());
+        whole().for_each(|(_, command)| describe(&mut out, command));
         return Ok(Next::Go);
     };
     match sub.to_ascii_lowercase().as_slice() {
-        b"count" if args.len() == 2 => call.reply().size(all().count() as u64),
+        b"count" if args.len() == 2 => call.reply().size(whole().count() as u64),
         b"list" => list(&mut call.reply(), args.from(2))?,
         b"info" if args.len() > 2 => {
             let mut out = call.reply();
@@ -170,8 +199,8 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
         }
         b"info" => {
             let mut out = call.reply();
-            out.array(all().count());
-            all().for_each(|(_, command)| describe(&mut out, command));
+            out.array(whole().count());
+            whole().for_each(|(_, command)| describe(&mut out, command));
         }
         b"docs" => docs(&mut call.reply(), args.from(2)),
         b"getkeys" if args.len() > 3 => return get_keys(call),
@@ -192,7 +221,7 @@ fn list(out: &mut Reply<'_>, filter: Args<'_>) -> Outcome {
         () if filter.is(1, "module") || filter.is(1, "aclcat") => &|_| false,
         () => return Err(Failure::SYNTAX),
     };
-    let names = || all().map(|(_, command)| command.name).filter(|name| takes(name));
+    let names = || whole().map(|(_, command)| command.name).filter(|name| takes(name));
     out.array(names().count());
     names().for_each(|name| out.bulk(name.as_bytes()));
     Ok(())
@@ -231,7 +260,7 @@ fn docs(out: &mut Reply<'_>, names: Args<'_>) {
     };
     let start = out.len();
     let mut count = 0;
-    for (group, command) in all().filter(|(_, command)| wanted(command)) {
+    for (group, command) in whole().filter(|(_, command)| wanted(command)) {
         count += 1;
         out.bulk(command.name.as_bytes());
         out.map(2);
@@ -266,7 +295,7 @@ mod tests {
     #[test]
     fn every_command_is_found_in_any_case() {
         let mut names = std::collections::HashSet::new();
-        for (_, command) in all() {
+        for (_, command) in whole() {
             assert!(names.insert(command.name), "{} is there twice", command.name);
             assert_eq!(command.name, command.name.to_lowercase());
             let found = find(command.name.to_uppercase().as_bytes()).unwrap();

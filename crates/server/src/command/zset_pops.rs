@@ -59,7 +59,7 @@ fn bzmpop(call: &mut Call<'_>) -> Outcome {
     let timeout = timeout(call, 1)?;
     match pop_many(call, keys, last, count)? {
         true => Ok(()),
-        false => call.wait(Wish { kind: Kind::SortedSet, keys: (3, keys.len()), timeout }),
+        false => call.wait(Wish::new(Kind::SortedSet, (3, keys.len()), timeout)),
     }
 }
 
@@ -86,7 +86,7 @@ fn pop(call: &mut Call<'_>, last: bool) -> Outcome {
             return Ok(());
         }
     }
-    call.wait(Wish { kind: Kind::SortedSet, keys: (1, keys), timeout })
+    call.wait(Wish::new(Kind::SortedSet, (1, keys), timeout))
 }
 
 #[cfg(test)]

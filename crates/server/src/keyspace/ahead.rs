@@ -110,7 +110,9 @@ fn reach_from<T: Tx + ?Sized>(tx: &mut T, entry: Entry, member: Option<&[u8]>) -
             let scores = Scores::new(tx.read_word(at)?);
             announced(announce_member(tx, scores, member)?)
         }
-        (Form::Fields | Form::Members | Form::Ranking | Form::Chain, _) => Ok(Reached::Nothing),
+        (Form::Fields | Form::Members | Form::Ranking | Form::Chain | Form::Stream, _) => {
+            Ok(Reached::Nothing)
+        }
         (Form::Blob | Form::Image | Form::MemberImage | Form::Chunk, _) => {
             tx.prefetch(at);
             Ok(Reached::All)

@@ -5,9 +5,10 @@ use super::hash::Fields;
 use super::image::Image;
 use super::list::{self, List};
 use super::set::Members;
+use super::stream::{self, Id, Stream};
 use super::zset::SortedSet;
 use super::{Database, Expiries, Keys, garbage, header};
-use perdura::collections::{Blob, Visit};
+use perdura::collections::{Blob, OrderedMap, Visit};
 use perdura::{Error, Result, Root, Tx};
 
 /// The counts of [`check`].
@@ -34,6 +35,7 @@ pub fn check(tx: &mut dyn Tx, visit: &mut Visit<'_>) -> Result<Option<Findings>>
     for index in 0..super::DATABASES {
         check_database(tx, Database::new(header, index), &mut findings, visit)?;
     }
+    super::functions::check(tx, header, visit)?;
     findings.garbage = check_garbage(tx, header, visit)?;
     Ok(Some(findings))
 }
@@ -111,6 +113,7 @@ fn check_entry(tx: &mut dyn Tx, entry: Entry, visit: &mut Visit<'_>) -> Result<(
         Form::Fields => Fields::new(entry.at()).check(tx, visit),
         Form::Members => Members::new(entry.at()).check(tx, visit),
         Form::Chunk | Form::Chain => List::load(tx, Some(entry))?.check(tx, visit),
+        Form::Stream => Stream::load(tx, entry)?.check(tx, visit),
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             check_ranking(tx, set, visit)
@@ -173,6 +176,7 @@ fn check_garbage_of(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) 
                         // It may be freed in part.
                         Form::Ranking => check_garbage_of(tx, garbage::RANKING, entry.at(), visit)?,
                         Form::Chain => check_garbage_of(tx, garbage::CHUNKS, entry.at(), visit)?,
+                        Form::Stream => check_garbage_of(tx, garbage::STREAM, entry.at(), visit)?,
                         Form::Chunk
                         | Form::Inline
                         | Form::Blob
@@ -194,6 +198,9 @@ fn check_garbage_of(tx: &mut dyn Tx, what: u64, at: u64, visit: &mut Visit<'_>) 
         garbage::FIELDS => Fields::new(at).check(tx, visit),
         garbage::MEMBERS => Members::new(at).check(tx, visit),
         garbage::CHUNKS => list::check_swept(tx, at, visit),
+        garbage::STREAM => stream::check_swept(tx, at, visit),
+        garbage::INDEX => OrderedMap::<Id, u64>::new(at).check(tx, visit),
+        garbage::GROUP => stream::check_swept_group(tx, at, visit),
         garbage::RANKING => {
             let set = SortedSet::at_block(tx, at)?;
             visit(at)?;

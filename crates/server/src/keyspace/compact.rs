@@ -1,13 +1,14 @@
 //! Moving keys' values out of pages that are to be emptied.
 //!
 //! A walk over all databases, each step in a transaction. Keys that are put meanwhile need not be visited: nothing new is
-//! allocated in pages that are to be emptied. Strings, small hashes and small sets, and lists' chunks are moved, and of larger collections the
+//! allocated in pages that are to be emptied. Strings, small hashes and small sets, and lists' and streams' chunks are moved, and of larger collections the
 //! overflow blocks, the long keys and the long values; their other blocks stay.
 
 use super::entry::{Entry, Form, POINTER};
 use super::hash::Fields;
 use super::list::List;
 use super::set::Members;
+use super::stream::Stream;
 use super::zset::SortedSet;
 use super::{DATABASES, Database, Keys};
 use perdura::collections::Blob;
@@ -77,9 +78,10 @@ fn compact_entry(tx: &mut dyn Tx, keys: Keys, place: Ptr<Entry>) -> Result<bool>
             list.save(tx)?.at()
         }
         Form::Chain if List::load(tx, Some(entry))?.len() > SMALL => return Ok(true),
+        Form::Stream if Stream::load(tx, entry)?.len() > SMALL => return Ok(true),
         Form::Members if Members::new(at).len(tx)? > SMALL => return Ok(true),
         Form::Ranking if SortedSet::load(tx, entry)?.len(tx)? > SMALL => return Ok(true),
-        Form::Fields | Form::Members | Form::Ranking | Form::Chain => {
+        Form::Fields | Form::Members | Form::Ranking | Form::Chain | Form::Stream => {
             compact_large(tx, entry, 0, u64::MAX)?;
             return Ok(false);
         }
@@ -104,6 +106,7 @@ fn compact_large(tx: &mut dyn Tx, entry: Entry, cursor: u64, buckets: u64) -> Re
             let next = list.compact(tx, cursor, buckets)?;
             list.save_ends(tx).map(|()| next)
         }
+        Form::Stream => Stream::load(tx, entry)?.compact(tx, cursor, buckets),
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             set.scores.compact_some(tx, cursor, buckets, &mut |_, _| Ok(()))

@@ -13,6 +13,7 @@ pub(crate) enum Kind {
     SortedSet = 3,
     Set = 4,
     List = 5,
+    Stream = 6,
 }
 
 impl Kind {
@@ -24,6 +25,7 @@ impl Kind {
             Kind::SortedSet => "zset",
             Kind::Set => "set",
             Kind::List => "list",
+            Kind::Stream => "stream",
         }
     }
 }
@@ -70,6 +72,8 @@ forms! {
     Chunk = 8, List;
     /// A list in a chain of chunks.
     Chain = 9, List;
+    /// A stream.
+    Stream = 10, Stream;
 }
 
 /// The time that keys expire by: milliseconds since 1970.

@@ -11,8 +11,10 @@ use super::entry::{Entry, Form};
 use super::hash::Fields;
 use super::list;
 use super::set::Members;
+use super::stream::{self, Id, Stream};
 use super::zset::SortedSet;
 use super::{Database, Expiries, Keys, text};
+use perdura::collections::OrderedMap;
 use perdura::{Error, Purpose, Result, Tx, TxExt};
 
 /// Offset in the keyspace's header of the list's first block.
@@ -35,6 +37,11 @@ pub(super) const FIELDS: u64 = 3;
 pub(super) const RANKING: u64 = 4;
 pub(super) const MEMBERS: u64 = 5;
 pub(super) const CHUNKS: u64 = 6;
+pub(super) const STREAM: u64 = 7;
+/// A stream's map from IDs to chunks.
+pub(super) const INDEX: u64 = 8;
+/// A stream's group.
+pub(super) const GROUP: u64 = 9;
 
 /// Gives the list its last block if it has none, unless the pool is full.
 pub(super) fn keep_room(tx: &mut dyn Tx, header: u64) -> Result<bool> {
@@ -104,6 +111,13 @@ pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> 
             discard_chain(tx, header, entry.at())
         }
         Form::Chain => put_off(tx, header, CHUNKS, entry.at()),
+        Form::Stream => {
+            let stream = Stream::load(tx, entry)?;
+            if stream.len() <= SMALL && stream.group_count(tx)? == 0 {
+                return stream::sweep(tx, entry.at(), u64::MAX).map(drop);
+            }
+            put_off(tx, header, STREAM, entry.at())
+        }
         Form::Ranking => {
             let set = SortedSet::load(tx, entry)?;
             if set.len(tx)? <= SMALL {
@@ -117,6 +131,21 @@ pub(super) fn discard(tx: &mut dyn Tx, header: u64, entry: Entry) -> Result<()> 
 /// Frees `count` chunks of a list, now or later: the first is at `at`.
 pub(super) fn discard_chunks(tx: &mut dyn Tx, db: Database, at: u64, count: u64) -> Result<()> {
     if count > FEW_CHUNKS { discard_chain(tx, db.header(), at) } else { free_chain(tx, at) }
+}
+
+/// Frees a stream's index, later.
+pub(super) fn discard_index(tx: &mut dyn Tx, db: Database, at: u64) -> Result<()> {
+    put_off(tx, db.header(), INDEX, at)
+}
+
+/// Frees a stream's group, now or later.
+pub(super) fn discard_group(tx: &mut dyn Tx, db: Database, at: u64) -> Result<()> {
+    let before = tx.point();
+    if stream::sweep_group(tx, at, SMALL)? {
+        return Ok(());
+    }
+    tx.undo_to(before)?;
+    put_off(tx, db.header(), GROUP, at)
 }
 
 /// Frees a chain of chunks.
@@ -191,6 +220,9 @@ fn sweep_one(tx: &mut dyn Tx, what: u64, at: u64, budget: u64) -> Result<bool> {
         FIELDS => Fields::new(at).destroy_some(tx, budget),
         MEMBERS => Members::new(at).destroy_some(tx, budget),
         CHUNKS => list::sweep(tx, at, budget),
+        STREAM => stream::sweep(tx, at, budget),
+        INDEX => OrderedMap::<Id, u64>::new(at).destroy_some(tx, budget),
+        GROUP => stream::sweep_group(tx, at, budget),
         RANKING => {
             let set = SortedSet::at_block(tx, at)?;
             sweep_ranking(tx, set, budget)
@@ -232,6 +264,10 @@ fn sweep_entry(tx: &mut dyn Tx, entry: Entry, left: &mut u64) -> Result<bool> {
         Form::Chain => {
             spend(list::List::load(tx, Some(entry))?.len());
             list::sweep(tx, entry.at(), budget)
+        }
+        Form::Stream => {
+            spend(stream::rest(tx, entry.at())?);
+            stream::sweep(tx, entry.at(), budget)
         }
         Form::Members => {
             let members = Members::new(entry.at());

@@ -2,10 +2,11 @@
 //!
 //! Words: `0x5EED << 48 | version`, the first block of the garbage list, the seed of the
 //! databases' hash maps, then for each database its keys and its expiries (0 until they are
-//! needed).
+//! needed), and the libraries of functions (the same).
 //!
 //! Version 1 has no last block on its garbage list, nor hashes there that are freed where they are; version 2 has no
-//! sets and lists. Both become version 3 when they are opened to be written to, version 1 not while the pool is full.
+//! sets and lists, version 3 no streams and no functions. They become version 4 when they are opened to be written to,
+//! version 1 not while the pool is full.
 
 use super::garbage;
 use perdura::{Error, Purpose, Result, Root, Tx};
@@ -17,13 +18,15 @@ const NAME: &str = "redis";
 /// The root's kind.
 pub(crate) const KIND: u32 = 1001;
 const TAG: u64 = 0x5EED << 48;
-const VERSION: u64 = 3;
-const OLD_VERSIONS: [u64; 2] = [1, 2];
-const WORDS: usize = 3 + 2 * DATABASES as usize;
+const VERSION: u64 = 4;
+const OLD_VERSIONS: [u64; 3] = [1, 2, 3];
+const WORDS: usize = 4 + 2 * DATABASES as usize;
 
 /// Offset of the seed.
 pub(super) const SEED: u64 = 16;
 const FIRST: u64 = 24;
+/// Offset of the libraries of functions: version 4 has it, in room that blocks of older headers have, too.
+pub(super) const FUNCTIONS: u64 = database(DATABASES);
 
 /// Offset of a database's two words.
 pub(super) const fn database(index: u8) -> u64 {
@@ -54,11 +57,18 @@ pub(crate) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
     Ok(Ok(Some(root.at)))
 }
 
+/// Whether the keyspace's header has a place for libraries of functions.
+pub(super) fn has_functions(tx: &mut dyn Tx, at: u64) -> Result<bool> {
+    Ok(tx.read_word(at)? == TAG | VERSION)
+}
+
 /// The header's offset; a new one, in a pool that has none.
 pub(crate) fn open(tx: &mut dyn Tx, seed: u64) -> Result<Result<u64, String>> {
     match find(tx)? {
         Ok(Some(at)) => {
-            if tx.read_word(at)? != TAG | VERSION && garbage::keep_room(tx, at)? {
+            let has_room = tx.usable(at)? >= 8 * WORDS as u64;
+            if tx.read_word(at)? != TAG | VERSION && has_room && garbage::keep_room(tx, at)? {
+                tx.write_word(at + FUNCTIONS, 0)?;
                 tx.write_word(at, TAG | VERSION)?;
             }
             Ok(Ok(at))

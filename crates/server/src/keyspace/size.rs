@@ -7,6 +7,7 @@ use super::entry::{Entry, Form};
 use super::hash::Fields;
 use super::list::List;
 use super::set::Members;
+use super::stream::Stream;
 use super::{Database, Short, zset::SortedSet};
 use perdura::collections::{Blob, HashMap, Item, check_root, kind};
 use perdura::{Result, Root, Tx};
@@ -79,6 +80,19 @@ fn estimate(tx: &mut dyn Tx, entry: Entry, samples: u64) -> Result<Option<u64>> 
             })?;
             return Ok(Some(scaled(bytes, list.len(), found)));
         }
+        Form::Stream => {
+            let stream = Stream::load(tx, entry)?;
+            if !is_many(stream.len()) {
+                return Ok(None);
+            }
+            let mut found = 0;
+            let bytes = sum(tx, |tx, blocks| {
+                found = stream.visit(tx, samples, &mut |at| push(blocks, at))?;
+                Ok(())
+            })?;
+            let rest = sum(tx, |tx, blocks| stream.visit_rest(tx, &mut |at| push(blocks, at)))?;
+            return Ok(Some(scaled(bytes, stream.len(), found).saturating_add(rest)));
+        }
         Form::Fields => {
             let fields = Fields::new(entry.at());
             let len = fields.len(tx)?;
@@ -144,6 +158,11 @@ fn blocks_of(tx: &mut dyn Tx, entry: Entry, blocks: &mut Vec<u64>) -> Result<()>
         Form::Image | Form::MemberImage => visit(entry.at()),
         Form::Chunk | Form::Chain => {
             List::load(tx, Some(entry))?.visit(tx, u64::MAX, visit).map(drop)
+        }
+        Form::Stream => {
+            let stream = Stream::load(tx, entry)?;
+            stream.visit(tx, u64::MAX, visit)?;
+            stream.visit_rest(tx, visit)
         }
         Form::Fields | Form::Members => {
             check_root(tx, root(entry.at(), kind::HASH_MAP), visit).map(drop)

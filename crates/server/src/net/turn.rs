@@ -25,7 +25,7 @@ use super::slots::Slots;
 use super::worker::KILLED;
 use crate::client::{Client, Replies};
 use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find,
+    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find, find_whole,
     goes_while_subscribed, is_immediate, is_never_queued, perform, refused, shown,
 };
 use crate::keyspace::{Ahead, Database, Near, Reached, reach_field};
@@ -348,9 +348,10 @@ fn serve(tx: &mut dyn Tx, env: Env<'_>, point: Savepoint, mark: usize) -> Result
 }
 
 /// Puts a client on the list of those that wait.
-fn wait(env: Env<'_>, connection: &mut Connection, op: &Op, wish: Wish) {
+fn wait(env: Env<'_>, connection: &mut Connection, op: &Op, mut wish: Wish) {
     let Work::Request(request, command) = op.work else { return };
-    let args = OwnedArgs::from(connection.args(request));
+    let sent = || OwnedArgs::from(connection.args(request));
+    let args = wish.args.take().unwrap_or_else(sent);
     let Client { listing, protocol, db, .. } = &connection.client;
     let to = Address { worker: env.worker, slot: op.slot, id: listing.id };
     let (client, protocol, db) = (Arc::clone(listing), *protocol, *db);
@@ -378,6 +379,10 @@ fn together(ops: &[Op]) -> usize {
 fn on_data(connection: &Connection, request: Request) -> Option<&'static Command> {
     let (args, client) = (connection.args(request), &connection.client);
     let command = find(args.at(0))?;
+    let command = match command.run {
+        Run::Read(_) | Run::Write(_) => command,
+        Run::Client(_) => command.part(args)?,
+    };
     let is_on_data = matches!(command.run, Run::Read(_) | Run::Write(_));
     let goes = is_on_data && command.takes(args.len()) && client.authenticated;
     (goes && client.queue.is_none() && !client.restricted).then_some(command)
@@ -396,7 +401,7 @@ impl Route {
     fn of(connection: &Connection, request: Request) -> Route {
         let args = connection.args(request);
         let client = &connection.client;
-        let Some(command) = find(args.at(0)) else {
+        let Some(command) = find_whole(args) else {
             return Route::Reject(unknown(args));
         };
         if !command.takes(args.len()) {
@@ -733,10 +738,10 @@ impl Group<'_> {
 
     /// Ends the operations after the commit. Returns their number.
     fn finish(&mut self) -> usize {
-        for op in &self.ops[..self.reached] {
+        for op in &mut self.ops[..self.reached] {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.skips |= op.skipped;
-                match op.wish {
+                match op.wish.take() {
                     Some(wish) => wait(self.env, connection, op, wish),
                     None => connection.hush(op.start),
                 }

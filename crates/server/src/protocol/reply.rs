@@ -196,6 +196,14 @@ impl<'a> Reply<'a> {
         self.simple("    Print this help.");
     }
 
+    /// Puts `bytes` before those written since `start`.
+    pub(crate) fn insert(&mut self, start: usize, bytes: &[u8]) {
+        if self.has_room(bytes.len()) {
+            self.bytes.extend_from_slice(bytes);
+            self.bytes[start..].rotate_right(bytes.len());
+        }
+    }
+
     /// Puts an array's header before the bytes written since `start`.
     pub(crate) fn array_since(&mut self, start: usize, len: usize) {
         self.header_since(start, b'*', len);

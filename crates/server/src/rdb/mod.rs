@@ -1,10 +1,12 @@
 //! Values in the form of Redis's snapshots, as DUMP and RESTORE move them.
 //!
-//! What is written is in the oldest of the forms that a type has, which every Redis reads. What is read may be in any of
+//! What is written is in the oldest of the forms that a type has, which every Redis reads; a stream in that of Redis 7.0,
+//! since older ones leave something out. What is read may be in any of
 //! them ([`reader`], [`packs`]), and comes from clients: none of its lengths is trusted.
 
 pub(crate) mod packs;
 pub(crate) mod reader;
+pub(crate) mod streams;
 
 /// The version of the form of what is written: Redis 5 and later read it.
 const VERSION: u16 = 9;
@@ -27,10 +29,16 @@ pub(crate) mod form {
     pub(crate) const SORTED_SET_ZIPLIST: u8 = 12;
     pub(crate) const HASH_ZIPLIST: u8 = 13;
     pub(crate) const LIST_OF_ZIPLISTS: u8 = 14;
+    /// A stream of Redis 5 and 6.
+    pub(crate) const STREAM_FIRST: u8 = 15;
     pub(crate) const HASH_LISTPACK: u8 = 16;
     pub(crate) const SORTED_SET_LISTPACK: u8 = 17;
     pub(crate) const LIST_OF_LISTPACKS: u8 = 18;
+    /// A stream of Redis 7.0.
+    pub(crate) const STREAM: u8 = 19;
     pub(crate) const SET_LISTPACK: u8 = 20;
+    /// A stream of Redis 7.2.
+    pub(crate) const STREAM_LAST: u8 = 21;
 }
 
 /// CRC-64 of Jones, reflected.

@@ -162,7 +162,7 @@ fn listpack_element<E: From<Malformed>>(
 
 /// Bytes that a listpack has for an element's length after the element: of seven bits each, but the greatest number of
 /// two, three or four bytes takes one more.
-fn backwards_len(size: usize) -> usize {
+pub(super) fn backwards_len(size: usize) -> usize {
     match size {
         0..128 => 1,
         128..16_383 => 2,

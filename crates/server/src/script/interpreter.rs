@@ -40,6 +40,10 @@ const GRACE: Duration = Duration::from_secs(1);
 const NEXT: &str = "next";
 /// The name of each script in errors.
 const NAME: &str = "@user_script";
+/// That of each library.
+const LIBRARY_NAME: &str = "@user_function";
+/// How long a library may run to register its functions, as in Redis.
+const LOAD_TIME: Duration = Duration::from_millis(500);
 pub(super) const SANDBOX: &str = "=sandbox";
 
 /// Why a script was ended from outside.
@@ -90,6 +94,10 @@ struct Interpreter {
     globals: Table,
     redis: Table,
     compiled: HashMap<Digest, Function>,
+    /// Runs a library, and lists the functions that it registers.
+    load: Function,
+    /// The libraries that it knows: their functions by name, in lower case.
+    libraries: HashMap<Digest, HashMap<Vec<u8>, Function>>,
 }
 
 thread_local! {
@@ -101,9 +109,38 @@ thread_local! {
 pub(crate) type Perform<'a> =
     dyn FnMut(&OwnedArgs, Protocol, &mut Vec<u8>) -> std::result::Result<(), ()> + 'a;
 
+/// What is run.
+#[derive(Clone, Copy)]
+pub(crate) enum Code<'a> {
+    Script(&'a Script),
+    /// A function of a library that the interpreter [knows].
+    Function {
+        library: &'a Digest,
+        name: &'a [u8],
+    },
+}
+
+impl Code<'_> {
+    /// Its name in errors.
+    fn name(self) -> String {
+        match self {
+            Code::Script(script) => String::from_utf8_lossy(&script.digest).into_owned(),
+            Code::Function { name, .. } => String::from_utf8_lossy(name).into_owned(),
+        }
+    }
+}
+
+/// A function that a library has registered.
+pub(crate) struct Registered {
+    pub(crate) name: Vec<u8>,
+    pub(crate) description: Option<Vec<u8>>,
+    /// A bit for each of the [`FLAGS`](super::libraries::FLAGS).
+    pub(crate) flags: u8,
+}
+
 /// What a script is run with.
 pub(crate) struct Task<'a> {
-    pub(crate) script: &'a Script,
+    pub(crate) code: Code<'a>,
     pub(crate) keys: Args<'a>,
     pub(crate) arguments: Args<'a>,
     /// How long it may run.
@@ -119,6 +156,24 @@ pub(crate) fn check(script: &Script) -> Outcome {
     with(|interpreter| interpreter.compile(script).map(drop))
 }
 
+/// Whether a library, or a function, may have this name.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    !name.is_empty() && name.iter().all(is_part)
+}
+
+/// Whether the interpreter knows a library.
+pub(crate) fn knows(library: &Digest) -> bool {
+    INTERPRETER.with(|place| {
+        place.borrow().as_ref().is_some_and(|known| known.libraries.contains_key(library))
+    })
+}
+
+/// Compiles a library, and runs it once. Returns the functions that it has registered; from then on it is known.
+pub(crate) fn load(library: &Digest, text: &[u8]) -> Outcome<Vec<Registered>> {
+    with(|interpreter| interpreter.load(library, text))
+}
+
 /// Runs a script. Its reply is written to `out`, and `on_error` is told of errors in it.
 pub(crate) fn run(
     task: &Task<'_>,
@@ -128,7 +183,14 @@ pub(crate) fn run(
     on_error: &mut dyn FnMut(&str),
 ) -> Outcome<Ran> {
     with(|interpreter| {
-        let script = interpreter.compile(task.script)?;
+        let script = match task.code {
+            Code::Script(script) => interpreter.compile(script)?,
+            Code::Function { library, name } => {
+                let known = interpreter.libraries.get(library);
+                let found = known.and_then(|known| known.get(&name.to_ascii_lowercase()));
+                found.cloned().ok_or(Failure::Say("ERR Function not found".into()))?
+            }
+        };
         run.begin(task.client);
         interpreter.state.run.replace(Some(Arc::clone(run)));
         let ran = interpreter.run(&script, task, perform, out, on_error);
@@ -177,14 +239,15 @@ impl Interpreter {
         lua.set_named_registry_value(NEXT, lua.globals().raw_get::<Function>("next")?)?;
         native.raw_set("place", lua.create_function(|lua, ()| Ok(place(lua)))?)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX);
-        let (environment, globals, redis, run): (Table, Table, Table, Function) =
+        let (environment, globals, redis, run, load): (Table, Table, Table, Function, Function) =
             sandbox.call(native)?;
         lua.set_globals(environment)?;
         let looked = Rc::clone(&state);
         let triggers = HookTriggers::new().every_nth_instruction(STRIDE);
         lua.set_global_hook(triggers, move |_, _| looked.look())?;
         lua.set_memory_limit(MEMORY_MAX)?;
-        Ok(Interpreter { lua, state, run, globals, redis, compiled: HashMap::new() })
+        let (compiled, libraries) = (HashMap::new(), HashMap::new());
+        Ok(Interpreter { lua, state, run, globals, redis, compiled, load, libraries })
     }
 
     fn compile(&mut self, script: &Script) -> Outcome<Function> {
@@ -204,6 +267,45 @@ impl Interpreter {
         }
         self.compiled.insert(script.digest, compiled.clone());
         Ok(compiled)
+    }
+
+    fn load(&mut self, library: &Digest, text: &[u8]) -> Outcome<Vec<Registered>> {
+        let chunk = self.lua.load(text).set_name(LIBRARY_NAME).set_mode(ChunkMode::Text);
+        let chunk = chunk.into_function().map_err(|error| {
+            let text = match error {
+                Error::SyntaxError { message, .. } => message,
+                other => other.to_string(),
+            };
+            Failure::say(format!("ERR Error compiling function: {text}"))
+        })?;
+        let state = &self.state;
+        let now = Instant::now();
+        state.ended.set(None);
+        state.until.set(now.checked_add(LOAD_TIME));
+        state.grace.set(now.checked_add(GRACE));
+        state.random.set(library::seeded(0));
+        let wrong = |text: String| Failure::say(format!("ERR Error registering functions: {text}"));
+        let loaded = self.load.call::<(bool, Value)>(chunk);
+        match state.ended.get() {
+            None => {}
+            Some(Ended::TimedOut) => return Err(wrong("ERR FUNCTION LOAD timeout".into())),
+            Some(_) => return Err(wrong("ERR the server is shutting down".into())),
+        }
+        let listed = match loaded {
+            Ok((true, Value::Table(listed))) => listed,
+            Ok((_, Value::Table(failure))) => {
+                return Err(wrong(bare_error(&failure).unwrap_or_default()));
+            }
+            Ok((_, other)) => return Err(wrong(format!("ERR {}", shown(&other)))),
+            Err(error) => return Err(wrong(format!("ERR {error}"))),
+        };
+        let (all, functions) =
+            registered(&listed).map_err(|error| wrong(format!("ERR {error}")))?;
+        if self.libraries.len() >= COMPILED_MAX {
+            self.libraries.clear();
+        }
+        self.libraries.insert(*library, functions);
+        Ok(all)
     }
 
     fn strings(&self, args: Args<'_>) -> Result<Table> {
@@ -252,6 +354,9 @@ impl Interpreter {
             })?;
             self.redis.raw_set("call", call)?;
             self.redis.raw_set("pcall", protected_call)?;
+            if matches!(task.code, Code::Function { .. }) {
+                return self.run.call::<(bool, Value)>((script, keys, arguments));
+            }
             self.globals.raw_set("KEYS", keys)?;
             self.globals.raw_set("ARGV", arguments)?;
             self.run.call::<(bool, Value)>(script)
@@ -267,7 +372,7 @@ impl Interpreter {
             _ if state.ended.get().is_some() => Ok(()),
             Ok((true, value)) => replies::write(&value, state, out, on_error),
             Ok((false, value)) => {
-                return Ok(Ran::Wrong(error_text(&value, &task.script.digest)?));
+                return Ok(Ran::Wrong(error_text(&value, &task.code.name())?));
             }
             Err(error) => Err(error),
         };
@@ -284,31 +389,51 @@ impl Interpreter {
             let _ = self.lua.gc_collect();
             if self.lua.used_memory() > MEMORY_USUAL {
                 self.compiled.clear();
+                self.libraries.clear();
                 let _ = self.lua.gc_collect();
             }
         }
     }
 }
 
+/// The functions that a library has registered, as the sandbox lists them, and what is called.
+#[allow(clippy::type_complexity, reason = "the two halves of one list")]
+fn registered(listed: &Table) -> Result<(Vec<Registered>, HashMap<Vec<u8>, Function>)> {
+    let (mut all, mut functions) = (Vec::new(), HashMap::new());
+    for one in listed.sequence_values::<Table>() {
+        let one = one?;
+        let bytes = |text: mlua::LuaString| text.as_bytes().to_vec();
+        let name = bytes(one.raw_get("name")?);
+        let description = one.raw_get::<Option<mlua::LuaString>>("description")?.map(bytes);
+        functions.insert(name.to_ascii_lowercase(), one.raw_get("callback")?);
+        all.push(Registered { name, description, flags: one.raw_get("flags")? });
+    }
+    Ok((all, functions))
+}
+
 /// The text of a script's error: a table with the error itself and its place.
-fn error_text(failure: &Value, digest: &Digest) -> Result<String> {
+fn error_text(failure: &Value, name: &str) -> Result<String> {
     let Value::Table(failure) = failure else {
         // The handler itself has failed: there was no memory, or too little room on the stack.
         return Ok(format!("ERR {}", shown(failure)));
     };
-    let text = match failure.raw_get::<Value>("value")? {
+    let text = bare_error(failure)?;
+    let (source, line) = (failure.raw_get::<Value>("source")?, failure.raw_get::<Value>("line")?);
+    if source.is_nil() || line.is_nil() {
+        return Ok(text);
+    }
+    Ok(format!("{text} script: {name}, on {}:{}.", shown(&source), shown(&line)))
+}
+
+/// The text of the error itself.
+fn bare_error(failure: &Table) -> Result<String> {
+    Ok(match failure.raw_get::<Value>("value")? {
         Value::Table(error) => match error.raw_get::<Value>("err")? {
             Value::Nil => "ERR unknown error".into(),
             text => shown(&text),
         },
         other => format!("ERR {}", shown(&other)),
-    };
-    let (source, line) = (failure.raw_get::<Value>("source")?, failure.raw_get::<Value>("line")?);
-    if source.is_nil() || line.is_nil() {
-        return Ok(text);
-    }
-    let name = String::from_utf8_lossy(digest);
-    Ok(format!("{text} script: {name}, on {}:{}.", shown(&source), shown(&line)))
+    })
 }
 
 /// A value's text, as `tostring` has it.

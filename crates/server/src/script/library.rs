@@ -199,6 +199,12 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
         "fail",
         checked(lua, state, |lua, _, args| wrong(args.string(lua, 0, "fail")?.to_string_lossy()))?,
     )?;
+    native.raw_set(
+        "lower",
+        lua.create_function(|lua, text: LuaString| {
+            lua.create_string(text.as_bytes().to_ascii_lowercase())
+        })?,
+    )?;
     native.raw_set("random", checked(lua, state, random)?)?;
     native.raw_set("randomseed", checked(lua, state, random_seed)?)?;
     let began = Instant::now();

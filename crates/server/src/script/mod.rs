@@ -10,6 +10,7 @@ mod bits;
 mod decimal;
 pub(crate) mod interpreter;
 mod json;
+pub(crate) mod libraries;
 mod library;
 #[cfg(test)]
 mod limit_tests;
@@ -265,6 +266,11 @@ impl Run {
     /// The transaction is over.
     pub(crate) fn settle(&self) {
         self.killed.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a script of this thread is running, whose commands these are.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state.load(Ordering::Acquire) != NOTHING
     }
 
     pub(crate) fn is_killed(&self) -> bool {

@@ -41,7 +41,10 @@ local globals = setmetatable({}, {
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
   end,
 })
-local environment = protect(globals)
+-- Libraries see other globals while they are loaded.
+local scope = { __index = globals, __newindex = refuse, __metatable = false }
+local environment = setmetatable({}, scope)
+behind[environment] = globals
 -- Functions made from here on show scripts no other globals.
 setfenv(1, environment)
 
@@ -419,9 +422,141 @@ local function handler(failure)
   return { value = value, source = source, line = line }
 end
 
--- Runs a script. Returns whether it succeeded, and its result, or its error and the place of that.
-local function run(script)
+-- Runs a script, or a function with its keys and arguments. Returns whether it succeeded, and its result, or its error
+-- and the place of that.
+local function run(script, keys, arguments)
+  if keys then
+    return xpcall(function()
+      return script(keys, arguments)
+    end, handler)
+  end
   return xpcall(script, handler)
 end
 
-return environment, globals, redis, run
+-- Libraries of functions. `registered` is the list of those of the library that is being loaded.
+local registered
+
+local function refuse_function(text)
+  error({ err = "ERR " .. text }, 0)
+end
+
+local function is_text(value)
+  return type(value) == "string" or type(value) == "number"
+end
+
+local FLAGS = {
+  ["no-writes"] = 1,
+  ["allow-oom"] = 2,
+  ["allow-stale"] = 4,
+  ["no-cluster"] = 8,
+  ["allow-cross-slot-keys"] = 16,
+}
+
+local function read_flags(names)
+  local flags, seen = 0, {}
+  local index = 1
+  while names[index] ~= nil do
+    local name = names[index]
+    index = index + 1
+    local flag = is_text(name) and FLAGS[native.lower(name)]
+    if not flag then
+      refuse_function("unknown flag given")
+    end
+    if not seen[flag] then
+      seen[flag] = true
+      flags = flags + flag
+    end
+  end
+  return flags
+end
+
+local function named_arguments(given)
+  if type(given) ~= "table" then
+    refuse_function("calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).")
+  end
+  local found = { flags = 0 }
+  for key, value in next, given do
+    if not is_text(key) then
+      refuse_function("named argument key given to redis.register_function is not a string")
+    end
+    key = native.lower(key)
+    if key == "function_name" then
+      if not is_text(value) then
+        refuse_function("function_name argument given to redis.register_function must be a string")
+      end
+      found.name = tostring(value)
+    elseif key == "description" then
+      if not is_text(value) then
+        refuse_function("description argument given to redis.register_function must be a string")
+      end
+      found.description = tostring(value)
+    elseif key == "callback" then
+      if type(value) ~= "function" then
+        refuse_function("callback argument given to redis.register_function must be a function")
+      end
+      found.callback = value
+    elseif key == "flags" then
+      if type(value) ~= "table" then
+        refuse_function("flags argument to redis.register_function must be a table representing function flags")
+      end
+      found.flags = read_flags(value)
+    else
+      refuse_function("unknown argument given to redis.register_function")
+    end
+  end
+  if not found.name then
+    refuse_function("redis.register_function must get a function name argument")
+  end
+  if not found.callback then
+    refuse_function("redis.register_function must get a callback argument")
+  end
+  return found
+end
+
+local function positional_arguments(name, callback)
+  if not is_text(name) then
+    refuse_function("first argument to redis.register_function must be a string")
+  end
+  if type(callback) ~= "function" then
+    refuse_function("second argument to redis.register_function must be a function")
+  end
+  return { name = tostring(name), callback = callback, flags = 0 }
+end
+
+local registering = { register_function = function(...)
+  if not registered then
+    refuse_function("redis.register_function can only be called on FUNCTION LOAD command")
+  end
+  local count = select("#", ...)
+  if count < 1 or count > 2 then
+    refuse_function("wrong number of arguments to redis.register_function")
+  end
+  local found = count == 1 and named_arguments(...) or positional_arguments(...)
+  if not find(found.name, "^[%w_]+$") then
+    refuse_function("Library names can only contain letters, numbers, or underscores(_) and must be at least one character long")
+  end
+  local name = native.lower(found.name)
+  if registered[name] then
+    refuse_function("Function already exists in the library")
+  end
+  registered[name] = true
+  registered[#registered + 1] = found
+end }
+for name, value in next, copy(redis, [[log LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REDIS_VERSION
+    REDIS_VERSION_NUM]]) do
+  registering[name] = value
+end
+local missing = getmetatable(globals)
+setmetatable(registering, missing)
+local library_globals = setmetatable({ redis = protect(registering) }, missing)
+
+-- Runs a library's code. Returns whether it succeeded, and the functions that it has registered, or its error.
+local function load(code)
+  registered, scope.__index, behind[environment] = {}, library_globals, library_globals
+  local succeeded, failure = xpcall(code, handler)
+  local functions = registered
+  registered, scope.__index, behind[environment] = nil, globals, globals
+  return succeeded, succeeded and functions or failure
+end
+
+return environment, globals, redis, run, load

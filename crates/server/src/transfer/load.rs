@@ -1,12 +1,15 @@
 //! Records into a pool, in transactions of a bounded size.
 
 use super::TransferError;
-use super::record::{Change, Record};
+use super::record::{Change, PendingEntry, Record, StreamEnd};
+use crate::command::Failure;
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
+use crate::keyspace::stream::{Group, Stream};
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{self, DATABASES, Database, End, Found, Kind, garbage, now, text};
+use crate::script::libraries;
 use perdura::{Error, Handle, Result, Ticket, Tx};
 
 /// Bytes of one transaction: a share of the log, and no more than this.
@@ -14,6 +17,8 @@ const MOST_BYTES: u64 = 256 << 10;
 const LOG_SHARE: u64 = 16;
 /// Entries or blocks of the garbage list that a transaction frees.
 const FREED: u64 = 256;
+/// Entries of a stream in one chunk.
+const CHUNK: u64 = 100;
 
 /// The counts of what was put into a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,6 +165,14 @@ pub(crate) enum Effect {
 
 /// Does a record's command. A key whose time has come is removed.
 pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> Result<Effect> {
+    if let Change::Library(code) = &record.change {
+        return match libraries::load(tx, header, code, true) {
+            Ok(_) => Ok(Effect::Stays),
+            Err(Failure::Pool(error)) => Err(error),
+            Err(Failure::Say(text)) => Err(Error::Aborted(text.into_owned())),
+            Err(Failure::NoRoom(text)) => Err(Error::Aborted(text)),
+        };
+    }
     let db = Database::new(header, record.db);
     let key = record.key.as_slice();
     let old = db.find(tx, key)?;
@@ -173,6 +186,7 @@ pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> 
             let new = text::store(tx, reusable, value)?;
             db.put(tx, key, old, new)?;
         }
+        Change::Library(_) => return Ok(Effect::Stays),
         Change::Fields(pairs) => {
             of_kind(old, Kind::Hash)?;
             let mut hash = Hash::load(tx, old.map(|old| old.entry))?;
@@ -215,6 +229,21 @@ pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> 
                 set.set(tx, member, before, *score)?;
             }
         }
+        Change::Entry(..)
+        | Change::EmptyStream
+        | Change::StreamEnd(_)
+        | Change::Group(..)
+        | Change::Consumer(..)
+        | Change::Pending(_) => {
+            of_kind(old, Kind::Stream)?;
+            let mut stream = match old {
+                Some(old) => Stream::load(tx, old.entry)?,
+                None => Stream::create(tx)?,
+            };
+            apply_to_stream(tx, &mut stream, &record.change, now)?;
+            let new = stream.save(tx)?.expiring(expires);
+            db.put(tx, key, old, new)?;
+        }
         Change::Expiry(time) => {
             let Some(found) = old else { return Ok(Effect::Stays) };
             if *time <= now {
@@ -228,6 +257,54 @@ pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> 
         }
     }
     Ok(if old.is_none() { Effect::Made } else { Effect::Stays })
+}
+
+/// Does the part of a record's command that is about a stream.
+fn apply_to_stream(tx: &mut dyn Tx, stream: &mut Stream, change: &Change, now: u64) -> Result<()> {
+    match change {
+        Change::Entry(id, texts) => {
+            if *id <= stream.last {
+                return Err(Error::Invalid(
+                    "an entry's ID is not greater than the last one of its stream; import a stream that makes each key once, or deletes it before",
+                ));
+            }
+            stream.append(tx, *id, texts.iter().map(Vec::as_slice), CHUNK)
+        }
+        Change::StreamEnd(StreamEnd { last, added, deleted }) => {
+            if *last < stream.top_id(tx)? {
+                return Err(Error::Invalid(
+                    "XSETID gives an ID that is less than that of an entry",
+                ));
+            }
+            stream.last = *last;
+            stream.added = added.unwrap_or(stream.added);
+            stream.deleted = *deleted;
+            Ok(())
+        }
+        Change::Group(name, last, read) => stream.create_group(tx, name, *last, *read).map(drop),
+        Change::Consumer(group, name, times) => {
+            let group = group_of(tx, stream, group)?;
+            if group.consumer(tx, name)?.is_none() {
+                let (seen, active) = times.unwrap_or((now as i64, -1));
+                group.create_consumer(tx, name, seen)?.set_active(tx, active)?;
+            }
+            Ok(())
+        }
+        Change::Pending(PendingEntry { group, consumer, id, time, count }) => {
+            let group = group_of(tx, stream, group)?;
+            let consumer = match group.consumer(tx, consumer)? {
+                Some(consumer) => consumer,
+                None => group.create_consumer(tx, consumer, now as i64)?,
+            };
+            group.assign(tx, *id, consumer, (*time, *count))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn group_of(tx: &mut dyn Tx, stream: &Stream, name: &[u8]) -> Result<Group> {
+    let missing = "a stream has no such group: XGROUP CREATE must come before";
+    stream.group(tx, name)?.ok_or(Error::Invalid(missing))
 }
 
 fn of_kind(found: Option<Found>, kind: Kind) -> Result<()> {

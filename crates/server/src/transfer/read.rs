@@ -1,12 +1,14 @@
 //! The keyspace as records.
 
-use super::record::{Change, Record};
+use super::record::{Change, PendingEntry, Record, StreamEnd};
+use crate::keyspace::functions::Functions;
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
+use crate::keyspace::stream::{Id, Stream};
 use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{self, DATABASES, Database, Entry, Kind, text};
-use perdura::{Result, Root, Tx};
+use perdura::{Error, Result, Root, Tx};
 
 /// Fields, or members, of one record; Redis writes as many in one command.
 const MOST_ITEMS: usize = 64;
@@ -25,6 +27,7 @@ pub fn is_keyspace(root: Root) -> bool {
 
 /// Calls `each` with the records of all keys that have not expired at `now`; returns how many keys these are.
 pub(crate) fn all(tx: &mut dyn Tx, header: u64, now: u64, each: &mut Each<'_>) -> Result<u64> {
+    libraries(tx, header, each)?;
     let mut keys = 0;
     for index in 0..DATABASES {
         let db = Database::new(header, index);
@@ -48,6 +51,15 @@ pub(crate) fn all(tx: &mut dyn Tx, header: u64, now: u64, each: &mut Each<'_>) -
     Ok(keys)
 }
 
+/// Calls `each` with the libraries of functions.
+pub(crate) fn libraries(tx: &mut dyn Tx, header: u64, each: &mut Each<'_>) -> Result<()> {
+    let Some(functions) = Functions::find(tx, header)? else { return Ok(()) };
+    functions.each_library::<Error>(tx, &mut |tx, _, library| {
+        let change = Change::Library(library.code(tx)?);
+        each(Record { db: 0, key: Vec::new(), change })
+    })
+}
+
 /// Calls `each` with the records of one key.
 pub(crate) fn one(
     tx: &mut dyn Tx,
@@ -63,6 +75,7 @@ pub(crate) fn one(
         Kind::Set => set_members(tx, entry, &mut |members| tell(Change::Set(members)))?,
         Kind::List => elements(tx, entry, &mut |elements| tell(Change::Elements(elements)))?,
         Kind::SortedSet => members(tx, entry, &mut |members| tell(Change::Members(members)))?,
+        Kind::Stream => stream(tx, entry, &mut tell)?,
     }
     match entry.expires() {
         Some(time) => tell(Change::Expiry(time)),
@@ -144,6 +157,33 @@ fn fields(
         })?,
     }
     batch.end()
+}
+
+/// A stream's entries, its end, then its groups, each with its consumers and what is pending for them.
+fn stream(tx: &mut dyn Tx, entry: Entry, tell: &mut dyn FnMut(Change) -> Result<()>) -> Result<()> {
+    let (stream, all) = (Stream::load(tx, entry)?, (Id::MIN, Id::MAX));
+    if stream.len() == 0 {
+        tell(Change::EmptyStream)?;
+    }
+    stream.walk::<Error>(tx, all, false, &mut |_, entry| {
+        let texts = entry.texts.iter().map(<[u8]>::to_vec).collect();
+        tell(Change::Entry(entry.id, texts)).map(|()| true)
+    })?;
+    let (last, added, deleted) = (stream.last, Some(stream.added), stream.deleted);
+    tell(Change::StreamEnd(StreamEnd { last, added, deleted }))?;
+    stream.each_group::<Error>(tx, &mut |tx, name, group| {
+        tell(Change::Group(name.clone(), group.last(tx)?, group.read(tx)?))?;
+        group.each_consumer::<Error>(tx, &mut |tx, consumer_name, consumer| {
+            let times = Some(consumer.times(tx)?);
+            tell(Change::Consumer(name.clone(), consumer_name.clone(), times))?;
+            group.walk::<Error>(tx, all, Some(consumer), &mut |_, id, pending| {
+                let (group, consumer) = (name.clone(), consumer_name.clone());
+                let (time, count) = (pending.time, pending.count);
+                tell(Change::Pending(PendingEntry { group, consumer, id, time, count }))
+                    .map(|()| true)
+            })
+        })
+    })
 }
 
 fn members(

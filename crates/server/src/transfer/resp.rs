@@ -26,6 +26,9 @@ impl Encoder {
 
     /// Appends a record.
     pub(crate) fn record(&mut self, record: &Record, to: &mut Vec<u8>) {
+        if let Change::Library(code) = &record.change {
+            return command(to, &[b"FUNCTION", b"LOAD", b"REPLACE", code]);
+        }
         if self.db != Some(record.db) {
             command(to, &[b"SELECT", record.db.to_string().as_bytes()]);
             self.db = Some(record.db);
@@ -42,6 +45,7 @@ impl Encoder {
                     bulk(to, value);
                 }
             }
+            Change::Library(_) => {}
             Change::Set(members) => items(to, b"SADD", key, members),
             Change::Elements(elements) => items(to, b"RPUSH", key, elements),
             Change::Members(members) => {
@@ -52,6 +56,48 @@ impl Encoder {
                     bulk(to, shown(*score).as_bytes());
                     bulk(to, member);
                 }
+            }
+            Change::Entry(id, texts) => {
+                array(to, 3 + texts.len());
+                bulk(to, b"XADD");
+                bulk(to, key);
+                bulk(to, id.text().as_bytes());
+                texts.iter().for_each(|text| bulk(to, text));
+            }
+            // As Redis's own files have it.
+            Change::EmptyStream => {
+                command(to, &[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
+            }
+            Change::StreamEnd(end) => {
+                let (last, added) = (end.last.text(), end.added.unwrap_or(0).to_string());
+                let deleted = end.deleted.text();
+                let counts: [&[u8]; 4] =
+                    [b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", deleted.as_bytes()];
+                command(to, &[&[b"XSETID", key, last.as_bytes()], counts.as_slice()].concat());
+            }
+            Change::Group(name, last, read) => {
+                let last = last.text();
+                let read = read.map_or("-1".to_owned(), |read| read.to_string());
+                let group: [&[u8]; 5] = [b"XGROUP", b"CREATE", key, name, last.as_bytes()];
+                command(to, &[group.as_slice(), &[b"ENTRIESREAD", read.as_bytes()]].concat());
+            }
+            Change::Consumer(group, name, _) => {
+                command(to, &[b"XGROUP", b"CREATECONSUMER", key, group, name]);
+            }
+            Change::Pending(one) => {
+                let (id, time, count) =
+                    (one.id.text(), one.time.to_string(), (one.count as i64).to_string());
+                let of: [&[u8]; 6] =
+                    [b"XCLAIM", key, &one.group, &one.consumer, b"0", id.as_bytes()];
+                let state: [&[u8]; 6] = [
+                    b"TIME",
+                    time.as_bytes(),
+                    b"RETRYCOUNT",
+                    count.as_bytes(),
+                    b"JUSTID",
+                    b"FORCE",
+                ];
+                command(to, &[of, state].concat());
             }
             Change::Expiry(time) => {
                 // A greater one is refused by all that read it.

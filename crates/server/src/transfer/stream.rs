@@ -4,14 +4,15 @@
 //! unknown or malformed ends the import with an error that says where it is.
 
 use super::TransferError;
-use super::record::{Change, Record};
+use super::record::{Change, PendingEntry, Record, StreamEnd};
 use super::resp::{BEGIN, END};
-use crate::command::shown;
+use crate::command::{shown, stream_ids as ids};
 use crate::keyspace::DATABASES;
+use crate::keyspace::stream::Id;
 use crate::protocol::{Args, Limits, RequestReader, number};
 use std::io::{ErrorKind, Read};
 
-const KNOWN: &str = "SELECT, SET, HSET, HMSET, SADD, RPUSH, ZADD, PEXPIREAT, EXPIREAT, DEL, UNLINK, MULTI, EXEC, PING and ECHO";
+const KNOWN: &str = "SELECT, SET, HSET, HMSET, SADD, RPUSH, ZADD, XADD, XSETID, XGROUP, XCLAIM, FUNCTION LOAD, PEXPIREAT, EXPIREAT, DEL, UNLINK, MULTI, EXEC, PING and ECHO";
 
 /// Reads commands.
 pub(super) struct Stream<R> {
@@ -174,6 +175,20 @@ fn understand(args: Args<'_>, db: &mut u8, ends: &mut Ends) -> Result<Meaning, S
             });
             one(Change::Members(members.collect::<Result<_, String>>()?))
         }
+        b"XADD" | b"XSETID" | b"XGROUP" | b"XCLAIM" => {
+            lacks(3)?;
+            let name = shown(args.at(0), 32);
+            let key = if args.is(0, "xgroup") { args.at(2) } else { args.at(1) }.to_vec();
+            let wrong = || {
+                format!("{name} with options that neither an export nor a file that Redis has rewritten has")
+            };
+            stream(args).map(|change| Meaning::Records(vec![change], key)).ok_or_else(wrong)
+        }
+        b"FUNCTION" if args.is(1, "load") => {
+            lacks(3)?;
+            let code = args.at(args.len() - 1).to_vec();
+            Ok(Meaning::Records(vec![Change::Library(code)], Vec::new()))
+        }
         b"PEXPIREAT" | b"EXPIREAT" => {
             lacks(3)?;
             one(expiry(args.at(2), name.as_slice() == b"EXPIREAT")?)
@@ -196,6 +211,48 @@ fn understand(args: Args<'_>, db: &mut u8, ends: &mut Ends) -> Result<Meaning, S
             "unknown command '{}'; an import knows {KNOWN}",
             shown(args.at(0), 64)
         )),
+    }
+}
+
+/// The change of a stream's command, in the forms that exports have, and the files that Redis has rewritten.
+fn stream(args: Args<'_>) -> Option<Change> {
+    let id = |at: usize| ids::strict(args.get(at)?).ok();
+    let count = |at: usize| number::parse_i64(args.get(at)?);
+    let text = |at: usize| args.get(at).map(<[u8]>::to_vec);
+    match (args.at(0).to_ascii_uppercase().as_slice(), args.len()) {
+        (b"XADD", 7) if args.is(2, "maxlen") && args.is(3, "0") => {
+            Some(Change::EmptyStream).filter(|_| id(4).is_some())
+        }
+        (b"XADD", 5..) if !args.len().is_multiple_of(2) => {
+            let texts = args.from(3).iter().map(<[u8]>::to_vec).collect();
+            id(2).filter(|id| *id > Id::MIN).map(|id| Change::Entry(id, texts))
+        }
+        (b"XSETID", 3) => {
+            Some(Change::StreamEnd(StreamEnd { last: id(2)?, added: None, deleted: Id::MIN }))
+        }
+        (b"XSETID", 7) if args.is(3, "entriesadded") && args.is(5, "maxdeletedid") => {
+            let (last, deleted) = (id(2)?, id(6)?);
+            let added = Some(u64::try_from(count(4)?).ok()?);
+            Some(Change::StreamEnd(StreamEnd { last, added, deleted }))
+        }
+        (b"XGROUP", 5) if args.is(1, "create") => Some(Change::Group(text(3)?, id(4)?, None)),
+        (b"XGROUP", 7) if args.is(1, "create") && args.is(5, "entriesread") => {
+            let read = match count(6)? {
+                -1 => None,
+                read => Some(u64::try_from(read).ok()?),
+            };
+            Some(Change::Group(text(3)?, id(4)?, read))
+        }
+        (b"XGROUP", 5) if args.is(1, "createconsumer") => {
+            Some(Change::Consumer(text(3)?, text(4)?, None))
+        }
+        (b"XCLAIM", 12) if args.is(6, "time") && args.is(8, "retrycount") => {
+            let count = u64::try_from(count(9)?).ok()?;
+            let time = number::parse_i64(args.at(7)).filter(|time| *time >= 0)?;
+            let (group, consumer, id) = (text(2)?, text(3)?, id(5)?);
+            Some(Change::Pending(PendingEntry { group, consumer, id, time, count }))
+        }
+        _ => None,
     }
 }
 

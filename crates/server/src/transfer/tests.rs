@@ -1,11 +1,22 @@
-use super::record::{Change, Record};
+use super::record::{Change, PendingEntry, Record, StreamEnd};
 use super::resp::Encoder;
 use super::stream::Stream;
 use super::*;
+use crate::keyspace::stream::Id;
 use proptest::prelude::*;
 
 fn sample() -> Vec<Record> {
     let of = |db, key: &str, change| Record { db, key: key.into(), change };
+    let id = |ms, seq| Id { ms, seq };
+    let end =
+        |last, added, deleted| Change::StreamEnd(StreamEnd { last, added: Some(added), deleted });
+    let pending = Change::Pending(PendingEntry {
+        group: b"group".to_vec(),
+        consumer: b"one".to_vec(),
+        id: id(1, 0),
+        time: 1_700_000_000_000,
+        count: 3,
+    });
     vec![
         of(0, "text", Change::Text(b"value \r\n\0\xFF".to_vec())),
         of(0, "text", Change::Expiry(4_000_000_000_000)),
@@ -26,6 +37,15 @@ fn sample() -> Vec<Record> {
             ]),
         ),
         of(0, "gone", Change::Removal),
+        of(2, "stream", Change::Entry(id(1, 0), vec![b"field".to_vec(), b"value\r\n".to_vec()])),
+        of(2, "stream", Change::Entry(id(u64::MAX, 7), vec![Vec::new(), b"\0\xFF".to_vec()])),
+        of(2, "stream", end(id(u64::MAX, 8), 5, id(3, 4))),
+        of(2, "stream", Change::Group(b"group".to_vec(), id(1, 0), Some(1))),
+        of(2, "stream", Change::Group(Vec::new(), id(0, 0), None)),
+        of(2, "stream", Change::Consumer(b"group".to_vec(), b"one".to_vec(), None)),
+        of(2, "stream", pending),
+        of(2, "empty", Change::EmptyStream),
+        of(2, "empty", end(id(0, 0), 0, id(0, 0))),
     ]
 }
 
@@ -117,7 +137,7 @@ proptest! {
     /// As are commands of any arguments.
     #[test]
     fn hostile_commands_are_survived(
-        name in proptest::sample::select(vec!["SET", "HSET", "SADD", "RPUSH", "ZADD", "PEXPIREAT", "EXPIREAT", "DEL", "SELECT", "ECHO", "EXEC"]),
+        name in proptest::sample::select(vec!["SET", "HSET", "SADD", "RPUSH", "ZADD", "PEXPIREAT", "EXPIREAT", "DEL", "SELECT", "ECHO", "EXEC", "XADD", "XSETID", "XGROUP", "XCLAIM"]),
         args in proptest::collection::vec("[0-9a-fnE.xat-]{0,20}", 0..7),
     ) {
         let mut bytes = format!("*{}\r\n${}\r\n{name}\r\n", args.len() + 1, name.len());

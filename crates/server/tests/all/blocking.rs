@@ -451,3 +451,77 @@ fn produce(server: &Running, random: &mut Random, number: u64, each: u64) -> Vec
     }
     popped
 }
+
+#[test]
+fn readers_of_streams_get_what_comes() {
+    let server = start();
+    let mut waiters: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    let mut client = server.client();
+    client.ask("XADD s 1 a 1");
+    wait(&server, &mut waiters[0], "XREAD BLOCK 0 STREAMS none s $ $", 1);
+    wait(&server, &mut waiters[1], "XREAD COUNT 1 BLOCK 20000 STREAMS s 1", 2);
+    wait(&server, &mut waiters[2], "XREAD BLOCK 0 STREAMS s 5", 3);
+    // Readers take nothing from each other.
+    assert_eq!(client.ask("XADD s 2 b 2"), "2-0");
+    assert_eq!(received(&mut waiters[0]), "[[s [[2-0 [b 2]]]]]");
+    assert_eq!(received(&mut waiters[1]), "[[s [[2-0 [b 2]]]]]");
+    // Another one wants something later, and waits on, whatever the key holds meanwhile.
+    until_blocked(&server, 1);
+    assert_eq!(client.ask("DEL s"), "1");
+    assert_eq!(client.ask("RPUSH s x"), "1");
+    assert_eq!(client.ask("DEL s"), "1");
+    assert_eq!(client.ask("XADD s 6 c 3"), "6-0");
+    assert_eq!(received(&mut waiters[2]), "[[s [[6-0 [c 3]]]]]");
+    assert_eq!(waiters[3].ask("XREAD BLOCK 10 STREAMS s $"), "nil");
+    assert_eq!(waiters[3].ask("MULTI"), "OK");
+    assert_eq!(waiters[3].ask("XREAD BLOCK 0 STREAMS s $"), "QUEUED");
+    assert_eq!(waiters[3].ask("EXEC"), "[nil]");
+    assert!(waiters[3].ask("HELLO 3").contains("proto"));
+    wait(&server, &mut waiters[3], "XREAD BLOCK 0 STREAMS s $", 1);
+    assert_eq!(client.ask("XADD s 7 d 4"), "7-0");
+    assert_eq!(received(&mut waiters[3]), "[s [[7-0 [d 4]]]]");
+    until_blocked(&server, 0);
+    server.check();
+}
+
+#[test]
+fn consumers_share_what_comes() {
+    let server = start();
+    let mut waiters: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    let mut client = server.client();
+    assert_eq!(client.ask("XGROUP CREATE s g $ MKSTREAM"), "OK");
+    for (index, waiter) in waiters.iter_mut().enumerate() {
+        let command = format!("XREADGROUP GROUP g c{index} BLOCK 0 STREAMS s >");
+        wait(&server, waiter, &command, index + 1);
+    }
+    assert_eq!(client.ask("XADD s 1 a 1"), "1-0");
+    assert_eq!(received(&mut waiters[0]), "[[s [[1-0 [a 1]]]]]");
+    assert_eq!(client.ask("MULTI"), "OK");
+    assert_eq!(client.ask("XADD s 2 a 1"), "QUEUED");
+    assert_eq!(client.ask("XADD s 3 a 1"), "QUEUED");
+    assert_eq!(client.ask("EXEC"), "[2-0 3-0]");
+    assert_eq!(received(&mut waiters[1]), "[[s [[2-0 [a 1]] [3-0 [a 1]]]]]");
+    assert_eq!(client.ask("XPENDING s g"), "[3 1-0 3-0 [[c0 1] [c1 2]]]");
+    // Each way in which the group can end.
+    let gone = "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option";
+    let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    until_blocked(&server, 1);
+    assert_eq!(client.ask("XGROUP DESTROY s g"), "1");
+    assert_eq!(received(&mut waiters[2]), gone);
+    for (command, told) in [
+        ("DEL s", gone),
+        ("SET s 1", wrong),
+        ("FLUSHALL", gone),
+        ("RENAME s t", gone),
+        ("PEXPIRE s 1", gone),
+        ("FLUSHDB", gone),
+    ] {
+        client.ask("DEL s");
+        assert_eq!(client.ask("XGROUP CREATE s g $ MKSTREAM"), "OK");
+        wait(&server, &mut waiters[2], "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", 1);
+        client.ask(command);
+        assert_eq!(received(&mut waiters[2]), told, "{command}");
+        until_blocked(&server, 0);
+    }
+    server.check();
+}

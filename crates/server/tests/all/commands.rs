@@ -10,7 +10,7 @@ fn play(client: &mut Client, script: &[(&str, &str)]) {
 }
 
 #[test]
-fn there_are_no_functions() {
+fn a_server_without_functions_says_so() {
     let running = Running::start();
     play(
         &mut running.client(),
@@ -22,10 +22,17 @@ fn there_are_no_functions() {
             ("FUNCTION LIST LIBRARYNAME lib WITHCODE", "[]"),
             ("FUNCTION LIST LIBRARYNAME", "ERR library name argument was not given"),
             ("FUNCTION LIST lib", "ERR Unknown argument lib"),
-            ("FUNCTION STATS", "[running_script nil engines []]"),
+            (
+                "FUNCTION STATS",
+                "[running_script nil engines [LUA [libraries_count 0 functions_count 0]]]",
+            ),
             ("FUNCTION KILL", "NOTBUSY No scripts in execution right now."),
             ("FUNCTION DELETE lib", "ERR Library not found"),
-            ("FUNCTION LOAD code", "ERR unknown subcommand 'LOAD'. Try FUNCTION HELP."),
+            ("FUNCTION LOAD code", "ERR Missing library metadata"),
+            ("FUNCTION LOAD", "ERR wrong number of arguments for 'function|load' command"),
+            ("FUNCTION NONE", "ERR unknown subcommand 'NONE'. Try FUNCTION HELP."),
+            ("FUNCTION|STATS", "ERR unknown command 'FUNCTION|STATS', with args beginning with: "),
+            ("FCALL f 0", "ERR Function not found"),
             ("FUNCTION", "ERR wrong number of arguments for 'function' command"),
         ],
     );

@@ -2,6 +2,8 @@
 //!
 //! Needs `redis-server`; without it the test says so and passes. `PERDURA_TEST_SEED=n` replays a failure.
 
+mod families;
+
 use crate::common::{Client, ENGINE, Frame, Random, Running, show};
 use perdura_testing::{seeds, times};
 use std::io::{Read, Write};
@@ -74,12 +76,21 @@ enum Compare {
     Time,
     /// Cursors differ: complete scans do not.
     Scan,
+    /// Scores, of which a zero may have lost its sign: Redis's depends on the order in which it meets the sets.
+    Weighed,
     /// Only whether it is an error, and which.
     Error,
+    /// Of errors only the first word.
+    Refusal,
+    /// Without times, counts of Redis's own trees, and what Redis 7.0 does not tell yet.
+    Info,
 }
 
+/// A command, and how its replies are compared.
+type Template = (&'static str, Compare);
+
 /// Commands: the words of a template are literal, or name a choice.
-const TEMPLATES: &[(&str, Compare)] = &[
+const TEMPLATES: &[Template] = &[
     ("GET key", Compare::Same),
     ("SET key value", Compare::Same),
     ("SET key value", Compare::Same),
@@ -204,10 +215,10 @@ const TEMPLATES: &[(&str, Compare)] = &[
     ("ZUNION 2 key key", Compare::Same),
     (
         "ZUNION 3 key key key WEIGHTS score score score AGGREGATE aggregate WITHSCORES",
-        Compare::Same,
+        Compare::Weighed,
     ),
-    ("ZINTER 2 key key AGGREGATE aggregate WITHSCORES", Compare::Same),
-    ("ZINTER count key key WEIGHTS score score", Compare::Same),
+    ("ZINTER 2 key key AGGREGATE aggregate WITHSCORES", Compare::Weighed),
+    ("ZINTER count key key WEIGHTS score score", Compare::Weighed),
     ("ZDIFF 2 key key WITHSCORES", Compare::Same),
     ("ZDIFF 3 key key key", Compare::Same),
     ("ZINTERCARD count key key", Compare::Same),
@@ -318,6 +329,9 @@ const TEMPLATES: &[(&str, Compare)] = &[
 ];
 
 fn word(template: &str, random: &mut Random, now: u64) -> Vec<u8> {
+    if let Some(choices) = families::choices(template) {
+        return random.pick(choices).as_bytes().to_vec();
+    }
     let choices: &[&str] = match template {
         "key" => &["k0", "k1", "k2", "k3", "k4", "k5", ""],
         "lexset" => &["lex", "mixed"],
@@ -509,26 +523,109 @@ fn meaning(frame: &Frame, compare: Compare) -> String {
         (Frame::List(data), Compare::Scan) if data.len() == 2 => {
             meaning(&data[1], Compare::Unordered)
         }
+        (frame, Compare::Weighed) => show(frame).replace(" -0]", " 0]").replace(" -0 ", " 0 "),
         (Frame::List(_), Compare::Error) => "a list".to_owned(),
+        (Frame::Text(text), Compare::Refusal) => {
+            let text = String::from_utf8_lossy(text);
+            text.split(' ').next().unwrap_or_default().to_owned()
+        }
+        (frame, Compare::Info) => show(&without_own(frame)),
         _ => show(frame),
     }
+}
+
+/// Names of figures that are not compared: times, and counts of the servers' own trees.
+const OWN: [&str; 6] =
+    ["idle", "inactive", "seen-time", "active-time", "radix-tree-keys", "radix-tree-nodes"];
+
+/// A reply without such figures, and without the times in lists of pending entries.
+fn without_own(frame: &Frame) -> Frame {
+    let Frame::List(data) = frame else { return frame.clone() };
+    let is_own = |frame: &Frame| matches!(frame, Frame::Text(text) if OWN.iter().any(|name| name.as_bytes() == text));
+    let is_id = |frame: &Frame| matches!(frame, Frame::Text(text) if text.contains(&b'-'));
+    // The ID, the consumer unless it is known, the time, the count.
+    let time = match data.as_slice() {
+        [id, Frame::Text(_), Frame::Integer(_), Frame::Integer(_)] if is_id(id) => Some(2),
+        [id, Frame::Integer(_), Frame::Integer(_)] if is_id(id) => Some(1),
+        _ => None,
+    };
+    let mut kept = Vec::new();
+    let mut skips = 0;
+    for (at, one) in data.iter().enumerate() {
+        if skips > 0 {
+            skips -= 1;
+        } else if is_own(one) {
+            skips = 1;
+        } else if Some(at) != time {
+            kept.push(without_own(one));
+        }
+    }
+    Frame::List(kept)
 }
 
 struct Pair {
     ours: Client,
     theirs: Client,
     queued: Vec<Compare>,
+    in_multi: bool,
 }
 
 impl Pair {
-    fn step(&mut self, random: &mut Random, now: u64, log: &mut Vec<String>) {
-        let (template, compare) = *random.pick(TEMPLATES);
+    /// Each server gets what the other one dumps of a key, as another one.
+    fn exchange(&mut self, from: &[u8], to: &[u8]) -> (Frame, Frame) {
+        if !self.queued.is_empty() || self.in_multi {
+            return (Frame::Null, Frame::Null);
+        }
+        let [ours, theirs] =
+            [&mut self.ours, &mut self.theirs].map(|one| one.call(&[b"DUMP", from]));
+        match (ours, theirs) {
+            (Frame::Text(ours), Frame::Text(theirs)) => {
+                let restored = |client: &mut Client, dumped: &[u8]| {
+                    client.call(&[b"RESTORE", to, b"0", dumped, b"REPLACE"])
+                };
+                (restored(&mut self.ours, &theirs), restored(&mut self.theirs, &ours))
+            }
+            both => both,
+        }
+    }
+
+    fn step(
+        &mut self,
+        templates: &[&[Template]],
+        random: &mut Random,
+        now: u64,
+        log: &mut Vec<String>,
+    ) {
+        let family = *random.pick(templates);
+        let (template, compare) = *random.pick(family);
         let args: Vec<Vec<u8>> =
             template.split(' ').map(|word_| word(word_, random, now)).collect();
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let short = |arg: &&[u8]| String::from_utf8_lossy(&arg[..arg.len().min(50)]).into_owned();
         log.push(args.iter().map(short).collect::<Vec<_>>().join(" "));
-        let (ours, theirs) = (self.ours.call(&args), self.theirs.call(&args));
+        if template.contains("CLAIM") || template.starts_with("XREADGROUP") {
+            // In Redis 7.0 they make a consumer only for something to deliver; in 7.2 always.
+            if self.in_multi {
+                return;
+            }
+            for client in [&mut self.ours, &mut self.theirs] {
+                for stream in families::choices("stream").unwrap_or_default() {
+                    let stream = stream.as_bytes();
+                    client.call(&[b"XGROUP", b"CREATECONSUMER", stream, args[2], args[3]]);
+                }
+            }
+        }
+        let (ours, theirs) = match template.starts_with("MOVED") {
+            true => self.exchange(args[1], args[2]),
+            false => {
+                let answer = |client: &mut Client, whose| {
+                    client.send(&crate::common::encode(&args));
+                    let recent = &log[log.len().saturating_sub(20)..];
+                    client.receive().unwrap_or_else(|| panic!("no answer of {whose}: {recent:#?}"))
+                };
+                (answer(&mut self.ours, "ours"), answer(&mut self.theirs, "theirs"))
+            }
+        };
         let same = match (&ours, &theirs) {
             (Frame::List(a), Frame::List(b))
                 if template == "EXEC" && a.len() == self.queued.len() && a.len() == b.len() =>
@@ -544,6 +641,13 @@ impl Pair {
             }
             _ => meaning(&ours, compare) == meaning(&theirs, compare),
         };
+        match template {
+            "MULTI" => self.in_multi = true,
+            "EXEC" | "EXEC extra" | "DISCARD" | "DISCARD extra" => {
+                self.in_multi &= show(&ours).contains("wrong number")
+            }
+            _ => {}
+        }
         if show(&ours) == "QUEUED" {
             self.queued.push(compare);
         } else if matches!(template, "EXEC" | "EXEC extra" | "DISCARD") {
@@ -558,12 +662,20 @@ impl Pair {
                 }
             };
             let history: Vec<_> = log[from..].iter().filter(|line| key(line)).collect();
+            if let (Frame::List(a), Frame::List(b)) = (&ours, &theirs) {
+                let differ = |(a, b): &(&Frame, &Frame)| {
+                    meaning(a, Compare::Info) != meaning(b, Compare::Info)
+                };
+                for (a, b) in a.iter().zip(b).filter(differ) {
+                    println!("ours:   {}\ntheirs: {}", show(a), show(b));
+                }
+            }
             panic!("history: {history:#?}\nours:   {}\ntheirs: {}", show(&ours), show(&theirs));
         }
     }
 }
 
-fn compare(protocol: u32) {
+fn compare(protocol: u32, templates: &[&[Template]]) {
     let Some(redis) = Redis::start() else {
         println!("skipped: there is no redis-server");
         return;
@@ -576,7 +688,7 @@ fn compare(protocol: u32) {
     println!("replay with PERDURA_TEST_SEED={seed}");
     let mut random = Random::new(seed);
     let theirs = Client::connect(([127, 0, 0, 1], redis.port).into());
-    let mut pair = Pair { ours: running.client(), theirs, queued: Vec::new() };
+    let mut pair = Pair { ours: running.client(), theirs, queued: Vec::new(), in_multi: false };
     if protocol == 3 {
         for client in [&mut pair.ours, &mut pair.theirs] {
             client.ask("HELLO 3");
@@ -584,17 +696,40 @@ fn compare(protocol: u32) {
     }
     let mut log = Vec::new();
     for _ in 0..steps {
-        pair.step(&mut random, clock.as_millis() as u64, &mut log);
+        pair.step(templates, &mut random, clock.as_millis() as u64, &mut log);
     }
     running.check();
 }
 
 #[test]
 fn answers_as_redis_does() {
-    compare(2);
+    compare(2, &[TEMPLATES]);
 }
 
 #[test]
 fn answers_as_redis_does_in_resp3() {
-    compare(3);
+    compare(3, &[TEMPLATES]);
+}
+
+#[test]
+fn streams_are_as_redis_has_them() {
+    compare(2, &[families::STREAMS]);
+}
+
+#[test]
+fn streams_are_as_redis_has_them_in_resp3() {
+    compare(3, &[families::STREAMS]);
+}
+
+#[test]
+fn bits_places_and_sorting_are_as_in_redis() {
+    compare(2, &[families::OTHERS]);
+}
+
+#[test]
+fn all_families_together_are_as_in_redis() {
+    // Redis's SORT takes an overflow that another command has met for one of its own.
+    let others: Vec<Template> =
+        families::OTHERS.iter().copied().filter(|(text, _)| !text.starts_with("SORT")).collect();
+    compare(3, &[&others, families::STREAMS, TEMPLATES]);
 }

@@ -1,6 +1,6 @@
 //! The data after a restart, when the pool is full, and after much was deleted.
 
-use crate::common::{Client, Running};
+use crate::common::{Client, Running, show};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -16,24 +16,32 @@ fn everything_is_there_after_a_restart() {
         "ZADD ranking 1 a 2 b 3 c",
         "SADD members a b",
         "RPUSH elements a b a",
+        "XADD stream 1-1 field value",
+        "XGROUP CREATE stream group 0",
+        "XREADGROUP GROUP group one STREAMS stream >",
         "SELECT 3",
         "SET other 1",
     ] {
         assert!(!client.ask(command).contains("ERR"));
     }
+    let code = b"#!lua name=lib\nredis.register_function('f', function() return 'called' end)";
+    assert_eq!(show(&client.call(&[b"FUNCTION", b"LOAD", code])), "lib");
     let running = running.restarted();
     let mut client = running.client();
     assert_eq!(client.ask("GET short"), "1");
+    assert_eq!(client.ask("FCALL f 0"), "called");
+    assert_eq!(client.ask("XRANGE stream - +"), "[[1-1 [field value]]]");
+    assert_eq!(client.ask("XPENDING stream group"), "[1 1-1 1-1 [[one 1]]]");
     assert_eq!(client.ask("GET long"), long);
     assert_eq!(client.ask("HGETALL small"), "[a 1 b 2]");
     assert_eq!(client.ask("HGET large b"), "2");
     assert_eq!(client.ask("ZRANGE ranking 0 -1 WITHSCORES"), "[a 1 b 2 c 3]");
     assert_eq!(client.ask("SMISMEMBER members a b c"), "[1 1 0]");
     assert_eq!(client.ask("LRANGE elements 0 -1"), "[a b a]");
-    assert_eq!(client.ask("DBSIZE"), "7");
+    assert_eq!(client.ask("DBSIZE"), "8");
     client.ask("SELECT 3");
     assert_eq!(client.ask("GET other"), "1");
-    assert_eq!(running.check().keys, 8);
+    assert_eq!(running.check().keys, 9);
 }
 
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {

@@ -1,6 +1,6 @@
 //! BGSAVE writes the data of one moment, while others write.
 
-use crate::common::{Client, Running};
+use crate::common::{Client, Running, show};
 use perdura_server::transfer::import;
 use std::collections::HashMap;
 use std::fs;
@@ -53,12 +53,21 @@ fn an_export_has_everything() {
         "ZADD set 1.5 a inf b",
         "SADD members a b",
         "RPUSH elements a b a",
+        "XADD stream 1-1 field value",
+        "XADD stream 2-0 other value",
+        "XDEL stream 1-1",
+        "XGROUP CREATE stream group 0 ENTRIESREAD 7",
+        "XREADGROUP GROUP group one STREAMS stream >",
+        "XGROUP CREATECONSUMER stream group two",
+        "XGROUP CREATE empty group $ MKSTREAM",
         "SET expires 1 PXAT 4000000000000",
         "SELECT 9",
         "SET other 1",
     ] {
         assert!(!client.ask(command).contains("ERR"), "{command}");
     }
+    let code = b"#!lua name=lib\nredis.register_function('f', function(keys) return #keys end)";
+    assert_eq!(show(&client.call(&[b"FUNCTION", b"LOAD", code])), "lib");
     std::thread::sleep(Duration::from_millis(1100));
     assert!(save(&mut client));
     assert!(client.ask("LASTSAVE") > before);
@@ -72,7 +81,14 @@ fn an_export_has_everything() {
     assert_eq!(client.ask("PEXPIRETIME expires"), "4000000000000");
     assert_eq!(client.ask("SMISMEMBER members a b c"), "[1 1 0]");
     assert_eq!(client.ask("LRANGE elements 0 -1"), "[a b a]");
-    assert_eq!(client.ask("DBSIZE"), "6");
+    assert_eq!(client.ask("XRANGE stream - +"), "[[2-0 [other value]]]");
+    let info = client.ask("XINFO STREAM stream");
+    assert!(info.contains("max-deleted-entry-id 1-1 entries-added 2"), "{info}");
+    assert_eq!(client.ask("XPENDING stream group"), "[1 2-0 2-0 [[one 1]]]");
+    assert!(client.ask("XINFO GROUPS stream").contains("consumers 2"));
+    assert_eq!(client.ask("XREADGROUP GROUP group one STREAMS empty >"), "nil");
+    assert_eq!(client.ask("FCALL f 2 a b"), "2");
+    assert_eq!(client.ask("DBSIZE"), "8");
     client.ask("SELECT 9");
     assert_eq!(client.ask("GET other"), "1");
     assert_eq!(client.ask("BGSAVE SCHEDULE"), "Background saving started");

@@ -13,6 +13,32 @@ fn eval(client: &mut Client, script: &str, arguments: &[&str]) -> String {
     show(&client.call(&words))
 }
 
+/// A library that one thread has loaded is known to all; inside of MULTI it is loaded with the rest, or not at all.
+#[test]
+fn functions_are_known_to_all_threads() {
+    let running = Running::with(|options| options.threads(2), 64 << 20);
+    let (mut one, mut two) = (running.client(), running.client());
+    let load = |client: &mut Client, value: usize| {
+        let code =
+            format!("#!lua name=lib\nredis.register_function('f', function() return {value} end)");
+        show(&client.call(&[b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()]))
+    };
+    for value in 0..10 {
+        assert_eq!(load(&mut one, value), "lib");
+        assert_eq!(two.ask("FCALL f 0"), value.to_string());
+        assert!(one.ask("FCALL_RO f 0").contains("write flag"));
+    }
+    assert_eq!(two.ask("MULTI"), "OK");
+    assert_eq!(load(&mut two, 77), "QUEUED");
+    assert_eq!(two.ask("FCALL f 0"), "QUEUED");
+    assert_eq!(one.ask("FCALL f 0"), "9");
+    assert_eq!(two.ask("EXEC"), "[lib 77]");
+    assert_eq!(one.ask("FCALL f 0"), "77");
+    assert_eq!(one.ask("COMMAND GETKEYS FCALL f 2 a b c"), "[a b]");
+    assert!(one.ask("INFO commandstats").contains("cmdstat_function|load:calls=11"));
+    running.check();
+}
+
 #[test]
 fn scripts_of_several_threads_are_transactions() {
     let server = start();

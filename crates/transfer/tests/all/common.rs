@@ -122,6 +122,18 @@ pub(crate) fn commands() -> Vec<u8> {
     add("RPUSH elements a b a", &mut [Vec::new(), vec![b'x'; 3000]].into_iter());
     add("RPUSH queue", &mut names());
     add("PEXPIREAT queue 4000000000002", &mut std::iter::empty());
+    for number in 1..=300 {
+        let name = format!("value{number}").into_bytes();
+        add(&format!("XADD stream {number}-7 field"), &mut [name].into_iter());
+    }
+    add("XSETID stream 400-0 ENTRIESADDED 350 MAXDELETEDID 150-0", &mut std::iter::empty());
+    add("XGROUP CREATE stream group 20-7 ENTRIESREAD 20", &mut std::iter::empty());
+    add("XGROUP CREATECONSUMER stream group one", &mut std::iter::empty());
+    let pending = "TIME 1700000000000 RETRYCOUNT 3 JUSTID FORCE";
+    add(&format!("XCLAIM stream group one 0 9-7 {pending}"), &mut std::iter::empty());
+    add(&format!("XCLAIM stream group one 0 11-7 {pending}"), &mut std::iter::empty());
+    add("XADD empty MAXLEN 0 0-1 x y", &mut std::iter::empty());
+    add("XSETID empty 5-5 ENTRIESADDED 1 MAXDELETEDID 0-0", &mut std::iter::empty());
     bytes
 }
 
@@ -159,7 +171,7 @@ pub(crate) fn some_commands(names: usize, keys: usize) -> Vec<u8> {
 }
 
 /// Keys of [`commands`].
-pub(crate) const KEYS: u64 = 3 * (7 + 300) + 4;
+pub(crate) const KEYS: u64 = 3 * (7 + 300) + 6;
 
 /// Puts [`commands`] into a pool.
 pub(crate) fn fill_keyspace(pool: &Pool) {
