@@ -153,4 +153,4 @@ fn a_request_takes_no_more_instructions_than_it_did() {
 type Bound = (&'static str, fn(usize) -> Vec<u8>, u64, u64);
 
 const BOUNDS: [Bound; 2] =
-    [("GET", get, 8_300, 2_750), ("one of SET, INCR, HSET and ZADD", write, 11_900, 4_500)];
+    [("GET", get, 8_300, 2_750), ("one of SET, INCR, HSET and ZADD", write, 11_900, 4_280)];
