@@ -72,6 +72,12 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     }
     // The server has every offset from the pool: a wrong one is damage.
     let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
+    // Also where it is run again: what it has told so far would come before its answer.
+    call.out.truncate(start);
+    if let Failure::Pool(Error::Conflict) = failure {
+        // The whole transaction is run again, with no more care than before.
+        return Err(Error::Conflict);
+    }
     match mark {
         Some(Undo::To(mark)) => call.tx.undo_to(mark)?,
         Some(Undo::IfChanged(changes)) if call.tx.moment().changes != changes => {
@@ -83,7 +89,6 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     if let Some((_, posted)) = began {
         call.env.posts.back_to(posted);
     }
-    call.out.truncate(start);
     match failure {
         Failure::Pool(error) if !is_answer(&error, call.env) => Err(error),
         failure => {
