@@ -12,6 +12,9 @@ use perdura::collections::Visit;
 use perdura::collections::compact::move_block;
 use perdura::{Error, Result, Tx};
 
+/// Entries and nodes of a map that are freed before it is looked whether more may be.
+const PART: u64 = 8;
+
 /// Frees about `budget` chunks, entries of maps and nodes of a stream, and at last its header. Returns whether all of it
 /// is gone.
 pub(in super::super) fn sweep(tx: &mut dyn Tx, header: u64, budget: u64) -> Result<bool> {
@@ -29,21 +32,19 @@ pub(in super::super) fn sweep(tx: &mut dyn Tx, header: u64, budget: u64) -> Resu
         left = left.saturating_sub(1 + blobs);
         tx.write_word(header + FIRST, chunk.after)?;
     }
-    if !sweep_map(tx, header + INDEX, left, |tx, at, left| Index::new(at).destroy_some(tx, left))? {
+    let part = |tx: &mut dyn Tx, at, part| Index::new(at).destroy_some(tx, part);
+    if !sweep_map(tx, header + INDEX, &mut left, part)? {
         return Ok(false);
     }
     let groups = tx.read_word(header + GROUPS)?;
     if groups != 0 {
         let groups = Groups::new(groups);
         while let Some((name, at)) = groups.first(tx)? {
-            if !sweep_group(tx, at, left)? {
+            if left == 0 || !sweep_group_of(tx, at, &mut left)? {
                 return Ok(false);
             }
             groups.remove(tx, &name)?;
             left = left.saturating_sub(1);
-            if left == 0 {
-                return Ok(false);
-            }
         }
         groups.destroy(tx)?;
         tx.write_word(header + GROUPS, 0)?;
@@ -52,51 +53,62 @@ pub(in super::super) fn sweep(tx: &mut dyn Tx, header: u64, budget: u64) -> Resu
     Ok(true)
 }
 
-/// How much of a stream that is being freed is left: about its entries, or more.
+/// How much of a stream that is being freed is left: about its entries, or more. Its groups are not counted: with any it
+/// is as if there were no end.
 pub(in super::super) fn rest(tx: &mut dyn Tx, header: u64) -> Result<u64> {
-    let has_more = tx.read_word(header + FIRST)? != 0 || tx.read_word(header + GROUPS)? != 0;
+    if tx.read_word(header + GROUPS)? != 0 {
+        return Ok(u64::MAX);
+    }
+    let has_more = tx.read_word(header + FIRST)? != 0 || tx.read_word(header + INDEX)? != 0;
     if has_more { tx.read_word(header + LEN) } else { Ok(1) }
 }
 
-/// Frees a part of the map whose place is in the word at `word`, if there is one. Returns whether it is gone.
+/// Frees a part of the map whose place is in the word at `word`, if there is one, and takes what that costs from `left`.
+/// Returns whether it is gone.
 fn sweep_map(
     tx: &mut dyn Tx,
     word: u64,
-    left: u64,
-    destroy: impl FnOnce(&mut dyn Tx, u64, u64) -> Result<bool>,
+    left: &mut u64,
+    destroy_some: impl Fn(&mut dyn Tx, u64, u64) -> Result<bool>,
 ) -> Result<bool> {
     let at = tx.read_word(word)?;
-    if at != 0 {
-        if left == 0 || !destroy(tx, at, left)? {
-            return Ok(false);
-        }
-        tx.write_word(word, 0)?;
+    if at == 0 {
+        return Ok(true);
     }
-    Ok(true)
+    while *left > 0 {
+        let part = PART.min(*left);
+        *left -= part;
+        if destroy_some(tx, at, part)? {
+            tx.write_word(word, 0)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// As [`sweep`], of a group.
 pub(in super::super) fn sweep_group(tx: &mut dyn Tx, group: u64, budget: u64) -> Result<bool> {
     let mut left = budget;
-    if !sweep_map(tx, group + PENDING_MAP, left, |tx, at, left| {
-        PendingMap::new(at).destroy_some(tx, left)
-    })? {
+    sweep_group_of(tx, group, &mut left)
+}
+
+/// The same, which takes what it costs from `left`.
+fn sweep_group_of(tx: &mut dyn Tx, group: u64, left: &mut u64) -> Result<bool> {
+    let part = |tx: &mut dyn Tx, at, part| PendingMap::new(at).destroy_some(tx, part);
+    if !sweep_map(tx, group + PENDING_MAP, left, part)? {
         return Ok(false);
     }
     let consumers = tx.read_word(group + CONSUMERS)?;
     if consumers != 0 {
         let consumers = Consumers::new(consumers);
         while let Some((name, at)) = consumers.first(tx)? {
-            if left == 0
-                || !sweep_map(tx, at + OWN_SET, left, |tx, at, left| {
-                    OwnSet::new(at).destroy_some(tx, left)
-                })?
-            {
+            let part = |tx: &mut dyn Tx, at, part| OwnSet::new(at).destroy_some(tx, part);
+            if *left == 0 || !sweep_map(tx, at + OWN_SET, left, part)? {
                 return Ok(false);
             }
             consumers.remove(tx, &name)?;
             tx.free(at)?;
-            left -= 1;
+            *left = left.saturating_sub(1);
         }
         consumers.destroy(tx)?;
         tx.write_word(group + CONSUMERS, 0)?;
