@@ -377,7 +377,8 @@ impl Readers {
             while line.looks.load(Ordering::Acquire) {
                 pause(memory, waited);
                 waited += 1;
-                memory.touch(own, place_of(slot), WORD, Touch::Read);
+                // The reader reports no store at the end of its look: a simulated core that only read the line would sleep.
+                memory.touch(own, place_of(slot), WORD, Touch::Exchange);
             }
             let reader = Turn::new(content, turn);
             if !reader.is_over() {
