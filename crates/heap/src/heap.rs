@@ -13,6 +13,7 @@ mod recovery;
 mod refused;
 mod release;
 mod room;
+mod run;
 mod section;
 mod transaction;
 
@@ -20,12 +21,14 @@ pub(crate) use erased::Erased;
 pub use erased::{AnyHeap, AnySession, AnyTx};
 pub use recovery::inspect;
 use recovery::recover;
+use run::Attempts;
+pub(crate) use run::Running;
 pub use transaction::HeapTx;
 use transaction::SessionState;
 
 use crate::alloc::Space;
 use crate::error::OpenError;
-use crate::inside::{self, Inside, OwnerThread};
+use crate::inside::{self, OwnerThread};
 use crate::superblock::{State, Superblock};
 use perdura_engine::{
     Counters, Engine, Error, Mode, Oldest, Recovery, Result, Session, Ticket, Tuning, area,
@@ -473,186 +476,6 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         self.run_and(mode, body, true)
     }
 
-    /// Runs `body`; waits until the commit is durable if it is `awaited`.
-    ///
-    /// The steps before and after the body are out of line and compiled once, so that each body costs little to compile
-    /// and is itself in its caller: no registers are saved for a call of it, and no transaction is passed in memory.
-    #[inline]
-    fn run_and<R>(
-        &mut self,
-        mode: Mode,
-        mut body: impl FnMut(&mut HeapTx<'_, E::Session>) -> Result<R>,
-        awaited: bool,
-    ) -> Result<(R, Ticket)> {
-        self.begin_run(mode)?;
-        loop {
-            let mut run = Run(Some(self));
-            let result = body(&mut HeapTx::new(&mut run.session().state));
-            let ended = run.returned().end_run(mode, awaited, result);
-            match ended {
-                Ok(done) => return Ok(done),
-                Err(error) => self.begin_run_again(mode, error)?,
-            }
-        }
-    }
-
-    /// Ends a run whose body has returned `result`.
-    #[inline(always)]
-    fn end_run<R>(&mut self, mode: Mode, awaited: bool, result: Result<R>) -> Boxed<(R, Ticket)> {
-        match result {
-            Ok(value) => Ok((value, self.commit_run(mode, awaited)?)),
-            Err(error) => Err(self.failed_run(error)),
-        }
-    }
-
-    /// Begins a transaction whose body stays on its thread, which is inside until [`commit_run`](Self::commit_run) or
-    /// [`failed_run`](Self::failed_run) returns.
-    #[inline(always)]
-    pub(crate) fn begin_run(&mut self, mode: Mode) -> Boxed<()> {
-        match mode {
-            Mode::Write => self.begin_writing(),
-            Mode::Read => self.begin_reading(),
-        }
-    }
-
-    #[inline(never)]
-    fn begin_writing(&mut self) -> Boxed<()> {
-        self.begin_as(Mode::Write)
-    }
-
-    #[inline(never)]
-    fn begin_reading(&mut self) -> Boxed<()> {
-        self.begin_as(Mode::Read)
-    }
-
-    #[inline(always)]
-    fn begin_as(&mut self, mode: Mode) -> Boxed<()> {
-        // Before it waits for others, who are not there in a forked child.
-        if self.memory.is_forked() {
-            return Err(forked());
-        }
-        let inside = inside::enter(self.watched)?;
-        self.state.session.begin(mode);
-        inside.stay();
-        Ok(())
-    }
-
-    /// Begins it again, if that is to be done after `error`.
-    ///
-    /// # Errors
-    /// `error`, if not.
-    #[cold]
-    #[inline(never)]
-    #[expect(clippy::boxed_local, reason = "it comes in a register")]
-    pub(crate) fn begin_run_again(&mut self, mode: Mode, error: Box<Error>) -> Boxed<()> {
-        // No attempts are left to the next transaction, whatever fails here.
-        let failed = std::mem::take(&mut self.failed);
-        let failed = self.before_next(failed, *error)?;
-        let inside = inside::enter(self.watched)?;
-        match failed.conflicts {
-            0 => self.state.session.begin(mode),
-            conflicts => self.state.session.begin_again(mode, conflicts),
-        }
-        inside.stay();
-        self.failed = failed;
-        Ok(())
-    }
-
-    /// Commits the running transaction, and waits until that is durable if it is `awaited`.
-    #[inline(always)]
-    pub(crate) fn commit_run(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
-        match (mode, awaited) {
-            (Mode::Write, true) => self.commit_awaited_writes(),
-            (Mode::Write, false) => self.commit_writes(),
-            (Mode::Read, _) => self.commit_reads(awaited),
-        }
-    }
-
-    /// Commits the transactions that are most.
-    #[inline(never)]
-    fn commit_awaited_writes(&mut self) -> Boxed<Ticket> {
-        self.commit_as(Mode::Write, true)
-    }
-
-    #[inline(never)]
-    fn commit_writes(&mut self) -> Boxed<Ticket> {
-        self.commit_as(Mode::Write, false)
-    }
-
-    #[inline(never)]
-    fn commit_reads(&mut self, awaited: bool) -> Boxed<Ticket> {
-        self.commit_as(Mode::Read, awaited)
-    }
-
-    #[inline(always)]
-    fn commit_as(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
-        let committed = {
-            let _inside = Inside::still(self.watched);
-            // The body is run again even if it swallows the conflict's error.
-            if E::Session::CONFLICTS && self.state.session.has_conflict() {
-                return Err(self.roll_back_conflict());
-            }
-            self.commit_state(mode, awaited)
-        };
-        let ticket = committed?;
-        if self.failed.any() {
-            self.failed = Attempts::default();
-        }
-        if awaited {
-            self.state.session.wait_durable(ticket)?;
-        }
-        Ok(ticket)
-    }
-
-    #[cold]
-    fn roll_back_conflict(&mut self) -> Box<Error> {
-        self.roll_back();
-        Box::new(Error::Conflict)
-    }
-
-    /// Rolls the running transaction back, whose body has failed: returns why. That is a conflict if there was one, since
-    /// the body may have failed because of what it has read.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn failed_run(&mut self, error: Error) -> Box<Error> {
-        let has_conflict = E::Session::CONFLICTS && self.state.session.has_conflict();
-        let failed = self.failed;
-        self.broken_run();
-        self.failed = failed;
-        Box::new(if has_conflict { Error::Conflict } else { error })
-    }
-
-    /// Rolls the running transaction back.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn broken_run(&mut self) {
-        self.failed = Attempts::default();
-        let _inside = Inside::still(self.watched);
-        self.roll_back();
-    }
-
-    /// Whether the transaction is to be run again after `error`: returns the attempts so far.
-    ///
-    /// # Errors
-    /// `error`, if not.
-    fn before_next(&mut self, before: Attempts, error: Error) -> Boxed<Attempts> {
-        let Attempts { conflicts, tries } = before;
-        let conflicts_again = matches!(error, Error::Conflict) && E::Session::CONFLICTS;
-        if conflicts_again && !self.memory.is_forked() {
-            return Ok(Attempts { conflicts: conflicts + 1, tries });
-        }
-        if self.state.local.is_lacking() && self.make_room(tries) {
-            return Ok(Attempts { conflicts: 0, tries: tries + 1 });
-        }
-        Err(Box::new(self.forked_or(error)))
-    }
-
-    /// The running transaction.
-    #[inline(always)]
-    pub(crate) fn running_tx(&mut self) -> HeapTx<'_, E::Session> {
-        HeapTx::new(&mut self.state)
-    }
-
     /// Commits the running transaction, begun in this mode; `awaited` says whether the caller waits for the ticket at once.
     #[inline(always)]
     fn commit_state(&mut self, mode: Mode, awaited: bool) -> Boxed<Ticket> {
@@ -775,33 +598,6 @@ impl<M: Memory, E: Engine<M>> Drop for HeapSession<M, E> {
     }
 }
 
-/// Rolls back when a body that is run only once fails or panics.
-struct Running<'a, M: Memory, E: Engine<M>> {
-    session: Option<&'a mut HeapSession<M, E>>,
-}
-
-impl<'a, M: Memory, E: Engine<M>> Running<'a, M, E> {
-    #[inline(always)]
-    fn session(&mut self) -> &mut HeapSession<M, E> {
-        self.session.as_mut().expect("until it has finished")
-    }
-
-    /// The body has returned.
-    #[inline(always)]
-    fn finished(mut self) -> &'a mut HeapSession<M, E> {
-        self.session.take().expect("once")
-    }
-}
-
-impl<M: Memory, E: Engine<M>> Drop for Running<'_, M, E> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            session.roll_back();
-        }
-    }
-}
-
 impl<M: Memory, E: Engine<M>> HeapSession<M, E> {
     /// In a forked child that is left to the parent, whose threads may have left locks held for ever here.
     #[cold]
@@ -812,50 +608,6 @@ impl<M: Memory, E: Engine<M>> HeapSession<M, E> {
             self.state.local.aborted(&self.state.shared.space);
         }
         self.place.end();
-    }
-}
-
-/// Ends the transaction when the body panics.
-struct Run<'a, M: Memory + 'static, E: Engine<M>>(Option<&'a mut HeapSession<M, E>>);
-
-impl<'a, M: Memory + 'static, E: Engine<M>> Run<'a, M, E> {
-    #[inline(always)]
-    fn session(&mut self) -> &mut HeapSession<M, E> {
-        self.0.as_mut().expect("until the body has returned")
-    }
-
-    /// The body has returned.
-    #[inline(always)]
-    fn returned(mut self) -> &'a mut HeapSession<M, E> {
-        self.0.take().expect("once")
-    }
-}
-
-impl<M: Memory + 'static, E: Engine<M>> Drop for Run<'_, M, E> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(session) = self.0.take() {
-            session.broken_run();
-        }
-    }
-}
-
-#[cold]
-fn forked() -> Box<Error> {
-    Box::new(Error::Forked)
-}
-
-/// How often a transaction has failed and is run again: by conflicts in a row, and for want of room.
-#[derive(Clone, Copy, Default)]
-struct Attempts {
-    conflicts: u32,
-    tries: u32,
-}
-
-impl Attempts {
-    #[inline(always)]
-    const fn any(self) -> bool {
-        self.conflicts | self.tries != 0
     }
 }
 

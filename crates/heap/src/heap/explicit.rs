@@ -34,9 +34,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         body: impl FnOnce(&mut HeapTx<'_, E::Session>) -> Result<R>,
     ) -> Result<R> {
         self.place.take(self.watched)?;
-        let mut running = Running { session: Some(self) };
-        let result = body(&mut HeapTx::new(&mut running.session().state));
-        let session = running.finished();
+        let mut running = Running::new(self, HeapSession::roll_back);
+        let result = body(&mut running.session().running_tx());
+        let session = running.returned();
         result.map_err(|error| session.forked_or(error))
     }
 

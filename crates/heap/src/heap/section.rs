@@ -42,9 +42,9 @@ impl<M: Memory + 'static, E: Engine<M>> HeapSession<M, E> {
         let (result, ticket) = {
             let _inside = inside::enter(self.watched)?;
             self.state.session.begin_section()?;
-            let mut running = Running { session: Some(self) };
-            let result = body(&mut HeapTx::new(&mut running.session().state))?;
-            (result, running.finished().commit_state(Mode::Write, false)?)
+            let mut running = Running::new(self, HeapSession::roll_back);
+            let result = body(&mut running.session().running_tx())?;
+            (result, running.returned().commit_state(Mode::Write, false)?)
         };
         if is_awaited {
             self.state.session.wait_durable(ticket)?;

@@ -4,7 +4,7 @@
 //! engine, and knows the transaction by value.
 
 use super::tx::{AnyTx, OtherWay, PoolTx, Way};
-use crate::heap::{AnySession, Boxed, Erased, HeapSession};
+use crate::heap::{AnySession, Boxed, Erased, HeapSession, Running};
 use perdura_engine::{CcStmEngine, Error, Mode, RedoEngine, Result, Ticket};
 use perdura_memory::Mapped;
 use std::hint::cold_path;
@@ -51,9 +51,9 @@ impl PoolSession {
     ) -> Result<(R, Ticket)> {
         on_session!(self, session => session.begin_run(mode))?;
         loop {
-            let mut run = Run(Some(self));
-            let result = body(&mut PoolTx::new(run.session().way()));
-            let session = run.returned();
+            let mut running = Running::new(self, broken_run);
+            let result = body(&mut PoolTx::new(running.session().way()));
+            let session = running.returned();
             let ended = match result {
                 Ok(value) => on_session!(session, session => session.commit_run(mode, is_awaited))
                     .map(|ticket| (value, ticket)),
@@ -96,31 +96,6 @@ impl PoolSession {
     /// The session without its type, for calls that do not have to be fast.
     pub(super) fn erased(&mut self) -> &mut dyn Erased {
         on_session!(self, session => &mut **session)
-    }
-}
-
-/// Ends the transaction when the body panics.
-struct Run<'a>(Option<&'a mut PoolSession>);
-
-impl<'a> Run<'a> {
-    #[inline(always)]
-    fn session(&mut self) -> &mut PoolSession {
-        self.0.as_mut().expect("until the body has returned")
-    }
-
-    /// The body has returned.
-    #[inline(always)]
-    fn returned(mut self) -> &'a mut PoolSession {
-        self.0.take().expect("once")
-    }
-}
-
-impl Drop for Run<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(session) = self.0.take() {
-            broken_run(session);
-        }
     }
 }
 
