@@ -170,3 +170,15 @@ fn dumped_libraries_are_restored() {
     );
     bench.check();
 }
+
+/// The interpreter forgets what it knows when it has taken much memory, but not a library before it has run.
+#[test]
+fn a_large_library_is_called() {
+    let mut bench = Bench::new();
+    let code = "#!lua name=large\nlocal all = {} for i = 1, 1100000 do all[i] = i end
+redis.register_function('count', function() return #all end)";
+    assert_eq!(load(&mut bench, code), "$5 large");
+    for _ in 0..2 {
+        assert_eq!(ask(&mut bench, &["fcall", "count", "0"]), ":1100000");
+    }
+}

@@ -174,6 +174,11 @@ pub(crate) fn load(library: &Digest, text: &[u8]) -> Outcome<Vec<Registered>> {
     with(|interpreter| interpreter.load(library, text))
 }
 
+/// The same, for a function of it that is to be run next: large as it may be, it is still known then.
+pub(crate) fn load_to_run(library: &Digest, text: &[u8]) -> Outcome {
+    with_untidied(|interpreter| interpreter.load(library, text)).map(drop)
+}
+
 /// Runs a script. Its reply is written to `out`, and `on_error` is told of errors in it.
 pub(crate) fn run(
     task: &Task<'_>,
@@ -204,7 +209,14 @@ pub(crate) fn run(
     })
 }
 
+/// Uses the thread's interpreter, which gives back memory afterwards.
 fn with<R>(body: impl FnOnce(&mut Interpreter) -> Outcome<R>) -> Outcome<R> {
+    let done = with_untidied(body);
+    INTERPRETER.with(|place| place.borrow_mut().as_mut().map(Interpreter::tidy));
+    done
+}
+
+fn with_untidied<R>(body: impl FnOnce(&mut Interpreter) -> Outcome<R>) -> Outcome<R> {
     // Taken out: after a panic the next script has a new one.
     let interpreter = INTERPRETER.with(|place| place.borrow_mut().take());
     let made = match interpreter {
@@ -215,7 +227,6 @@ fn with<R>(body: impl FnOnce(&mut Interpreter) -> Outcome<R>) -> Outcome<R> {
         made.map_err(|error| Failure::say(format!("ERR scripts cannot be run: {error}")))?;
     let done = body(&mut interpreter);
     if matches!(interpreter.state.ended.get(), None | Some(Ended::Failed)) {
-        interpreter.tidy();
         INTERPRETER.with(|place| *place.borrow_mut() = Some(interpreter));
     }
     done

@@ -143,5 +143,5 @@ pub(crate) fn prepare(
     }
     let code = code()?;
     let (_, text) = parts(&code)?;
-    interpreter::load(digest, text).map(drop)
+    interpreter::load_to_run(digest, text)
 }
