@@ -28,14 +28,14 @@ const fn bound(
 }
 
 const BOUNDS: [Bound; 8] = [
-    bound(("redo", 1, "handle"), (2_350, 330), (732, 102)),
-    bound(("redo", 16, "handle"), (14_550, 1_695), (4_780, 421)),
-    bound(("redo", 1, "static"), (2_340, 330), (706, 98)),
-    bound(("redo", 16, "static"), (14_290, 1_680), (4_570, 432)),
-    bound(("ccstm", 1, "handle"), (3_000, 420), (1_130, 143)),
-    bound(("ccstm", 16, "handle"), (21_270, 2_225), (9_030, 733)),
-    bound(("undo", 1, "handle"), (3_720, 580), (1_815, 310)),
-    bound(("undo", 16, "handle"), (19_760, 2_210), (10_950, 1_221)),
+    bound(("redo", 1, "handle"), (2_350, 330), (730, 91)),
+    bound(("redo", 16, "handle"), (14_550, 1_695), (4_400, 421)),
+    bound(("redo", 1, "static"), (2_340, 330), (672, 75)),
+    bound(("redo", 16, "static"), (14_290, 1_680), (4_300, 404)),
+    bound(("ccstm", 1, "handle"), (3_000, 420), (1_230, 153)),
+    bound(("ccstm", 16, "handle"), (21_270, 2_225), (9_450, 942)),
+    bound(("undo", 1, "handle"), (3_720, 580), (1_740, 280)),
+    bound(("undo", 16, "handle"), (19_760, 2_210), (10_750, 1_260)),
 ];
 
 /// The instructions and stores of a run of the example.
