@@ -26,6 +26,15 @@ pub enum ServeError {
     /// The pool holds something else than a keyspace of this version.
     #[error("{0}")]
     Keyspace(String),
+    /// The file of users cannot be read.
+    #[error("{0}")]
+    Users(String),
+    /// Both a file of users and a password were given.
+    #[error(
+        "both a password and a file of users are given: write the default user's password into the file, in its line \
+         `user default on >PASSWORD ~* &* +@all`"
+    )]
+    TwoPasswords,
     /// The pool failed.
     #[error(transparent)]
     Pool(#[from] perdura::Error),

@@ -2,6 +2,7 @@
 
 use crate::eviction::EvictionPolicy;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// How a server is set up; [`Options::default`] works for a try on one's own machine.
 #[derive(Clone, Debug)]
@@ -15,6 +16,9 @@ pub struct Options {
     pub max_clients: usize,
     /// The password that clients must give to AUTH, if any.
     pub password: Option<String>,
+    /// The file with the users, if there is one: in Redis's format. Without it there is only the default user, and those
+    /// that ACL SETUSER adds are gone when the server ends.
+    pub acl_file: Option<PathBuf>,
     /// Bytes of one reply; a command with a larger one fails. The bytes that wait for one client to read
     /// them are never many more, since a client that does not read is not served.
     pub max_reply: usize,
@@ -49,6 +53,7 @@ impl Default for Options {
             threads: None,
             max_clients: 10_000,
             password: None,
+            acl_file: None,
             max_reply: 1 << 30,
             debug_command: false,
             max_request: 1 << 30,
@@ -88,6 +93,13 @@ impl Options {
     /// Asks every client for this password.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Reads users from this file, which ACL SAVE writes. The default user's password is in it, too: there must be no
+    /// [`password`](Self::password).
+    pub fn acl_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.acl_file = Some(path.into());
         self
     }
 

@@ -1,5 +1,6 @@
 //! A server's life: binding, threads, signals, its end.
 
+use crate::acl::{Acl, DEFAULT};
 use crate::descriptors;
 use crate::error::ServeError;
 use crate::keyspace;
@@ -194,9 +195,11 @@ impl Server {
         let options =
             Options { max_clients: descriptors::room_for(options.max_clients), ..options };
         let address = listener.local_addr()?;
+        let acl = read_users(&options)?;
         let keyspace = open_keyspace(&store)?;
         let facts = store.clone();
         let mut shared = server::Server::new(options, address, Box::new(move || facts.facts()));
+        shared.acl = acl;
         shared.save = Arc::new(Save::of(store.clone(), keyspace));
         let shared = Arc::new(shared);
         let mut polls = Vec::new();
@@ -263,7 +266,9 @@ impl Server {
         if let Some((listener, _)) = &metrics {
             info!(address = %listener.local_addr()?, "serving metrics");
         }
-        if shared.options.password.is_none() && !shared.address.ip().is_loopback() {
+        if shared.acl.user(DEFAULT).is_some_and(|user| user.is_free())
+            && !shared.address.ip().is_loopback()
+        {
             warn!("anyone who reaches this address can read and write; set a password");
         }
         let _save = StopSave(Arc::clone(&self.shared.save));
@@ -326,6 +331,24 @@ impl Drop for StopAll {
     fn drop(&mut self) {
         self.0.stop("a thread has ended");
     }
+}
+
+/// The users that a server begins with.
+fn read_users(options: &Options) -> Result<Acl, ServeError> {
+    let acl = Acl::new(options.password.as_deref());
+    match &options.acl_file {
+        None => Ok(acl),
+        Some(_) if options.password.is_some() => Err(ServeError::TwoPasswords),
+        Some(path) => acl.with_file(path).map_err(ServeError::Users),
+    }
+}
+
+/// Checks that a server with these options can read its file of users, before a pool is made for it.
+///
+/// # Errors
+/// What is wrong with the file; or that there is a password besides it.
+pub fn check_users(options: &Options) -> Result<(), ServeError> {
+    read_users(options).map(drop)
 }
 
 /// The keyspace's header, durable.

@@ -1,5 +1,6 @@
 //! The state that all threads of a server share.
 
+use crate::acl::{Acl, DEFAULT};
 use crate::command::{Events, Tuning};
 use crate::eviction::Eviction;
 use crate::listing::Listing;
@@ -56,6 +57,7 @@ pub(crate) struct Server {
     /// The counters of each worker's session of the pool, as of a moment ago.
     engine: Box<[Mutex<Counters>]>,
     pub(crate) slow_log: SlowLog,
+    pub(crate) acl: Acl,
     pub(crate) pubsub: PubSub,
     /// The events of keys that are published.
     pub(crate) events: Events,
@@ -85,6 +87,7 @@ impl Server {
         let eviction = Eviction::new();
         eviction.set(options.eviction, facts().limit);
         Server {
+            acl: Acl::new(options.password.as_deref()),
             max_clients: AtomicUsize::new(options.max_clients),
             tuning: Tuning::new(&options),
             eviction,
@@ -202,9 +205,20 @@ impl Server {
     pub(crate) fn enlist(&self, address: SocketAddr, local: SocketAddr) -> Arc<Listing> {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
         let listing = Arc::new(Listing::new(id, address, local));
-        self.clients().insert(id, Arc::clone(&listing));
+        {
+            // On the list with its user: whoever changes that finds the client.
+            let users = self.acl.users();
+            users.get(DEFAULT).into_iter().for_each(|user| listing.set_user(Arc::clone(user)));
+            self.clients().insert(id, Arc::clone(&listing));
+        }
         debug!(client = id, %address, "client connected");
         listing
+    }
+
+    /// Makes a client the default user again.
+    pub(crate) fn make_default(&self, client: &Listing) {
+        let users = self.acl.users();
+        users.get(DEFAULT).into_iter().for_each(|user| client.set_user(Arc::clone(user)));
     }
 
     /// Takes a client from the list, and gives its place to another.

@@ -423,12 +423,13 @@ fn place_of(code: &str) -> usize {
 }
 
 /// The codes of error replies that are counted apart; others are counted with the last.
-pub(crate) const CODES: [&str; 10] = [
+pub(crate) const CODES: [&str; 11] = [
     "BUSYGROUP",
     "EXECABORT",
     "MISCONF",
     "NOAUTH",
     "NOGROUP",
+    "NOPERM",
     "NOPROTO",
     "OOM",
     "WRONGPASS",

@@ -13,8 +13,8 @@ use perdura::{EngineKind, Info, Pool, Recovery, roots};
 use perdura_memory::mapped::record::{Faults, Recorder};
 use perdura_server::transfer::is_keyspace;
 use perdura_server::{
-    EvictionPolicy, Listener, LogFormat, LogLevel, Options, ServeError, Server, log_warning,
-    start_logging,
+    EvictionPolicy, Listener, LogFormat, LogLevel, Options, ServeError, Server, check_users,
+    log_warning, start_logging,
 };
 use std::fs::File;
 use std::io::Read;
@@ -86,6 +86,11 @@ pub struct Arguments {
     /// overrides PERDURA_PASSWORD
     #[arg(long, value_name = "FILE", overrides_with = "requirepass")]
     requirepass_file: Option<PathBuf>,
+
+    /// File with the users, in Redis's format, which ACL SAVE writes. The default user's password is in it, too: there
+    /// must be no --requirepass
+    #[arg(long, value_name = "FILE")]
+    aclfile: Option<PathBuf>,
 
     /// Serve metrics for Prometheus over HTTP at this address, under /metrics. They need no password:
     /// choose an address that only monitors reach
@@ -190,11 +195,13 @@ pub fn run(line: &Arguments) -> Outcome {
     let password = password(line, arguments)?;
     start_logging(arguments.log_level, arguments.log_format);
     // Before the pool is made: a server that cannot start leaves none behind.
+    let options = options(arguments, password);
+    check_users(&options)?;
     let listener = listen(&arguments.listen, "--listen")?;
     let metrics = arguments.metrics.as_ref().map(|at| listen(at, "--metrics")).transpose()?;
     let is_new = !arguments.pool.exists();
     let pool = open(arguments)?;
-    let mut server = Server::with(&pool, listener, options(arguments, password))?;
+    let mut server = Server::with(&pool, listener, options)?;
     if let Some(metrics) = metrics {
         server = server.metrics(metrics);
     }
@@ -286,6 +293,9 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
     }
     if let Some(password) = password {
         options = options.password(password);
+    }
+    if let Some(path) = &arguments.aclfile {
+        options = options.acl_file(path);
     }
     options = options.slower_than(arguments.slowlog_log_slower_than);
     options = options.slow_log_len(arguments.slowlog_max_len as usize);

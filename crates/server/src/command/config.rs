@@ -29,7 +29,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 16] = [
+static NUMBERS: [NumberOption; 17] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -74,6 +74,7 @@ static NUMBERS: [NumberOption; 16] = [
     NumberOption::new("hll-sparse-max-bytes", "hll-sparse-max-bytes", 3000, true),
     NumberOption::new("stream-node-max-entries", "stream-node-max-entries", 100, false),
     NumberOption::new("stream-node-max-bytes", "stream-node-max-bytes", 4096, true),
+    NumberOption::new("acllog-max-len", "acllog-max-len", 128, false),
 ];
 
 /// Places in [`NUMBERS`].
@@ -85,6 +86,7 @@ const SCRIPT_TIME: usize = 11;
 const SAMPLES: usize = 12;
 const SPARSE_MAX: usize = 13;
 const STREAM_CHUNK: usize = 14;
+const ACL_LOG_LEN: usize = 16;
 
 /// Milliseconds that a script may run, unless that is set.
 const SCRIPT_MILLIS: i64 = 5000;
@@ -154,6 +156,11 @@ impl Tuning {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn set_script_time(&self, millis: i64) {
         self.0[SCRIPT_TIME].store(millis, Ordering::Relaxed);
+    }
+
+    /// Entries that ACL LOG keeps.
+    pub(crate) fn acl_log_len(&self) -> usize {
+        usize::try_from(self.0[ACL_LOG_LEN].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
     fn seconds(&self, index: usize) -> Option<Duration> {
@@ -233,6 +240,9 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("port", server.address.port().to_string()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
+        ("requirepass", server.acl.password()),
+        ("aclfile", server.acl.file().map(|path| path.display().to_string()).unwrap_or_default()),
+        (CHANNELS, open_channels(server.acl.opens_channels()).to_owned()),
     ];
     for (option, value) in NUMBERS.iter().zip(&server.tuning.0) {
         let value = value.load(Ordering::Relaxed).to_string();
@@ -242,6 +252,13 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         options.push((option.name, value));
     }
     options
+}
+
+/// Whether new users may use all channels.
+const CHANNELS: &str = "acl-pubsub-default";
+
+fn open_channels(opens: bool) -> &'static str {
+    if opens { "allchannels" } else { "resetchannels" }
 }
 
 /// The limits of unsent bytes, of which those of clients that listen are this server's.
@@ -269,10 +286,12 @@ fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
         }
         (b"resetstat", 2) => {
             call.server.stats.iter().for_each(Stats::restart);
+            call.server.acl.reset_counts();
             call.ok()
         }
         (b"set", 4..) => {
             set_options(call.server, args.from(2))?;
+            call.client.renew();
             call.ok()
         }
         (b"get" | b"set" | b"resetstat", _) => Err(Failure::subcommand_arity(args, "config")),
@@ -290,6 +309,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     let given = names(&known, pairs)?;
     let (mut clients, mut events, mut numbers) = (None, None, Vec::new());
     let mut policy = None;
+    let (mut password, mut opens) = (None, None);
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
@@ -299,6 +319,14 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             events = Some(Classes::parse(pairs.at(value)).ok_or_else(|| refused(name, why))?);
         } else if name == "maxmemory-policy" {
             policy = Some(policy_of(pairs.at(value)).map_err(|why| refused(name, &why))?);
+        } else if name == "requirepass" {
+            let why = "argument must be text in UTF-8";
+            let text = std::str::from_utf8(pairs.at(value)).map_err(|_| refused(name, why))?;
+            password = Some(text);
+        } else if name == CHANNELS {
+            let why = "argument(s) must be one of the following: allchannels, resetchannels";
+            let is = |opens: &bool| pairs.is(value, open_channels(*opens));
+            opens = Some([true, false].into_iter().find(is).ok_or_else(|| refused(name, why))?);
         } else if let Some(index) = NUMBERS.iter().position(|option| option.is(name)) {
             let value = NUMBERS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
             numbers.push((index, value));
@@ -314,6 +342,12 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     if let Some(policy) = policy {
         server.eviction.set(policy, server.facts().limit);
+    }
+    if let Some(password) = password {
+        server.set_password(password);
+    }
+    if let Some(opens) = opens {
+        server.acl.set_opens_channels(opens);
     }
     for (index, value) in numbers {
         server.tuning.0[index].store(value, Ordering::Relaxed);
@@ -403,6 +437,7 @@ mod tests {
         assert_eq!(NUMBERS[SAMPLES].name, "maxmemory-samples");
         assert_eq!(NUMBERS[SCRIPT_TIME].name, "busy-reply-threshold");
         assert_eq!(NUMBERS[SPARSE_MAX].name, "hll-sparse-max-bytes");
+        assert_eq!(NUMBERS[ACL_LOG_LEN].name, "acllog-max-len");
         let usual = Tuning::new(&Options::new());
         assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));
         let slow = |micros| Tuning::new(&Options::new().slower_than(micros));

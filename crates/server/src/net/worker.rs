@@ -131,6 +131,8 @@ pub(crate) struct Worker<S> {
     rested: Instant,
     /// Kills of clients whose connections are closed.
     kills: u64,
+    /// Changes of users that its clients know of.
+    users: u64,
 }
 
 impl<S: Session> Worker<S> {
@@ -190,6 +192,7 @@ impl<S: Session> Worker<S> {
             waited: Duration::ZERO,
             rested: Instant::now(),
             kills: 0,
+            users: 0,
         }
     }
 
@@ -356,6 +359,12 @@ impl<S: Session> Worker<S> {
         let started = Instant::now();
         let first = self.receive(started);
         self.turns += 1;
+        // After the requests were read: none that came after a change is done by what was before.
+        let users = self.server.acl.version();
+        if users != self.users {
+            self.users = users;
+            self.slots.all().for_each(|connection| connection.client.renew());
+        }
         let server = &*self.server;
         let env = Env {
             server,

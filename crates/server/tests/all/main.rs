@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod acl;
 mod blocking;
 mod clients;
 mod commands;
