@@ -92,8 +92,9 @@ impl Client {
         db: u8,
         protocol: Protocol,
     ) -> Self {
-        let Listing { id, address, local, .. } = *listing;
-        let client = Client::new(server, Arc::new(Listing::new(id, address, local)));
+        let Listing { id, address, local, .. } = listing;
+        let own = Listing::new(*id, address.clone(), local.clone());
+        let client = Client::new(server, Arc::new(own));
         Client { db, protocol, ..client }
     }
 

@@ -51,6 +51,7 @@ mod store;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
+mod tls;
 pub mod transfer;
 mod waiting;
 #[cfg(test)]
@@ -65,4 +66,5 @@ pub use eviction::EvictionPolicy;
 pub use keyspace::{Findings, check, check_root};
 pub use logging::{LogFormat, LogLevel, log_warning, start_logging};
 pub use options::Options;
-pub use serve::{Listener, Server, Shutdown, check_users, run, serve};
+pub use serve::{Listener, Server, Shutdown, check_files, run, serve};
+pub use tls::{ClientCertificates, TlsFiles};

@@ -8,13 +8,46 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
+/// The address of an end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Inet(SocketAddr),
+    /// A socket of the Unix domain, at this path.
+    Unix(Arc<str>),
+}
+
+impl Peer {
+    /// Whether it is on this machine, as its address says.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Peer::Inet(address) => address.ip().to_canonical().is_loopback(),
+            Peer::Unix(_) => true,
+        }
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Peer::Inet(address)
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Peer::Inet(address) => address.fmt(f),
+            Peer::Unix(path) => write!(f, "{path}:0"),
+        }
+    }
+}
+
 /// The facts about a client that CLIENT LIST shows, to any thread.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) id: u64,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Peer,
     /// The server's end of the connection.
-    pub(crate) local: SocketAddr,
+    pub(crate) local: Peer,
     /// CLIENT KILL has ended it: nothing more is done for it.
     killed: AtomicBool,
     /// It waits for a key to be filled.
@@ -46,11 +79,11 @@ pub(crate) enum Label {
 }
 
 impl Listing {
-    pub(crate) fn new(id: u64, address: SocketAddr, local: SocketAddr) -> Self {
+    pub(crate) fn new(id: u64, address: impl Into<Peer>, local: impl Into<Peer>) -> Self {
         Listing {
             id,
-            address,
-            local,
+            address: address.into(),
+            local: local.into(),
             killed: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),

@@ -437,7 +437,7 @@ mod tests {
     }
 
     fn listener(number: u64) -> Listener {
-        let address = ([127, 0, 0, 1], 0).into();
+        let address: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
         let client = Arc::new(Listing::new(number, address, address));
         Listener { worker: 0, slot: number as usize, client }
     }

@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn the_oldest_are_forgotten() {
         let args: OwnedArgs = [&b"get"[..], b"key"].into_iter().collect();
-        let client = Listing::new(7, ([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let at = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let client = Listing::new(7, at(1), at(2));
         let log = SlowLog::default();
         for micros in 1..=3 {
             let took = Duration::from_micros(micros);

@@ -583,7 +583,7 @@ mod tests {
     }
 
     fn listing() -> crate::listing::Listing {
-        let address = ([127, 0, 0, 1], 0).into();
+        let address: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
         crate::listing::Listing::new(1, address, address)
     }
 

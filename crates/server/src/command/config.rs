@@ -11,8 +11,12 @@ use crate::protocol::{Args, glob, number};
 use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::server::Server;
 use crate::stats::Stats;
+use crate::tls::{ClientCertificates, Tls, TlsFiles};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use tracing::warn;
 
 pub(super) const TABLE: &[Command] =
     &[Command::new("config", -2, (0, 0, 0), Run::Client(config), "The server's options.")];
@@ -229,7 +233,7 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("aof-use-rdb-preamble", "no".to_owned()),
         ("appendfsync", "always".to_owned()),
         ("appendonly", if facts.keeps_log() { "yes" } else { "no" }.to_owned()),
-        ("bind", server.address.ip().to_string()),
+        ("bind", bound(server)),
         ("databases", crate::keyspace::DATABASES.to_string()),
         ("io-threads", server.stats.len().to_string()),
         ("client-output-buffer-limit", output_limit()),
@@ -242,8 +246,12 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("save", String::new()),
         ("requirepass", server.acl.password()),
         ("aclfile", server.acl.file().map(|path| path.display().to_string()).unwrap_or_default()),
+        (PROTECTED, yes_no(server.is_protected()).to_owned()),
+        ("unixsocket", server.doors.unix.join(" ")),
+        ("tls-port", server.doors.tls.first().map_or(0, SocketAddr::port).to_string()),
         (CHANNELS, open_channels(server.acl.opens_channels()).to_owned()),
     ];
+    options.extend(tls_options(&server.tls.as_ref().map(Tls::files).unwrap_or_default()));
     for (option, value) in NUMBERS.iter().zip(&server.tuning.0) {
         let value = value.load(Ordering::Relaxed).to_string();
         if option.old_name != option.name {
@@ -252,6 +260,53 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         options.push((option.name, value));
     }
     options
+}
+
+/// Whether clients of other machines are refused while nobody needs a password.
+const PROTECTED: &str = "protected-mode";
+
+fn yes_no(on: bool) -> &'static str {
+    if on { "yes" } else { "no" }
+}
+
+/// The addresses in the network that it listens at, each once.
+fn bound(server: &Server) -> String {
+    let doors = &server.doors;
+    let mut all: Vec<String> = Vec::new();
+    for address in std::iter::once(&server.address).chain(&doors.plain).chain(&doors.tls) {
+        let ip = address.ip().to_string();
+        if !all.contains(&ip) {
+            all.push(ip);
+        }
+    }
+    all.join(" ")
+}
+
+/// The options of TLS that can be set.
+fn tls_options(files: &TlsFiles) -> [(&'static str, String); 4] {
+    let shown = |path: &Path| path.display().to_string();
+    [
+        ("tls-cert-file", shown(&files.cert_file)),
+        ("tls-key-file", shown(&files.key_file)),
+        ("tls-ca-cert-file", files.ca_file.as_deref().map(shown).unwrap_or_default()),
+        ("tls-auth-clients", files.clients.name().to_owned()),
+    ]
+}
+
+/// Sets an option of TLS.
+fn set_tls(files: &mut TlsFiles, name: &str, value: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(value).map_err(|_| "argument must be text in UTF-8")?;
+    match name {
+        "tls-cert-file" => files.cert_file = text.into(),
+        "tls-key-file" => files.key_file = text.into(),
+        "tls-ca-cert-file" => files.ca_file = Some(text).filter(|t| !t.is_empty()).map(Into::into),
+        _ => {
+            let names = ClientCertificates::NAMES.join(", ");
+            let wrong = |_| format!("argument(s) must be one of the following: {names}");
+            files.clients = text.parse().map_err(wrong)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether new users may use all channels.
@@ -310,6 +365,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     let (mut clients, mut events, mut numbers) = (None, None, Vec::new());
     let mut policy = None;
     let (mut password, mut opens) = (None, None);
+    let (mut protected, mut tls, mut tls_name) = (None, None, "");
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
@@ -323,6 +379,15 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             let why = "argument must be text in UTF-8";
             let text = std::str::from_utf8(pairs.at(value)).map_err(|_| refused(name, why))?;
             password = Some(text);
+        } else if name == PROTECTED {
+            let why = "argument must be 'yes' or 'no'";
+            let is = |on: &bool| pairs.is(value, yes_no(*on));
+            protected = Some([true, false].into_iter().find(is).ok_or_else(|| refused(name, why))?);
+        } else if name.starts_with("tls-") && name != "tls-port" && server.tls.is_some() {
+            let now = || server.tls.as_ref().map(Tls::files).unwrap_or_default();
+            set_tls(tls.get_or_insert_with(now), name, pairs.at(value))
+                .map_err(|why| refused(name, &why))?;
+            tls_name = name;
         } else if name == CHANNELS {
             let why = "argument(s) must be one of the following: allchannels, resetchannels";
             let is = |opens: &bool| pairs.is(value, open_channels(*opens));
@@ -333,6 +398,17 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
         } else if !pairs.is(value, current) {
             return Err(refused(name, "can't set immutable config"));
         }
+    }
+    // The only ones that may fail, before anything is set.
+    if let (Some(files), Some(own)) = (tls, &server.tls)
+        && let Err(why) = own.set(files)
+    {
+        warn!("TLS: {why}");
+        let text = "Unable to update TLS configuration. Check server logs.";
+        return Err(refused(tls_name, text));
+    }
+    if let Some(protected) = protected {
+        server.set_protected(protected);
     }
     if let Some(clients) = clients {
         server.set_max_clients(clients);

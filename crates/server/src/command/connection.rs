@@ -3,10 +3,9 @@
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, pubsub, shown};
 use crate::acl::{Context, DEFAULT, Denied, Reason};
 use crate::client::Replies;
-use crate::listing::{Label, Listing};
+use crate::listing::{Label, Listing, Peer};
 use crate::protocol::{Args, Protocol, number};
 use crate::waiting::{Delivery, Doom};
-use std::net::SocketAddr;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -356,14 +355,14 @@ impl<'a> Doomed<'a> {
     }
 
     fn takes(&self, client: &Listing, own: u64) -> bool {
-        let is = |wanted: Option<&[u8]>, address: SocketAddr| {
+        let is = |wanted: Option<&[u8]>, address: &Peer| {
             wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
         };
         self.kind.is_none_or(|kind| kind.has(client))
             && self.id.is_none_or(|id| id == client.id)
             && self.user.is_none_or(|name| client.user().name == name)
-            && is(self.address, client.address)
-            && is(self.local, client.local)
+            && is(self.address, &client.address)
+            && is(self.local, &client.local)
             && !(self.skip_me && client.id == own)
     }
 }

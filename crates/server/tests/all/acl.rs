@@ -1,7 +1,7 @@
 //! Users: what their clients may do, and what becomes of the clients when users change.
 
 use crate::common::{Client, Running};
-use perdura_server::{Options, check_users};
+use perdura_server::{Options, check_files};
 
 /// As many threads as make it likely that two clients are not served by the same one.
 fn start() -> Running {
@@ -266,13 +266,13 @@ fn users_are_kept_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users.acl");
     let options = |options: Options| options.acl_file(&path);
-    assert!(check_users(&options(Options::new())).is_err(), "there is none");
+    assert!(check_files(&options(Options::new())).is_err(), "there is none");
     std::fs::write(
         &path,
         "user alice on nopass ~* &* +@all\n\nuser bob on >b ~b* -@all +get (+set ~w)\n",
     )
     .unwrap();
-    let both = check_users(&options(Options::new()).password("x")).unwrap_err();
+    let both = check_files(&options(Options::new()).password("x")).unwrap_err();
     assert!(both.to_string().contains("user default on >PASSWORD"), "{both}");
     let server = Running::with(options, 64 << 20);
     let mut client = server.client();

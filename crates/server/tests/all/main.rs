@@ -11,6 +11,7 @@ mod common;
 mod connections;
 mod counts;
 mod differential;
+mod doors;
 mod durability;
 mod engines;
 mod eviction;
