@@ -5,6 +5,7 @@ use crate::command::{Command, Failure, Queue};
 use crate::listing::{Label, Listing};
 use crate::protocol::{Args, Limits, Protocol};
 use crate::pubsub::{Listener, Subscriptions};
+use crate::replication::Ask;
 use crate::server::Server;
 use crate::watch::WatchList;
 use std::sync::Arc;
@@ -27,6 +28,10 @@ pub(crate) struct Client {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// Whether it may send few commands only, since its replies may be messages.
     pub(crate) restricted: bool,
+    /// What it has said about itself, should it become a replica.
+    pub(crate) announced: Option<Box<Ask>>,
+    /// What it asks for, once it has become one.
+    pub(crate) ask: Option<Box<Ask>>,
     pub(crate) home: Home,
     /// Bytes of a request.
     most_request: usize,
@@ -37,6 +42,8 @@ pub(crate) struct Client {
 pub(crate) struct Home {
     pub(crate) worker: usize,
     pub(crate) slot: usize,
+    /// Whether it is connected by TCP, without TLS.
+    pub(crate) is_plain: bool,
 }
 
 impl Home {
@@ -80,6 +87,8 @@ impl Client {
             replies: Replies::default(),
             subscriptions: None,
             restricted: false,
+            announced: None,
+            ask: None,
             home: Home::default(),
             most_request: server.options.max_request,
         }

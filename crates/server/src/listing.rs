@@ -3,7 +3,7 @@
 use crate::acl::User;
 use crate::protocol::Protocol;
 use crate::pubsub::{Kind, Subscriptions};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
@@ -17,6 +17,14 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
+    /// Its address in the network; that of this machine for a socket of the Unix domain.
+    pub(crate) fn ip(&self) -> IpAddr {
+        match self {
+            Peer::Inet(address) => address.ip(),
+            Peer::Unix(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
+
     /// Whether it is on this machine, as its address says.
     pub(crate) fn is_local(&self) -> bool {
         match self {

@@ -8,6 +8,7 @@ use crate::metrics::{self, Report};
 use crate::net::{DOORS_MAX, Door, Inbox, UnixDoor, Worker, http};
 use crate::notify::Notifier;
 use crate::options::Options;
+use crate::replication::Replication;
 use crate::save::Save;
 use crate::server::{self, Doors};
 use crate::signals;
@@ -252,6 +253,7 @@ impl Server {
         let mut shared = server::Server::new(options, address, Box::new(move || facts.facts()));
         (shared.acl, shared.tls, shared.doors) = (acl, tls, listener.doors());
         shared.save = Arc::new(Save::of(store.clone(), keyspace));
+        shared.replication = Replication::of(shared.options.backlog, store.clone(), keyspace);
         let shared = Arc::new(shared);
         let mut polls = Vec::new();
         let mut inboxes = Vec::new();
@@ -337,6 +339,7 @@ impl Server {
             warn!("anyone who reaches this address can read and write; set a password");
         }
         let _save = StopSave(Arc::clone(&self.shared.save));
+        let _replicas = StopReplicas(Arc::clone(&self.shared));
         let mut workers = self.workers.into_iter();
         let Some(first) = workers.next() else { return Ok(()) };
         thread::scope(|scope| {
@@ -386,6 +389,15 @@ struct StopSave(Arc<Save>);
 impl Drop for StopSave {
     fn drop(&mut self) {
         self.0.stop();
+    }
+}
+
+/// Ends the threads of replicas with the server: they have sessions of the pool.
+struct StopReplicas(Arc<server::Server>);
+
+impl Drop for StopReplicas {
+    fn drop(&mut self) {
+        self.0.replication.stop();
     }
 }
 
