@@ -198,6 +198,7 @@ impl Server {
         let facts = store.clone();
         let mut shared = server::Server::new(options, address, Box::new(move || facts.facts()));
         shared.save = Arc::new(Save::of(store.clone(), keyspace));
+        shared.runs.set_exclusive(!store.has_snapshots());
         let shared = Arc::new(shared);
         let mut polls = Vec::new();
         let mut inboxes = Vec::new();

@@ -144,16 +144,10 @@ impl Tuning {
         }
     }
 
-    /// How long a script may run, if that has an end.
+    /// How long a script may keep others waiting before they are told, if they are.
     pub(crate) fn script_time(&self) -> Option<Duration> {
         let millis = u64::try_from(self.0[SCRIPT_TIME].load(Ordering::Relaxed)).unwrap_or(0);
         (millis > 0).then(|| Duration::from_millis(millis))
-    }
-
-    /// Sets it.
-    #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn set_script_time(&self, millis: i64) {
-        self.0[SCRIPT_TIME].store(millis, Ordering::Relaxed);
     }
 
     fn seconds(&self, index: usize) -> Option<Duration> {

@@ -51,7 +51,7 @@ impl Bench {
         let options = Options::new().threads(1);
         let server = Server::new(options, address, Box::new(Facts::default));
         // Of strangers' scripts many never end.
-        server.tuning.set_script_time(200);
+        server.runs.set_limit(200);
         Bench {
             heap,
             server,
@@ -201,8 +201,8 @@ impl Bench {
 
     /// Lets scripts run for so many milliseconds.
     #[cfg(test)]
-    pub(crate) fn limit_script(&mut self, millis: i64) {
-        self.server.tuning.set_script_time(millis);
+    pub(crate) fn limit_script(&mut self, millis: u64) {
+        self.server.runs.set_limit(millis);
     }
 
     /// Asks the server's threads to end.

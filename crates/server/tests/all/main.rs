@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod blocking;
+mod busy;
 mod clients;
 mod commands;
 #[path = "../common/mod.rs"]
