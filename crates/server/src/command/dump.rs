@@ -85,7 +85,11 @@ fn write(call: &mut Call<'_>, entry: Entry, to: &mut Vec<u8>) -> Outcome {
         Kind::Stream => {
             let stream = Stream::load(call.tx, entry)?;
             let out = &mut call.out;
-            streams::write(call.tx, &stream, to, &mut |len| out.has_room(len))?;
+            let written = match call.env.server.tuning.dump_version() {
+                rdb::VERSION_MAX => form::STREAM_LAST,
+                _ => form::STREAM,
+            };
+            streams::write(call.tx, &stream, written, to, &mut |len| out.has_room(len))?;
         }
         Kind::SortedSet => {
             let set = SortedSet::load(call.tx, entry)?;
@@ -260,7 +264,8 @@ fn read(call: &mut Call<'_>, reader: &mut Reader<'_>) -> Outcome<Entry> {
     }
     if matches!(found, form::STREAM_FIRST | form::STREAM | form::STREAM_LAST) {
         let most = call.env.server.tuning.stream_chunk();
-        let stream = streams::read(call.tx, found, reader, most)?;
+        let bytes_max = call.env.server.options.max_request;
+        let stream = streams::read(call.tx, found, reader, (most, bytes_max))?;
         at_end(reader)?;
         return Ok(stream.save(call.tx)?);
     }

@@ -192,6 +192,18 @@ impl Bench {
         self.server.options.max_reply = bytes;
     }
 
+    /// Lets requests, and what they make, have at most so many bytes.
+    #[cfg(test)]
+    pub(crate) fn limit_request(&mut self, bytes: usize) {
+        self.server.options.max_request = bytes;
+    }
+
+    /// Has DUMP answer in this version of Redis's snapshots.
+    #[cfg(test)]
+    pub(crate) fn set_dump_version(&self, version: u16) {
+        self.server.tuning.set_dump_version(version);
+    }
+
     /// How often a key was looked up.
     #[cfg(test)]
     pub(crate) fn key_lookups(&self) -> u64 {

@@ -256,7 +256,7 @@ fn allowed(args: Args<'_>, read_only: bool) -> Outcome<&'static Command> {
         Run::Client(_) => {
             matches!(
                 command.name,
-                "ping" | "echo" | "select" | "time" | "lastsave" | "command" | "pubsub"
+                "ping" | "echo" | "select" | "time" | "lastsave" | "command" | "pubsub" | "info"
             )
         }
         Run::Read(_) | Run::Write(_) => !command.nests,
