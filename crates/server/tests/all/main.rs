@@ -15,6 +15,8 @@ mod durability;
 mod engines;
 mod eviction;
 mod full;
+
+mod kept;
 mod model;
 mod operation;
 mod peers;
