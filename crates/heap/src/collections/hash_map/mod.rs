@@ -174,6 +174,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     ) -> Result<KeyPlace> {
         let bucket = table.bucket(hash);
         let mut block = table.block(tx, bucket)?;
+        table.fetch(tx, block);
         for number in 0..1 << 16 {
             let (meta, is_first) = (table.meta(tx, block)?, number == 0);
             let mut left = meta.used;

@@ -27,6 +27,8 @@ const MARK: u64 = 0x6B;
 const LEAST_SLOTS: u64 = 4;
 /// The longest chain that is believed; no seed makes one so long.
 const MAX_CHAIN: usize = 1 << 16;
+/// Bytes of a block that are fetched before it is searched.
+const MOST_FETCHED: u64 = 256;
 /// Largest bucket number that is believed.
 const MAX_BUCKETS: u64 = 1 << 40;
 
@@ -205,6 +207,14 @@ impl Table {
     #[inline(always)]
     pub(super) fn block<T: Tx + ?Sized>(&self, tx: &mut T, bucket: u64) -> Result<u64> {
         self.segments().address(tx, bucket)
+    }
+
+    /// Has the lines of a block that follow its first one fetched, if they are few: they are waited for at once with that.
+    #[inline(always)]
+    pub(super) fn fetch<T: Tx + ?Sized>(&self, tx: &mut T, block: u64) {
+        for line in (64..self.shape.block.min(MOST_FETCHED)).step_by(64) {
+            tx.prefetch(block.wrapping_add(line));
+        }
     }
 
     /// The address of a slot of a block.

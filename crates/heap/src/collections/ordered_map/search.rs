@@ -4,7 +4,7 @@ use super::path::Path;
 use super::tree::{Node, Tree};
 use crate::collections::codec::OrderedItem;
 use crate::{Result, Tx};
-use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 impl Tree {
     /// The first position in a leaf whose key is not less than this one, and whether it is equal.
@@ -15,17 +15,25 @@ impl Tree {
         leaf: &Node,
         key: K::Probe<'_>,
     ) -> Result<(usize, bool)> {
-        let (mut low, mut high) = (0, leaf.order.len());
-        while low < high {
-            let middle = (low + high) / 2;
+        // The key at `low` is less, unless that is 0. Which half is next is a value, not a branch: no processor can
+        // guess it.
+        let (mut low, mut len) = (0, leaf.order.len());
+        while len > 1 {
+            let middle = low + len / 2;
             let slot = self.slot(tx, leaf, middle)?;
-            match K::compare(tx, slot, key)? {
-                Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok((middle, true)),
-                Ordering::Greater => high = middle,
+            let order = K::compare(tx, slot, key)?;
+            if order.is_eq() {
+                return Ok((middle, true));
             }
+            low = select_unpredictable(order.is_lt(), middle, low);
+            len -= len / 2;
         }
-        Ok((low, false))
+        if low > 0 || len == 0 {
+            return Ok((low + len, false));
+        }
+        let slot = self.slot(tx, leaf, 0)?;
+        let order = K::compare(tx, slot, key)?;
+        Ok((usize::from(order.is_lt()), order.is_eq()))
     }
 
     /// The position in an inner node of the child for a key: the last whose key is not greater.
@@ -36,17 +44,15 @@ impl Tree {
         node: &Node,
         key: K::Probe<'_>,
     ) -> Result<usize> {
-        let (mut low, mut high) = (1, node.order.len());
-        while low < high {
-            let middle = (low + high) / 2;
+        // As in a leaf. The first key is never read.
+        let (mut low, mut len) = (0, node.order.len());
+        while len > 1 {
+            let middle = low + len / 2;
             let slot = self.slot(tx, node, middle)?;
-            if K::compare(tx, slot, key)?.is_gt() {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
+            low = select_unpredictable(K::compare(tx, slot, key)?.is_le(), middle, low);
+            len -= len / 2;
         }
-        Ok(low - 1)
+        Ok(low)
     }
 
     /// The address of a key's entry, if there is one.

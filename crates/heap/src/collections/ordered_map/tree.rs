@@ -21,6 +21,8 @@ const MARK: u64 = 0x7B;
 const LINE: u64 = 64;
 /// Bytes of a node's first two words.
 const HEAD: u64 = 16;
+/// Bytes of a node that are fetched before it is searched.
+const MOST_FETCHED: u64 = 4 * LINE;
 /// Slots that the order has room for.
 const MOST_SLOTS: u64 = 15;
 /// A leaf has at least this many slots: with fewer, splits are too frequent.
@@ -275,6 +277,11 @@ impl Tree {
     ) -> Result<Node> {
         let slot = self.slot(tx, node, position)?;
         let at = tx.read_word(slot + self.key.bytes())?;
+        // All lines of the node are waited for at once.
+        for line in (LINE..self.shape(node.level - 1).node.min(MOST_FETCHED)).step_by(LINE as usize)
+        {
+            tx.prefetch(at.wrapping_add(line));
+        }
         self.node(tx, at, node.level - 1)
     }
 
