@@ -6,7 +6,7 @@
 //! number before it.
 
 use crate::common::{Client, Running};
-use perdura::{Access, Pool};
+use perdura::Pool;
 use std::path::Path;
 
 const LINE: usize = 64;
