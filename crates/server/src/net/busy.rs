@@ -8,6 +8,7 @@
 //! The desk does not poll, so that the thread's own poll announces later all that it would have anyway.
 
 use super::connection::{Connection, Incoming};
+use super::door::Door;
 use super::slots::Slots;
 use super::turn::{Route, refuse_exec};
 use super::worker::{Inbox, admit, adopt};
@@ -15,9 +16,7 @@ use crate::command::{Env, Next};
 use crate::script::{Busy, Others, set_others};
 use crate::server::Server;
 use mio::Registry;
-use mio::net::TcpStream;
 use std::cell::RefCell;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,8 +36,8 @@ pub(super) struct Desk {
     pub(super) worker: usize,
     pub(super) inbox: Arc<Inbox>,
     pub(super) registry: Registry,
-    /// A second handle of the thread's listener, if it has one.
-    pub(super) listener: Option<TcpListener>,
+    /// Second handles of the sockets at which the thread listens, if it does.
+    pub(super) doors: Vec<Door>,
 }
 
 /// What is on the desk.
@@ -126,17 +125,14 @@ impl Desk {
     }
 
     fn accept(&self, slots: &mut Slots) {
-        let Some(listener) = &self.listener else { return };
-        for _ in 0..ACCEPTED_MAX {
-            // Whatever fails is tried again by the worker.
-            let Ok((stream, address)) = listener.accept() else { return };
-            if stream.set_nonblocking(true).is_err() {
-                continue;
-            }
-            let mut stream = TcpStream::from_std(stream);
-            if let Some(listing) = admit(&self.server, self.worker, &mut stream, address) {
-                let to = (&*self.server, self.worker, &self.registry);
-                adopt(to, slots, stream, listing);
+        for door in &self.doors {
+            for _ in 0..ACCEPTED_MAX {
+                // Whatever fails is tried again by the worker.
+                let Ok(guest) = door.accept(self.server.tls.as_ref()) else { break };
+                if let Some((socket, listing)) = admit(&self.server, self.worker, guest) {
+                    let to = (&*self.server, self.worker, &self.registry);
+                    adopt(to, slots, socket, listing);
+                }
             }
         }
     }

@@ -3,12 +3,15 @@
 mod budget;
 mod busy;
 mod connection;
+mod door;
 mod fetch;
 pub(crate) mod http;
 mod slots;
+mod socket;
 mod spin;
 mod turn;
 mod waiters;
 mod worker;
 
-pub(crate) use worker::{Inbox, Worker};
+pub(crate) use door::{Door, UnixDoor};
+pub(crate) use worker::{DOORS_MAX, Inbox, Worker};

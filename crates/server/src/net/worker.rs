@@ -7,7 +7,9 @@
 use super::budget::Budget;
 use super::busy::{self, Desk};
 use super::connection::Connection;
+use super::door::{Door, Guest};
 use super::slots::Slots;
+use super::socket::Socket;
 use super::spin::Spin;
 use super::turn::Turn;
 use super::waiters::recheck;
@@ -22,22 +24,34 @@ use crate::stats::{Stats, Tally};
 use crate::store::Session;
 use crate::waiting::{Delivery, Doom, Waits};
 use crate::watch::Touched;
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use perdura::{Error, Gather};
 use rustix::net::sockopt;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Why a client's connection ends that CLIENT KILL has named.
 pub(super) const KILLED: &str = "CLIENT KILL ended it";
 const WAKE: Token = Token(0);
-const LISTENER: Token = Token(1);
+/// Tokens of sockets that listen: this one and those that follow it.
+const DOOR: usize = 1;
+/// Sockets that listen.
+pub(crate) const DOORS_MAX: usize = 64;
+/// What a client from elsewhere is told while nobody needs a password: as Redis does.
+const PROTECTED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set \
+    for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from \
+    external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the \
+    command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is \
+    running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this \
+    change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and \
+    setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for \
+    testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. \
+    NOTE: You only need to do one of the above things in order for the server to start accepting connections from the \
+    outside.\r\n";
 /// Connections' tokens are their numbers and this.
-const FIRST: usize = 2;
+const FIRST: usize = DOOR + DOORS_MAX;
 /// How often the cron runs, and how soon an end is noticed.
 const TICK: Duration = Duration::from_millis(100);
 /// Connections that had nothing to do from one such time to the next give back their buffers.
@@ -47,7 +61,7 @@ const MOST_ACCEPTED: usize = 256;
 
 /// Connections on their way to a worker.
 pub(crate) struct Inbox {
-    streams: Mutex<Vec<(TcpStream, Arc<Listing>)>>,
+    streams: Mutex<Vec<(Socket, Arc<Listing>)>>,
     deliveries: Mutex<Vec<Delivery>>,
     /// Messages for clients that listen.
     mailbox: Mailbox,
@@ -56,11 +70,11 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     /// Takes the connections that are on their way.
-    pub(super) fn take_streams(&self) -> Vec<(TcpStream, Arc<Listing>)> {
+    pub(super) fn take_streams(&self) -> Vec<(Socket, Arc<Listing>)> {
         std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn put(&self, stream: TcpStream, listing: Arc<Listing>) -> io::Result<()> {
+    fn put(&self, stream: Socket, listing: Arc<Listing>) -> io::Result<()> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).push((stream, listing));
         self.waker.wake()
     }
@@ -98,7 +112,7 @@ pub(crate) struct Worker<S> {
     keyspace: u64,
     poll: Poll,
     pub(super) inboxes: Arc<[Arc<Inbox>]>,
-    listener: Option<TcpListener>,
+    doors: Vec<Door>,
     pub(super) slots: Slots,
     turn: Turn,
     events: Events,
@@ -138,6 +152,8 @@ pub(crate) struct Worker<S> {
     rested: Instant,
     /// Kills of clients whose connections are closed.
     kills: u64,
+    /// Changes of users that its clients know of.
+    users: u64,
 }
 
 impl<S: Session> Worker<S> {
@@ -171,7 +187,7 @@ impl<S: Session> Worker<S> {
             keyspace,
             poll,
             inboxes,
-            listener: None,
+            doors: Vec::new(),
             slots: Slots::default(),
             turn: Turn::default(),
             events: Events::with_capacity(1024),
@@ -197,13 +213,16 @@ impl<S: Session> Worker<S> {
             waited: Duration::ZERO,
             rested: Instant::now(),
             kills: 0,
+            users: 0,
         }
     }
 
     /// Makes this the worker that accepts connections.
-    pub(crate) fn listen(&mut self, mut listener: TcpListener) -> io::Result<()> {
-        self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.listener = Some(listener);
+    pub(crate) fn listen(&mut self, mut doors: Vec<Door>) -> io::Result<()> {
+        for (door, token) in doors.iter_mut().zip(DOOR..FIRST) {
+            self.poll.registry().register(door.source(), Token(token), Interest::READABLE)?;
+        }
+        self.doors = doors;
         Ok(())
     }
 
@@ -231,7 +250,7 @@ impl<S: Session> Worker<S> {
             self.rest(now);
             self.close_killed();
             if std::mem::take(&mut self.crowded) {
-                self.accept();
+                (0..self.doors.len()).for_each(|door| self.accept(door));
             }
             if self.index == 0 {
                 self.run_cron(now);
@@ -251,7 +270,7 @@ impl<S: Session> Worker<S> {
             for event in &events {
                 match event.token() {
                     WAKE => self.collect(),
-                    LISTENER => self.accept(),
+                    Token(token @ DOOR..FIRST) => self.accept(token - DOOR),
                     Token(token) => {
                         let readable = event.is_readable().then_some(event.is_read_closed());
                         let writable = event.is_writable() || event.is_write_closed();
@@ -369,6 +388,12 @@ impl<S: Session> Worker<S> {
         let started = Instant::now();
         let first = self.receive(started);
         self.turns += 1;
+        // After the requests were read: none that came after a change is done by what was before.
+        let users = self.server.acl.version();
+        if users != self.users {
+            self.users = users;
+            self.slots.all().for_each(|connection| connection.client.renew());
+        }
         let server = &*self.server;
         let env = Env {
             server,
@@ -431,6 +456,9 @@ impl<S: Session> Worker<S> {
         let since = now.saturating_duration_since(self.rested);
         if since >= IDLE {
             self.slots.all().for_each(|connection| connection.rest(now));
+            if self.server.tls.is_some() {
+                self.close_those(|one| one.is_late(now).then_some("its handshake took too long"));
+            }
             self.rested = now;
             self.server.publish(self.index, self.session.counters());
             // After a long turn, clients may have sent something that was not read yet.
@@ -474,29 +502,30 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, door: usize) {
         for _ in 0..MOST_ACCEPTED {
-            let Some(listener) = &self.listener else { return };
-            match listener.accept() {
-                Ok((stream, address)) => self.welcome(stream, address),
+            let Some(listener) = self.doors.get(door) else { return };
+            match listener.accept(self.server.tls.as_ref()) {
+                Ok(guest) => self.welcome(guest),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 // No descriptors, or no memory, are left: later there may be.
                 Err(_) => return self.crowded = true,
             }
         }
-        self.relisten();
+        self.relisten(door);
     }
 
-    /// Asks for the listener's readiness anew, after not all connections were accepted.
-    fn relisten(&mut self) {
-        if let Some(listener) = &mut self.listener {
-            let _ = self.poll.registry().reregister(listener, LISTENER, Interest::READABLE);
+    /// Asks for a listener's readiness anew, after not all connections were accepted.
+    fn relisten(&mut self, door: usize) {
+        if let Some(listener) = self.doors.get_mut(door) {
+            let (source, token) = (listener.source(), Token(DOOR + door));
+            let _ = self.poll.registry().reregister(source, token, Interest::READABLE);
         }
     }
 
-    fn welcome(&mut self, mut stream: TcpStream, address: std::net::SocketAddr) {
-        let Some(listing) = admit(&self.server, self.index, &mut stream, address) else { return };
+    fn welcome(&mut self, guest: Guest) {
+        let Some((stream, listing)) = admit(&self.server, self.index, guest) else { return };
         let id = listing.id;
         let to = self.next % self.inboxes.len();
         self.next += 1;
@@ -516,7 +545,7 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    fn adopt(&mut self, stream: TcpStream, listing: Arc<Listing>) {
+    fn adopt(&mut self, stream: Socket, listing: Arc<Listing>) {
         let to = (&*self.server, self.index, self.poll.registry());
         if let Some(slot) = adopt(to, &mut self.slots, stream, listing) {
             self.notice(slot, Some(false), true);
@@ -525,13 +554,13 @@ impl<S: Session> Worker<S> {
 
     /// Lets this thread look after its connections while a script of its own runs for long.
     fn open_desk(&self) -> io::Result<busy::OpenDesk> {
-        let listener = self.listener.as_ref().map(|listener| listener.as_fd().try_clone_to_owned());
+        let doors = self.doors.iter().map(Door::again);
         Ok(busy::open(Desk {
             server: Arc::clone(&self.server),
             worker: self.index,
             inbox: Arc::clone(&self.inboxes[self.index]),
             registry: self.poll.registry().try_clone()?,
-            listener: listener.transpose()?.map(std::net::TcpListener::from),
+            doors: doors.collect::<io::Result<_>>()?,
         }))
     }
 
@@ -574,36 +603,49 @@ impl<S: Session> Worker<S> {
     }
 }
 
-/// Gives a place to a client, if there is one.
+/// Gives a place to a client, if there is one for it.
 pub(super) fn admit(
     server: &Server,
     worker: usize,
-    stream: &mut TcpStream,
-    address: std::net::SocketAddr,
-) -> Option<Arc<Listing>> {
+    guest: Guest,
+) -> Option<(Socket, Arc<Listing>)> {
+    let Guest { mut socket, peer, local } = guest;
     let stats = &server.stats[worker];
-    if !server.admit() {
+    let refusal = if !server.protects_from(&peer) {
+        match server.admit() {
+            true => None,
+            false => {
+                server.note_refused(&peer);
+                Some("-ERR max number of clients reached\r\n")
+            }
+        }
+    } else {
+        Some(PROTECTED)
+    };
+    if let Some(text) = refusal {
         stats.rejected.add(1);
-        server.note_refused(address);
-        let _ = stream.write(b"-ERR max number of clients reached\r\n");
+        if !matches!(socket, Socket::Tls(_)) {
+            let _ = socket.write(text.as_bytes());
+        }
         return None;
     }
     stats.connections.add(1);
-    // Without it replies are late; not a reason to refuse.
-    let _ = stream.set_nodelay(true);
-    if let Some(idle) = server.tuning.keepalive() {
-        // The same: a peer that has died is then noticed later, or by `timeout`.
+    let keepalive = server.tuning.keepalive();
+    if let (Some(idle), Socket::Tcp(stream)) = (keepalive, &socket) {
+        // A peer that has died is noticed later, or by `timeout`, if it is refused.
         let _ = keep_alive(stream, idle);
+    } else if let (Some(idle), Socket::Tls(tls)) = (keepalive, &mut socket) {
+        let _ = keep_alive(tls.stream(), idle);
     }
-    let local = stream.local_addr().unwrap_or(server.address);
-    Some(server.enlist(address, local))
+    let listing = server.enlist(peer, local);
+    Some((socket, listing))
 }
 
 /// Makes an admitted client one of a thread's own. Returns its number.
 pub(super) fn adopt(
     (server, worker, registry): (&Server, usize, &Registry),
     slots: &mut Slots,
-    mut stream: TcpStream,
+    mut stream: Socket,
     listing: Arc<Listing>,
 ) -> Option<usize> {
     let slot = slots.next();
@@ -634,7 +676,7 @@ fn list_unlisted(slots: &mut Slots, ready: &mut Vec<usize>) {
 
 /// Has the system ask the peer whether it is there once the connection was idle for so long, then three times, a third of
 /// that apart; without an answer the connection is broken.
-fn keep_alive(stream: &TcpStream, idle: Duration) -> io::Result<()> {
+fn keep_alive(stream: &mio::net::TcpStream, idle: Duration) -> io::Result<()> {
     /// The system's own.
     const LONGEST: Duration = Duration::from_secs(32_767);
     let idle = idle.min(LONGEST);

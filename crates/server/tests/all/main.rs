@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod acl;
 mod blocking;
 mod busy;
 mod clients;
@@ -11,6 +12,7 @@ mod common;
 mod connections;
 mod counts;
 mod differential;
+mod doors;
 mod durability;
 mod engines;
 mod eviction;
