@@ -5,8 +5,9 @@
 
 use crate::history::History;
 use crate::work::{
-    CONNECTIONS, ELEMENTS, MEMBERS, RING, SHARED, SLOTS, Step, TAGS, list_key, member_name,
-    order_key, place_key, ring_key, slot_field, tag_name, tags_key, value_key,
+    CONNECTIONS, ELEMENTS, ENTRIES, GROUP, MEMBERS, PENDING, RING, SCRIPTED, SHARED, SLOTS, Step,
+    TAGS, consumer_name, list_key, member_name, order_key, place_key, ring_key, scripted_key,
+    slot_field, stamp_key, stream_key, tag_name, tags_key, value_key,
 };
 use perdura::{AnyHeap, Domain, EngineKind, Error, OpenError, Opening, Options, Tx};
 use perdura_memory::{AnyMemory, Mapped};
@@ -225,7 +226,57 @@ fn keys(
     if found != expected {
         compare(tags, Some(format!("{found:?}")), Some(format!("{expected:?}")));
     }
+    let hash = stamp_key(connection);
+    let actual = text(keyspace.field(tx, hash.as_bytes(), b"stamp")?);
+    compare(hash, actual, steps.last().map(|step| step.stamp()));
+    let (scripted, mut stamps) = (scripted_key(connection), Vec::new());
+    keyspace.each_element(tx, scripted.as_bytes(), &mut |stamp| {
+        stamps.push(String::from_utf8_lossy(stamp).into_owned());
+        true
+    })?;
+    let kept = steps.len().saturating_sub(SCRIPTED as usize);
+    let expected: Vec<String> = steps[kept..].iter().map(|step| step.stamp()).collect();
+    compare(scripted, Some(stamps.join(" ")), Some(expected.join(" ")));
+    let (stream, pending) = streams(tx, keyspace, connection)?;
+    let (expected_stream, expected_pending) = expected_streams(steps);
+    let key = stream_key(connection);
+    compare(key.clone(), Some(stream.join(" ")), Some(expected_stream.join(" ")));
+    let pending_of = format!("what is pending of {key}");
+    compare(pending_of, Some(pending.join(" ")), Some(expected_pending.join(" ")));
     Ok(differing.map_or(Ok(()), Err))
+}
+
+/// A stream's entries, and what is pending in its group.
+type Streams = (Vec<String>, Vec<String>);
+
+fn streams(tx: &mut dyn Tx, keyspace: Keyspace, connection: usize) -> Result<Streams, Error> {
+    let key = stream_key(connection);
+    let (mut entries, mut pending) = (Vec::new(), Vec::new());
+    keyspace.each_entry(tx, key.as_bytes(), &mut |(ms, seq), texts| {
+        let words: Vec<_> = texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
+        entries.push(format!("{ms}-{seq} {}", words.join(" ")));
+    })?;
+    keyspace.each_pending(tx, key.as_bytes(), GROUP.as_bytes(), &mut |(ms, seq), consumer| {
+        pending.push(format!("{ms}-{seq} {}", String::from_utf8_lossy(consumer)));
+    })?;
+    Ok((entries, pending))
+}
+
+/// What they are after these transactions.
+fn expected_streams(steps: &[Step]) -> Streams {
+    let (mut entries, mut pending) = (Vec::new(), BTreeMap::new());
+    for step in steps {
+        let (number, stamp, text) = (step.number, step.stamp(), step.text());
+        entries.push((number, format!("{number}-1 stamp {stamp} text {text}")));
+        let excess = entries.len().saturating_sub(ENTRIES as usize);
+        entries.drain(..excess);
+        pending.insert(number, format!("{number}-1 {}", consumer_name(number)));
+        pending.remove(&number.saturating_sub(PENDING));
+        if step.deletes() {
+            entries.retain(|(other, _)| *other != number - 2);
+        }
+    }
+    (entries.into_iter().map(|(_, entry)| entry).collect(), pending.into_values().collect())
 }
 
 /// Checks that exactly the first `count` transactions of all connections are there, as far as their replies gave their

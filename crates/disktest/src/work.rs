@@ -19,6 +19,17 @@ pub const MEMBERS: u64 = 10;
 pub const TAGS: u64 = 400;
 /// Elements of the list: more than one chunk has.
 pub const ELEMENTS: u64 = 20;
+/// Entries of the stream, and of its group those that are pending.
+pub const ENTRIES: u64 = 30;
+/// See [`ENTRIES`].
+pub const PENDING: u64 = 5;
+/// Stamps that the script keeps.
+pub const SCRIPTED: u64 = 12;
+/// The stream's group.
+pub const GROUP: &str = "group";
+/// What a script does with a stamp, several commands of one of a transaction's.
+const SCRIPT: &str = "redis.call('hset', KEYS[1], 'stamp', ARGV[1]) redis.call('rpush', KEYS[2], ARGV[1]) \
+                      redis.call('ltrim', KEYS[2], -ARGV[2], -1) return redis.call('llen', KEYS[2])";
 
 /// One transaction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +57,38 @@ impl Step {
         let command = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
         let (stamp, text) = (self.stamp(), self.text());
         let (ring, slot) = (ring_key(connection, number % RING), slot_field(number % SLOTS));
-        vec![
+        let (stream, consumer) = (stream_key(connection), consumer_name(number));
+        let mut all: Vec<Vec<String>> = Vec::new();
+        if number == 1 {
+            all.push(command(&["XGROUP", "CREATE", &stream, GROUP, "$", "MKSTREAM"]));
+        }
+        all.extend([
+            command(&[
+                "XADD",
+                &stream,
+                "MAXLEN",
+                &ENTRIES.to_string(),
+                &format!("{number}-1"),
+                "stamp",
+                &stamp,
+                "text",
+                &text,
+            ]),
+            command(&["XREADGROUP", "GROUP", GROUP, &consumer, "STREAMS", &stream, ">"]),
+            command(&["XACK", &stream, GROUP, &format!("{}-1", number.saturating_sub(PENDING))]),
+            match self.deletes() {
+                true => command(&["XDEL", &stream, &format!("{}-1", number - 2)]),
+                false => command(&["XLEN", &stream]),
+            },
+            command(&[
+                "EVAL",
+                SCRIPT,
+                "2",
+                &stamp_key(connection),
+                &scripted_key(connection),
+                &stamp,
+                &SCRIPTED.to_string(),
+            ]),
             command(&["HSET", &place_key(connection), "last", &stamp, &slot, &stamp]),
             command(&["HSET", &value_key(connection), "text", &text]),
             match self.deletes() {
@@ -66,7 +108,8 @@ impl Step {
             command(&["LPUSH", &list_key(connection), &text]),
             command(&["LTRIM", &list_key(connection), "0", &(ELEMENTS - 1).to_string()]),
             command(&["HINCRBY", SHARED.0, SHARED.1, "1"]),
-        ]
+        ]);
+        all
     }
 
     /// Whether it removes its key of the ring.
@@ -120,6 +163,26 @@ pub fn tag_name(index: u64) -> String {
 /// The list of the last texts.
 pub fn list_key(connection: usize) -> String {
     format!("list:{connection}")
+}
+
+/// The stream of the last texts.
+pub fn stream_key(connection: usize) -> String {
+    format!("stream:{connection}")
+}
+
+/// The consumer that gets a transaction's entry.
+pub fn consumer_name(number: u64) -> String {
+    format!("consumer{}", number % 2)
+}
+
+/// The hash that a script writes, and its list.
+pub fn stamp_key(connection: usize) -> String {
+    format!("stamp:{connection}")
+}
+
+/// See [`stamp_key`].
+pub fn scripted_key(connection: usize) -> String {
+    format!("scripted:{connection}")
 }
 
 /// One of the fields written in turn.

@@ -1,5 +1,6 @@
 //! The keyspace without sockets: HSET, HGET, HGETALL, DEL, ZADD, ZREM, ZRANGEBYSCORE, ZCARD, SADD, SREM,
-//! SMEMBERS, LPUSH, RPUSH, LPOP, RPOP and LRANGE on database 0, in a caller's own transactions.
+//! SMEMBERS, LPUSH, RPUSH, LPOP, RPOP, LRANGE, and of streams XRANGE and XPENDING, on database 0, in a caller's own
+//! transactions.
 //!
 //! The structures are the server's, and so are their rules: a key that has expired is not
 //! there, writing a hash leaves its expiry, a set or a list without members is no key, and a
@@ -9,6 +10,7 @@ pub use crate::keyspace::End;
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
+use crate::keyspace::stream::{Id, Stream};
 use crate::keyspace::zset::{Edge, SortedSet};
 use crate::keyspace::{self, Database, Found, Kind, garbage, now};
 use perdura::{Error, Result, Tx};
@@ -22,6 +24,15 @@ const FREED: u64 = 256;
 pub struct Keyspace {
     header: u64,
 }
+
+/// An entry of a stream: the two numbers of its ID.
+pub type EntryId = (u64, u64);
+
+/// Called with an entry of a stream, and its fields and values by turns.
+pub type EachEntry<'a> = dyn FnMut(EntryId, &[&[u8]]) + 'a;
+
+/// Called with a pending entry of a group, and the name of its consumer.
+pub type EachPending<'a> = dyn FnMut(EntryId, &[u8]) + 'a;
 
 impl Keyspace {
     /// The pool's keyspace, if it has one.
@@ -280,6 +291,44 @@ impl Keyspace {
         Ok(true)
     }
 
+    /// Calls `each` with the ID of every entry of the stream at `key` and its fields and values by turns; false if there is
+    /// no such key.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn each_entry(self, tx: &mut dyn Tx, key: &[u8], each: &mut EachEntry<'_>) -> Result<bool> {
+        let Some(found) = self.look(tx, key, Kind::Stream)? else { return Ok(false) };
+        let all = (Id::MIN, Id::MAX);
+        Stream::load(tx, found.entry)?.walk(tx, all, false, &mut |_, entry| {
+            let texts: Vec<&[u8]> = entry.texts.iter().collect();
+            each((entry.id.ms, entry.id.seq), &texts);
+            Ok::<bool, Error>(true)
+        })?;
+        Ok(true)
+    }
+
+    /// Calls `each` with the ID of every entry that is pending in a group of the stream at `key`, and its consumer's name;
+    /// false if there is no such group.
+    ///
+    /// # Errors
+    /// As [`take`](Keyspace::take).
+    pub fn each_pending(
+        self,
+        tx: &mut dyn Tx,
+        key: &[u8],
+        group: &[u8],
+        each: &mut EachPending<'_>,
+    ) -> Result<bool> {
+        let Some(found) = self.look(tx, key, Kind::Stream)? else { return Ok(false) };
+        let stream = Stream::load(tx, found.entry)?;
+        let Some(group) = stream.group(tx, group)? else { return Ok(false) };
+        group.walk(tx, (Id::MIN, Id::MAX), None, &mut |tx, id, pending| {
+            each((id.ms, id.seq), &pending.consumer().name(tx)?);
+            Ok::<bool, Error>(true)
+        })?;
+        Ok(true)
+    }
+
     /// Frees a part of the values that were too large to be freed when they were removed. Returns whether there is
     /// more.
     ///
@@ -404,6 +453,39 @@ mod tests {
         heap.commit();
         assert_eq!(reached(&mut heap), heap.live());
         assert!(heap.live() < 10, "{} blocks are left", heap.live());
+    }
+
+    #[test]
+    fn streams_are_walked() {
+        let mut heap = TestHeap::new();
+        let keyspace = Keyspace::open(&mut heap).expect("a keyspace");
+        let mut stream = Stream::create(&mut heap).unwrap();
+        stream.create_group(&mut heap, b"group", Id::MIN, None).unwrap();
+        let group = stream.group(&mut heap, b"group").unwrap().expect("the group");
+        let one = group.create_consumer(&mut heap, b"one", 5).unwrap();
+        for ms in 1..=300 {
+            let id = Id { ms, seq: 2 };
+            stream.append(&mut heap, id, [b"field".as_slice(), b"value"].into_iter(), 100).unwrap();
+            if ms % 100 == 0 {
+                group.assign(&mut heap, id, one, (7, 1)).unwrap();
+            }
+        }
+        let entry = stream.save(&mut heap).unwrap();
+        keyspace.db().put(&mut heap, b"stream", None, entry).unwrap();
+        heap.commit();
+        let (mut count, mut pending) = (0, Vec::new());
+        let there = keyspace.each_entry(&mut heap, b"stream", &mut |(ms, seq), texts| {
+            count += 1;
+            assert_eq!((ms, seq, texts), (count, 2, [b"field".as_slice(), b"value"].as_slice()));
+        });
+        assert!(there.unwrap() && count == 300);
+        let there = keyspace.each_pending(&mut heap, b"stream", b"group", &mut |id, consumer| {
+            pending.push((id, consumer.to_vec()));
+        });
+        let expected = [100, 200, 300].map(|ms| ((ms, 2), b"one".to_vec()));
+        assert!(there.unwrap() && pending == expected);
+        assert!(!keyspace.each_entry(&mut heap, b"none", &mut |_, _| {}).unwrap());
+        assert!(!keyspace.each_pending(&mut heap, b"stream", b"no", &mut |_, _| {}).unwrap());
     }
 
     #[test]

@@ -62,7 +62,7 @@ mod watch;
 #[cfg(test)]
 mod watch_tests;
 
-pub use embedded::{End, Keyspace};
+pub use embedded::{EachEntry, EachPending, End, EntryId, Keyspace};
 pub use error::ServeError;
 pub use eviction::EvictionPolicy;
 pub use keyspace::{Findings, check, check_root};

@@ -254,6 +254,7 @@ impl Server {
         (shared.acl, shared.tls, shared.doors) = (acl, tls, listener.doors());
         shared.save = Arc::new(Save::of(store.clone(), keyspace));
         shared.replication = Replication::of(shared.options.backlog, store.clone(), keyspace);
+        shared.runs.set_exclusive(!store.has_snapshots());
         let shared = Arc::new(shared);
         let mut polls = Vec::new();
         let mut inboxes = Vec::new();

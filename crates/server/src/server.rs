@@ -82,7 +82,7 @@ pub(crate) struct Server {
     pub(crate) events: Events,
     pub(crate) scripts: Scripts,
     /// The scripts that are running.
-    pub(crate) runs: Runs,
+    pub(crate) runs: Arc<Runs>,
     /// The service manager, if this process is a service.
     pub(crate) notifier: OnceLock<Notifier>,
     wrong_passwords: Quota,
@@ -135,7 +135,7 @@ impl Server {
             pubsub: PubSub::default(),
             events: Events::default(),
             scripts: Scripts::default(),
-            runs: Runs::new(workers),
+            runs: Arc::new(Runs::new(workers)),
             notifier: OnceLock::new(),
             wrong_passwords: Quota::default(),
             refused_clients: Quota::default(),

@@ -10,7 +10,7 @@
 use crate::command::Failure;
 use crate::keyspace::{DATABASES, Database, Entry, now};
 use crate::rdb::file::FileEncoder;
-use crate::rdb::values;
+use crate::rdb::{form, values};
 use crate::transfer::read;
 use crate::transfer::record::Change;
 use crate::transfer::resp::Encoder;
@@ -185,7 +185,7 @@ impl Text {
             })?,
             Form::Snapshot(file) => {
                 let mut value = Vec::new();
-                values::write(tx, entry, &mut value, &mut |_| true).map_err(
+                values::write(tx, entry, form::STREAM, &mut value, &mut |_| true).map_err(
                     |failure| match failure {
                         Failure::Pool(error) => error,
                         _ => Error::Invalid("a value that cannot be written"),

@@ -191,6 +191,11 @@ impl<'a> Call<'a> {
         self.peek(key)
     }
 
+    #[inline]
+    fn tells_events(&self) -> bool {
+        self.env.tells_events()
+    }
+
     /// The command uses `key`, which may matter to what is evicted.
     #[inline]
     fn note_use(&self, key: &[u8]) {
@@ -202,6 +207,24 @@ impl<'a> Call<'a> {
 
     /// As [`look`](Call::look), for a command that asks about the key, which is no use of it.
     pub(crate) fn peek(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
+        let found = self.inspect(key)?;
+        if found.is_none() {
+            self.miss(key)?;
+        }
+        Ok(found)
+    }
+
+    /// A command that reads has not found its key: an event, for those who want it.
+    #[inline]
+    pub(crate) fn miss(&self, key: &[u8]) -> Outcome {
+        match self.tells_events() {
+            true => events::missed(self.env, self.db.index(), key),
+            false => Ok(()),
+        }
+    }
+
+    /// As [`peek`](Call::peek), for a command that asks how the key is kept: if it is not there, that is no event.
+    pub(crate) fn inspect(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find_near(self.tx, key, self.near.key)?.map(|found| found.entry);
         if self.env.effects.are_on() && found.is_some_and(|entry| entry.expired(self.env.now)) {
             // Replicas go by the key, and not by its time: what follows from its being gone is to hold for them, too.
@@ -248,7 +271,7 @@ impl<'a> Call<'a> {
     /// Sets the entry of a key that was just claimed; the old entry's value is already freed or reused.
     pub(crate) fn put(&mut self, key: &[u8], old: Option<Found>, new: Entry) -> Outcome {
         self.db.put(self.tx, key, old, new)?;
-        if old.is_none() && self.env.tells_events() {
+        if old.is_none() && self.tells_events() {
             self.env.posts.note_written(self.db.index(), key, true);
         }
         self.touch(key)
@@ -270,7 +293,7 @@ impl<'a> Call<'a> {
 
     /// An event of a key that does not follow from the command's name is to be published.
     pub(crate) fn tell(&self, key: &[u8], event: &'static str) {
-        if self.env.tells_events() {
+        if self.tells_events() {
             self.env.posts.note_event(self.db.index(), key, event);
         }
     }

@@ -134,6 +134,18 @@ impl Command {
         Command { blocks: true, ..Command::new(name, arity, keys, run, summary) }
     }
 
+    /// Whether a request for it is followed while a script keeps the server busy.
+    pub(crate) fn goes_while_busy(&self, args: Args<'_>) -> bool {
+        match self.name {
+            "auth" | "hello" | "reset" | "quit" | "multi" | "discard" | "watch" | "unwatch"
+            | "shutdown" | "post" | "host:" => true,
+            "script" => args.is(1, "kill"),
+            "function" => args.is(1, "kill"),
+            "function|stats" => true,
+            _ => false,
+        }
+    }
+
     /// The same, with subcommands that are commands of their own: their names are its name, `|`, and theirs.
     pub(super) const fn with_parts(self) -> Self {
         Command { has_parts: true, ..self }

@@ -9,6 +9,7 @@ use crate::eviction::EvictionPolicy;
 use crate::options::Options;
 use crate::protocol::{Args, glob, number};
 use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
+use crate::rdb;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::tls::{ClientCertificates, Tls, TlsFiles};
@@ -33,7 +34,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 17] = [
+static NUMBERS: [NumberOption; 18] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -78,6 +79,15 @@ static NUMBERS: [NumberOption; 17] = [
     NumberOption::new("hll-sparse-max-bytes", "hll-sparse-max-bytes", 3000, true),
     NumberOption::new("stream-node-max-entries", "stream-node-max-entries", 100, false),
     NumberOption::new("stream-node-max-bytes", "stream-node-max-bytes", 4096, true),
+    // Not one of Redis's: the version of snapshots that DUMP's readers know.
+    NumberOption {
+        name: "dump-version",
+        old_name: "dump-version",
+        least: rdb::VERSION as i64,
+        most: rdb::VERSION_MAX as i64,
+        default: rdb::VERSION_MAX as i64,
+        bytes: false,
+    },
     NumberOption::new("acllog-max-len", "acllog-max-len", 128, false),
 ];
 
@@ -90,7 +100,8 @@ const SCRIPT_TIME: usize = 11;
 const SAMPLES: usize = 12;
 const SPARSE_MAX: usize = 13;
 const STREAM_CHUNK: usize = 14;
-const ACL_LOG_LEN: usize = 16;
+const DUMP_VERSION: usize = 16;
+const ACL_LOG_LEN: usize = 17;
 
 /// Milliseconds that a script may run, unless that is set.
 const SCRIPT_MILLIS: i64 = 5000;
@@ -150,16 +161,21 @@ impl Tuning {
         }
     }
 
-    /// How long a script may run, if that has an end.
+    /// Sets that.
+    #[cfg(test)]
+    pub(crate) fn set_dump_version(&self, version: u16) {
+        self.0[DUMP_VERSION].store(version.into(), Ordering::Relaxed);
+    }
+
+    /// The version of Redis's snapshots in which DUMP answers: what its readers know.
+    pub(crate) fn dump_version(&self) -> u16 {
+        u16::try_from(self.0[DUMP_VERSION].load(Ordering::Relaxed)).unwrap_or(rdb::VERSION_MAX)
+    }
+
+    /// How long a script may keep others waiting before they are told, if they are.
     pub(crate) fn script_time(&self) -> Option<Duration> {
         let millis = u64::try_from(self.0[SCRIPT_TIME].load(Ordering::Relaxed)).unwrap_or(0);
         (millis > 0).then(|| Duration::from_millis(millis))
-    }
-
-    /// Sets it.
-    #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn set_script_time(&self, millis: i64) {
-        self.0[SCRIPT_TIME].store(millis, Ordering::Relaxed);
     }
 
     /// Entries that ACL LOG keeps.
@@ -514,6 +530,7 @@ mod tests {
         assert_eq!(NUMBERS[SAMPLES].name, "maxmemory-samples");
         assert_eq!(NUMBERS[SCRIPT_TIME].name, "busy-reply-threshold");
         assert_eq!(NUMBERS[SPARSE_MAX].name, "hll-sparse-max-bytes");
+        assert_eq!(NUMBERS[DUMP_VERSION].name, "dump-version");
         assert_eq!(NUMBERS[ACL_LOG_LEN].name, "acllog-max-len");
         let usual = Tuning::new(&Options::new());
         assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));

@@ -31,7 +31,11 @@ fn dump(call: &mut Call<'_>) -> Outcome {
     };
     let mut to = Vec::new();
     let out = &mut call.out;
-    values::write(call.tx, entry, &mut to, &mut |len| out.has_room(len))?;
+    let stream_form = match call.env.server.tuning.dump_version() {
+        rdb::VERSION_MAX => form::STREAM_LAST,
+        _ => form::STREAM,
+    };
+    values::write(call.tx, entry, stream_form, &mut to, &mut |len| out.has_room(len))?;
     if !call.out.is_cut() {
         rdb::finish(&mut to);
         call.out.bulk(&to);
@@ -194,7 +198,8 @@ fn read(call: &mut Call<'_>, reader: &mut Reader<'_>) -> Outcome<Entry> {
     }
     if matches!(found, form::STREAM_FIRST | form::STREAM | form::STREAM_LAST) {
         let most = call.env.server.tuning.stream_chunk();
-        let stream = streams::read(call.tx, found, reader, most)?;
+        let bytes_max = call.env.server.options.max_request;
+        let stream = streams::read(call.tx, found, reader, (most, bytes_max))?;
         at_end(reader)?;
         return Ok(stream.save(call.tx)?);
     }

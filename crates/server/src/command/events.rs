@@ -99,6 +99,16 @@ pub(super) fn evicted(env: Env<'_>, db: u8, key: &[u8]) {
     publish(env, b'e', "evicted", db, key);
 }
 
+/// A command that reads has looked for a key that is not there.
+#[cold]
+pub(super) fn missed(env: Env<'_>, db: u8, key: &[u8]) -> Outcome {
+    if env.server.events.has(b'm') {
+        env.posts.check_room().map_err(Failure::say)?;
+        publish(env, b'm', "keymiss", db, key);
+    }
+    Ok(())
+}
+
 /// Publishes the events of a command that has just been done.
 pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
     let told = call.env.posts.take_events();

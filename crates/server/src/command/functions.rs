@@ -6,10 +6,11 @@
 use super::scripts::{self, key_count};
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run, shown};
 use crate::keyspace::functions::{FunctionEntry, Functions};
-use crate::protocol::{Args, glob};
+use crate::protocol::{Args, Reply, glob};
 use crate::rdb::{self, reader::Reader};
 use crate::script::interpreter::Code;
 use crate::script::libraries::{self, FLAGS, NO_WRITES, NewLibrary};
+use crate::script::{Busy, Running, Sort};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
@@ -77,8 +78,9 @@ const HELP: [&str; 37] = [
 fn function(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let args = call.args;
     match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
-        (b"kill", 2) if call.server.runs.kill() => call.ok(),
-        (b"kill", 2) => Err(Failure::Say("NOTBUSY No scripts in execution right now.".into())),
+        (b"kill", 2) => scripts::kill(call, Sort::Function),
+        // Of a function that is overdue: otherwise it is a command on data.
+        (b"stats", 2) => busy_stats(call),
         (b"help", 2) => {
             call.reply().help("FUNCTION", &HELP);
             Ok(Next::Go)
@@ -125,7 +127,9 @@ fn run(call: &mut Call<'_>, read_only: bool) -> Outcome {
     let tx = &mut *call.tx;
     libraries::prepare(&library.digest, &mut || Ok(library.code(tx)?))?;
     let code = Code::Function { library: &library.digest, name: &function.name };
-    scripts::run_code(call, code, count, read_only || no_writes)
+    let counts = functions.counts(call.tx)?;
+    let running = Running::new(&function.name, call.args, counts);
+    scripts::run_code(call, (code, Some(running)), count, read_only || no_writes)
 }
 
 fn load(call: &mut Call<'_>) -> Outcome {
@@ -250,10 +254,38 @@ fn stats(call: &mut Call<'_>) -> Outcome {
         Some(functions) => functions.counts(call.tx)?,
         None => (0, 0),
     };
-    let out = &mut call.out;
+    tell_stats(&mut call.out, None, (libraries, functions));
+    Ok(())
+}
+
+/// FUNCTION STATS while a function, or a script, is overdue: no transaction could be begun.
+fn busy_stats(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    match (call.server.runs.busy(), call.server.runs.running()) {
+        (Some(Busy(Sort::Function)), Some(running)) => {
+            tell_stats(&mut call.reply(), Some(&running), running.counts);
+            Ok(Next::Go)
+        }
+        // A script is; or the function has ended just now.
+        (busy, _) => Err(Failure::Say(busy.unwrap_or(Busy(Sort::Function)).text().into())),
+    }
+}
+
+fn tell_stats(out: &mut Reply<'_>, running: Option<&Running>, (libraries, functions): (u64, u64)) {
     out.map(2);
     out.bulk(b"running_script");
-    out.null();
+    match running {
+        None => out.null(),
+        Some(running) => {
+            out.map(3);
+            out.bulk(b"name");
+            out.bulk(&running.name);
+            out.bulk(b"command");
+            out.array(running.command.len());
+            running.command.iter().for_each(|word| out.bulk(word));
+            out.bulk(b"duration_ms");
+            out.size(u64::try_from(running.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        }
+    }
     out.bulk(b"engines");
     out.map(1);
     out.bulk(b"LUA");
@@ -262,7 +294,6 @@ fn stats(call: &mut Call<'_>) -> Outcome {
     out.size(libraries);
     out.bulk(b"functions_count");
     out.size(functions);
-    Ok(())
 }
 
 fn dump(call: &mut Call<'_>) -> Outcome {

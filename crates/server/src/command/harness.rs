@@ -53,7 +53,7 @@ impl Bench {
         let options = Options::new().threads(1);
         let server = Server::new(options, address, Box::new(Facts::default));
         // Of strangers' scripts many never end.
-        server.tuning.set_script_time(200);
+        server.runs.set_limit(200);
         Bench {
             heap,
             server,
@@ -196,6 +196,18 @@ impl Bench {
         self.server.options.max_reply = bytes;
     }
 
+    /// Lets requests, and what they make, have at most so many bytes.
+    #[cfg(test)]
+    pub(crate) fn limit_request(&mut self, bytes: usize) {
+        self.server.options.max_request = bytes;
+    }
+
+    /// Has DUMP answer in this version of Redis's snapshots.
+    #[cfg(test)]
+    pub(crate) fn set_dump_version(&self, version: u16) {
+        self.server.tuning.set_dump_version(version);
+    }
+
     /// How often a key was looked up.
     #[cfg(test)]
     pub(crate) fn key_lookups(&self) -> u64 {
@@ -205,8 +217,8 @@ impl Bench {
 
     /// Lets scripts run for so many milliseconds.
     #[cfg(test)]
-    pub(crate) fn limit_script(&mut self, millis: i64) {
-        self.server.tuning.set_script_time(millis);
+    pub(crate) fn limit_script(&mut self, millis: u64) {
+        self.server.runs.set_limit(millis);
     }
 
     /// Asks the server's threads to end.

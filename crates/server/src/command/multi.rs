@@ -88,6 +88,11 @@ impl Exec {
             Step::Said(_) => false,
         })
     }
+
+    /// Whether it runs scripts.
+    pub(crate) fn nests(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Data { command, .. } if command.nests))
+    }
 }
 
 /// Whether a command is done at once even after MULTI.

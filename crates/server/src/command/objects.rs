@@ -39,7 +39,7 @@ fn object(call: &mut Call<'_>) -> Outcome {
     match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
         (b"encoding", 3) => encoding(call),
         (b"refcount", 3) => {
-            match call.peek(args.at(2))? {
+            match call.inspect(args.at(2))? {
                 Some(_) => call.out.integer(1),
                 None => call.out.null(),
             }
@@ -76,7 +76,7 @@ fn frequency(call: &mut Call<'_>) -> Outcome {
 
 /// Answers with a number, or the error `text` if none is kept; with nil if the key does not exist.
 fn tracked(call: &mut Call<'_>, number: Option<u64>, text: &'static str) -> Outcome {
-    match (call.peek(call.args.at(2))?, number) {
+    match (call.inspect(call.args.at(2))?, number) {
         (None, _) => call.out.null(),
         (Some(_), Some(number)) => call.out.size(number),
         (Some(_), None) => return Err(Failure::Say(text.into())),
@@ -88,7 +88,7 @@ fn tracked(call: &mut Call<'_>, number: Option<u64>, text: &'static str) -> Outc
 fn encoding(call: &mut Call<'_>) -> Outcome {
     /// Digits and sign of the longest integer.
     const INTEGER: u64 = 20;
-    let Some(entry) = call.peek(call.args.at(2))? else {
+    let Some(entry) = call.inspect(call.args.at(2))? else {
         call.out.null();
         return Ok(());
     };
@@ -121,7 +121,7 @@ fn memory(call: &mut Call<'_>) -> Outcome {
     match (args.at(1).to_ascii_lowercase().as_slice(), args.len()) {
         (b"usage", 3..) => {
             let samples = samples(call)?;
-            let bytes = match call.peek(args.at(2))? {
+            let bytes = match call.inspect(args.at(2))? {
                 Some(_) => size::of_key(call.tx, call.db, args.at(2), samples)?,
                 None => None,
             };

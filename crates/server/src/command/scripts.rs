@@ -9,9 +9,10 @@ use crate::client::Client;
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
-use crate::script::interpreter::{self, Code, Task};
-use crate::script::{Digest, Ended, Ran, Script, digest_of, sha1_hex};
+use crate::script::interpreter::{self, Code, Task, Thread};
+use crate::script::{Digest, Ended, Killing, Ran, Running, Script, Sort, digest_of, sha1_hex};
 use perdura::{Error, Tx};
+use std::cell::Cell;
 use std::sync::Arc;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -57,7 +58,7 @@ fn run(call: &mut Call<'_>, kind: Kind) -> Outcome {
         let text = "ERR Can not execute a script with write flag using *_ro command.";
         return Err(Failure::Say(text.into()));
     }
-    run_code(call, Code::Script(&script), count, kind.read_only || flags.no_writes)
+    run_code(call, (Code::Script(&script), None), count, kind.read_only || flags.no_writes)
 }
 
 /// How many of a call's arguments are keys, as it says.
@@ -75,7 +76,7 @@ pub(super) fn key_count(count: i64, most: usize) -> Outcome<usize> {
 /// Runs a script or a function, with so many keys.
 pub(super) fn run_code(
     call: &mut Call<'_>,
-    code: Code<'_>,
+    (code, running): (Code<'_>, Option<Running>),
     count: usize,
     read_only: bool,
 ) -> Outcome {
@@ -84,7 +85,8 @@ pub(super) fn run_code(
         code,
         keys: call.args.first(3, count),
         arguments: call.args.from(3 + count),
-        time: env.server.tuning.script_time(),
+        most: env.server.tuning.script_time(),
+        running: Cell::new(running),
         seed: env.now ^ env.seed << 20,
         client: call.client.id,
     };
@@ -100,8 +102,8 @@ pub(super) fn run_code(
         inner.perform(args.as_args(), protocol, reply)
     };
     let mut on_error = |text: &str| env.tally.error(text.split(' ').next().unwrap_or_default());
-    let this_run = env.server.runs.of(env.worker);
-    let ran = interpreter::run(&task, this_run, &mut perform, &mut call.out, &mut on_error);
+    let thread = Thread { runs: Arc::clone(&env.server.runs), worker: env.worker };
+    let ran = interpreter::run(&task, &thread, &mut perform, &mut call.out, &mut on_error);
     let (full, error) = (inner.full, inner.error);
     if let Some(error) = error {
         return Err(Failure::Pool(error));
@@ -112,21 +114,22 @@ pub(super) fn run_code(
             return Err(Failure::NoRoom(text));
         }
         Ran::Wrong(text) => text,
-        Ran::Ended(Ended::TimedOut) => {
-            let most = task.time.unwrap_or_default().as_millis();
-            format!(
-                "ERR the script ran for longer than {most} ms and was ended, see the option \
-                 busy-reply-threshold; nothing of it was done"
-            )
+        // As one that is too large for what else is in its transaction: the turn knows better.
+        Ran::Ended(Ended::Again) => {
+            return Err(Failure::Pool(Error::TooLarge { needed: 0, available: 0 }));
         }
         Ran::Ended(Ended::Stopping) => {
             "ERR the server is shutting down and has ended the script; nothing of it was done"
                 .into()
         }
-        Ran::Ended(Ended::Killed | Ended::Failed) => {
-            "ERR Error running script: Script killed by user with SCRIPT KILL. \
-                          Nothing of it was done"
-                .into()
+        Ran::Ended(Ended::Killed | Ended::TimedOut | Ended::Failed) => {
+            let by = match task.code {
+                Code::Script(_) => "SCRIPT",
+                Code::Function { .. } => "FUNCTION",
+            };
+            format!(
+                "ERR Error running script: Script killed by user with {by} KILL. Nothing of it was done"
+            )
         }
     };
     Err(Failure::say(text))
@@ -273,7 +276,7 @@ fn allowed(args: Args<'_>, read_only: bool) -> Outcome<&'static Command> {
         Run::Client(_) => {
             matches!(
                 command.name,
-                "ping" | "echo" | "select" | "time" | "lastsave" | "command" | "pubsub"
+                "ping" | "echo" | "select" | "time" | "lastsave" | "command" | "pubsub" | "info"
             )
         }
         Run::Read(_) | Run::Write(_) => !command.nests,
@@ -312,10 +315,7 @@ fn script(call: &mut ClientCall<'_>) -> Outcome<Next> {
         (b"flush", _) => {
             return Err(Failure::Say("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()));
         }
-        (b"kill", 2) if server.runs.kill() => return call.ok(),
-        (b"kill", 2) => {
-            return Err(Failure::Say("NOTBUSY No scripts in execution right now.".into()));
-        }
+        (b"kill", 2) => return kill(call, Sort::Script),
         (b"help", 2) => call.reply().help(
             "SCRIPT",
             &[
@@ -335,6 +335,15 @@ fn script(call: &mut ClientCall<'_>) -> Outcome<Next> {
         _ => return Err(Failure::unknown_subcommand(args, "SCRIPT")),
     }
     Ok(Next::Go)
+}
+
+/// Ends the scripts, or the functions, that are running.
+pub(super) fn kill(call: &mut ClientCall<'_>, sort: Sort) -> Outcome<Next> {
+    match call.server.runs.kill(sort) {
+        Killing::Done => call.ok(),
+        Killing::Not(other) => Err(Failure::Say(other.text().into())),
+        Killing::Idle => Err(Failure::Say("NOTBUSY No scripts in execution right now.".into())),
+    }
 }
 
 fn flush(call: &mut ClientCall<'_>) -> Outcome<Next> {

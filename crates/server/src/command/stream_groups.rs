@@ -199,7 +199,7 @@ fn create_consumer(call: &mut Call<'_>) -> Outcome {
 fn remove_consumer(call: &mut Call<'_>) -> Outcome {
     let (key, name) = (call.args.at(2), call.args.at(4));
     let (_, group) = claim_group(call)?;
-    let pending = group.remove_consumer(call.tx, name)?;
+    let pending = group.remove_consumer(call.tx, call.db, name)?;
     if pending.is_some() {
         call.tell(key, "xgroup-delconsumer");
     }

@@ -205,3 +205,116 @@ fn dumped_streams_are_restored() {
     bench.run_cron();
     bench.check();
 }
+
+/// What DUMP answers of a key.
+fn dumped(bench: &mut Bench, key: &str) -> Vec<u8> {
+    let reply = bench.perform(&[b"dump".to_vec(), key.into()]).unwrap();
+    let start = reply.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    reply[start..reply.len() - 2].to_vec()
+}
+
+fn restore(bench: &mut Bench, key: &str, dumped: &[u8]) -> String {
+    let args = [b"restore".to_vec(), key.into(), b"0".to_vec(), dumped.to_vec()];
+    String::from_utf8_lossy(&bench.perform(&args).unwrap()).trim_end().to_owned()
+}
+
+/// Consumers' times of activity are in the form of Redis 7.2 alone.
+#[test]
+fn times_of_consumers_are_dumped_for_those_who_know_them() {
+    let mut bench = Bench::new();
+    bench.run("xadd s 1 f v");
+    bench.run("xgroup create s g 0");
+    bench.run("xreadgroup group g one streams s >");
+    bench.now += 5000;
+    // Seen, and given nothing.
+    bench.run("xreadgroup group g one streams s >");
+    bench.run("xreadgroup group g never streams s >");
+    let idle = |bench: &mut Bench, key: &str| {
+        let shown = bench.run(&format!("xinfo consumers {key} g"));
+        let words: Vec<&str> = shown.split(' ').collect();
+        let after = |name: &str| {
+            let found = words.iter().enumerate().filter(|(_, word)| **word == name);
+            found.map(|(at, _)| words[at + 1].to_owned()).collect::<Vec<_>>()
+        };
+        (after("idle"), after("inactive"))
+    };
+    let own = idle(&mut bench, "s");
+    assert_eq!(own.1, [":-1", ":5000"], "those of `never` and `one`");
+    let last = dumped(&mut bench, "s");
+    assert_eq!((last[0], &last[last.len() - 10..last.len() - 8]), (21, [11, 0].as_slice()));
+    assert_eq!(restore(&mut bench, "last", &last), "+OK");
+    assert_eq!(idle(&mut bench, "last"), own);
+    bench.set_dump_version(10);
+    let older = dumped(&mut bench, "s");
+    assert_eq!((older[0], &older[older.len() - 10..older.len() - 8]), (19, [9, 0].as_slice()));
+    assert_eq!(restore(&mut bench, "older", &older), "+OK");
+    let (seen, active) = idle(&mut bench, "older");
+    assert_eq!((seen, active), (own.0, vec![":0".to_owned(); 2]), "as if it were then");
+    bench.check();
+}
+
+/// Many entries that share a long name take little room in Redis's form, and much here.
+#[test]
+fn a_stream_that_would_grow_is_refused() {
+    let mut bench = Bench::new();
+    let name = "n".repeat(3000);
+    for number in 1..=100 {
+        bench.run(&format!("xadd s {number} {name} {number}"));
+    }
+    let value = dumped(&mut bench, "s");
+    assert!(value.len() < 200_000, "{} bytes", value.len());
+    bench.limit_request(290_000);
+    let reply = restore(&mut bench, "t", &value);
+    assert_eq!(reply, "-ERR the stream's entries take more than 290000 bytes, see --max-request");
+    assert_eq!(bench.run("exists t"), ":0");
+    bench.limit_request(310_000);
+    assert_eq!(restore(&mut bench, "t", &value), "+OK");
+    assert_eq!(bench.run("xlen t"), ":100");
+    bench.check();
+}
+
+/// A consumer with most of what is pending, and most of a stream, go as quickly as what stays is copied: the log has no room
+/// for each of them.
+#[test]
+fn most_of_a_stream_goes_at_once() {
+    let mut bench = Bench::new();
+    bench.run("xgroup create s g 0 mkstream");
+    let fill = |bench: &mut Bench, from: u64, to: u64| {
+        for number in from..to {
+            bench.run(&format!("xadd s {number} f {number}"));
+        }
+    };
+    fill(&mut bench, 1, 3001);
+    bench.run("xreadgroup group g few count 100 streams s >");
+    bench.run("xreadgroup group g most count 2500 streams s >");
+    bench.run("xreadgroup group g others count 200 streams s >");
+    let before =
+        bench.run("xpending s g - + 1000 few") + &bench.run("xpending s g - + 1000 others");
+    assert_eq!(bench.run("xgroup delconsumer s g most"), ":2500");
+    bench.check();
+    let after = bench.run("xpending s g - + 1000 few") + &bench.run("xpending s g - + 1000 others");
+    assert_eq!(before, after);
+    assert!(bench.run("xpending s g").starts_with("*4 :300 $3 1-0 $6 2800-0 "));
+    assert_eq!(bench.run("xgroup delconsumer s g others"), ":200");
+    assert_eq!(bench.run("xgroup delconsumer s g most"), ":0");
+    bench.run_cron();
+    bench.check();
+    assert_eq!(bench.run("xtrim s maxlen 450"), ":2550");
+    bench.check();
+    bench.run_cron();
+    bench.check();
+    for number in [2551, 2700, 3000] {
+        assert_eq!(
+            bench.run(&format!("xrange s {number} + count 1")),
+            format!("*1 *2 $6 {number}-0 *2 $1 f $4 {number}")
+        );
+    }
+    fill(&mut bench, 3001, 3300);
+    assert_eq!(bench.run("xdel s 2551 3000 3299"), ":3");
+    assert_eq!(bench.run("xtrim s minid 3290"), ":737");
+    bench.check();
+    assert_eq!(bench.run("xtrim s maxlen 0"), ":9");
+    bench.run("flushall");
+    bench.run_cron();
+    bench.check();
+}

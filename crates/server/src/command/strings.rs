@@ -205,6 +205,9 @@ fn reply_old(call: &mut Call<'_>, old: Option<Found>) -> Outcome {
     if entry.is_some_and(|entry| entry.kind() != Kind::String) {
         return Err(Failure::WRONG_TYPE);
     }
+    if entry.is_none() {
+        call.miss(call.args.at(1))?;
+    }
     reply(call.tx, &mut call.out, entry)
 }
 
@@ -260,6 +263,7 @@ fn getex(call: &mut Call<'_>) -> Outcome {
         _ => return Err(Failure::SYNTAX),
     };
     let Some(old) = call.claim_for(key, Kind::String)? else {
+        call.miss(key)?;
         call.out.null();
         return Ok(());
     };

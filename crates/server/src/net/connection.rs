@@ -6,6 +6,7 @@
 
 use super::socket::Socket;
 use crate::client::{Client, Replies};
+use crate::command::Exec;
 use crate::listing::Listing;
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::pubsub::{Parcel, UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
@@ -34,6 +35,8 @@ const KEEP: usize = 2 << 20;
 /// The next input of a client.
 pub(crate) enum Incoming {
     Request(Request),
+    /// An EXEC that was put off.
+    Exec(Box<Exec>),
     /// Nothing, for now or for ever.
     Nothing,
     /// Something that is no request.
@@ -46,6 +49,8 @@ pub(crate) struct Connection {
     reader: RequestReader,
     /// Requests that were read and then put off.
     put_off: VecDeque<Request>,
+    /// The EXEC that was put off after them.
+    put_off_exec: Option<Box<Exec>>,
     pub(crate) client: Client,
     pub(crate) out: Vec<u8>,
     /// Bytes of `out` that were sent.
@@ -96,6 +101,7 @@ impl Connection {
             stream,
             reader: RequestReader::default(),
             put_off: VecDeque::new(),
+            put_off_exec: None,
             client,
             out: Vec::new(),
             sent: 0,
@@ -193,6 +199,17 @@ impl Connection {
         !self.broken && (sends || (works && !held) || (self.waits_in_vain() && !self.closing))
     }
 
+    /// Whether its client is owed an answer of the turn under way.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.waits || self.out.len() > self.acknowledged
+    }
+
+    /// Whether its client is owed nothing, and waits for nothing: it can be answered before the turn under way has ended.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_open = !self.closing && !self.broken && !self.ended;
+        is_open && self.out.is_empty() && !self.waits && self.blocked.is_none()
+    }
+
     /// Begins a turn: reads the bytes that have come, if no earlier request is left to do.
     pub(crate) fn receive(&mut self, now: Instant, stats: &Stats) {
         self.acknowledged = self.out.len();
@@ -245,6 +262,9 @@ impl Connection {
         if let Some(request) = self.put_off.pop_front() {
             return Incoming::Request(request);
         }
+        if let Some(exec) = self.put_off_exec.take() {
+            return Incoming::Exec(exec);
+        }
         if self.refusal.is_some() {
             return Incoming::Broken;
         }
@@ -267,6 +287,12 @@ impl Connection {
     /// Takes back the request that was taken last (or, of several, the last one first).
     pub(crate) fn put_back(&mut self, request: Request) {
         self.put_off.push_front(request);
+        self.stalled = true;
+    }
+
+    /// Takes back an EXEC, which was the last of several.
+    pub(crate) fn put_back_exec(&mut self, exec: Box<Exec>) {
+        self.put_off_exec = Some(exec);
         self.stalled = true;
     }
 

@@ -7,6 +7,7 @@ use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
@@ -22,14 +23,15 @@ pub(crate) enum Door {
 /// A socket of the Unix domain, whose file is gone when it is dropped.
 pub(crate) struct UnixDoor {
     listener: UnixListener,
-    path: PathBuf,
+    /// Its file; none of a second handle.
+    path: Option<PathBuf>,
     name: Arc<str>,
 }
 
 impl Drop for UnixDoor {
     fn drop(&mut self) {
         // A file that is left is removed by the next server that listens there.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = self.path.as_ref().map(std::fs::remove_file);
     }
 }
 
@@ -51,10 +53,10 @@ impl UnixDoor {
             Err(_) => {}
         }
         let listener = UnixListener::bind(path)?;
-        let (path, name) = (path.to_owned(), path.display().to_string().into());
-        let door = UnixDoor { listener, path, name };
+        let name = path.display().to_string().into();
+        let door = UnixDoor { listener, path: Some(path.to_owned()), name };
         if let Some(mode) = mode {
-            std::fs::set_permissions(&door.path, PermissionsExt::from_mode(mode))?;
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
         }
         Ok(door)
     }
@@ -72,6 +74,23 @@ pub(crate) struct Guest {
 }
 
 impl Door {
+    /// A second handle of the same socket.
+    pub(crate) fn again(&self) -> io::Result<Self> {
+        let tcp = |listener: &TcpListener| {
+            let listener = listener.as_fd().try_clone_to_owned()?;
+            io::Result::Ok(TcpListener::from_std(listener.into()))
+        };
+        Ok(match self {
+            Door::Tcp(listener) => Door::Tcp(tcp(listener)?),
+            Door::Tls(listener) => Door::Tls(tcp(listener)?),
+            Door::Unix(door) => {
+                let listener = door.listener.as_fd().try_clone_to_owned()?;
+                let listener = UnixListener::from_std(listener.into());
+                Door::Unix(UnixDoor { listener, path: None, name: Arc::clone(&door.name) })
+            }
+        })
+    }
+
     /// Its address, if it has one in the network.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {

@@ -1,8 +1,10 @@
 //! Sockets and threads: each worker polls its own connections and works in turns.
 
 mod budget;
+mod busy;
 mod connection;
 mod door;
+mod fetch;
 pub(crate) mod http;
 mod slots;
 mod socket;

@@ -32,6 +32,24 @@ impl Slots {
         Some(connection)
     }
 
+    /// Takes a connection out for a while: its number stays its own.
+    pub(super) fn lift(&mut self, slot: usize) -> Option<Connection> {
+        self.slots.get_mut(slot)?.take()
+    }
+
+    /// Puts it back.
+    pub(super) fn put_down(&mut self, slot: usize, connection: Connection) {
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = Some(connection);
+        }
+    }
+
+    /// Those that are open, with their numbers.
+    pub(super) fn numbered(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
+        let all = self.slots.iter_mut().enumerate();
+        all.filter_map(|(slot, one)| Some((slot, one.as_mut()?)))
+    }
+
     /// Those that are open.
     pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Connection> {
         self.slots.iter_mut().flatten()

@@ -20,7 +20,9 @@
 //! After several conflicts it runs a part of its requests only ([`Group::attempted`]).
 
 use super::budget::{Budget, Claim};
+use super::busy::{self, Lent};
 use super::connection::{Connection, Incoming};
+use super::fetch::AHEAD;
 use super::slots::Slots;
 use super::worker::KILLED;
 use crate::acl::{self, Context, Denied};
@@ -29,14 +31,17 @@ use crate::command::{
     Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find, find_whole,
     goes_while_subscribed, is_immediate, is_never_queued, perform, refused, shown,
 };
-use crate::keyspace::{Ahead, Database, Near, Reached, reach_field};
+use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply, Request};
 use crate::room;
-use crate::stats::Called;
+use crate::script::Busy;
+use crate::server::Server;
+use crate::stats::{Called, Stats};
 use crate::store::Session;
 use crate::waiting::{Address, Waiter, Wish};
 use perdura::{Error, Savepoint, Tx};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -54,16 +59,13 @@ const WHOLE_ATTEMPTS: u32 = 2;
 /// Requests taken from one connection before it is another's turn in the same round.
 const AT_ONCE: usize = 64;
 
-/// How many operations before its own an operation's key is announced, what its entry leads to is, and what a field's
-/// value leads to.
-const AHEAD: [usize; 3] = [8, 4, 2];
 /// Transactions that are run with care after one that had to be.
 const CAREFUL: u32 = 64;
 
 /// A planned request of one connection, or a whole transaction of it.
-struct Op {
-    slot: usize,
-    work: Work,
+pub(super) struct Op {
+    pub(super) slot: usize,
+    pub(super) work: Work,
     /// The length of the connection's output before the operation.
     start: usize,
     claim: Claim,
@@ -72,11 +74,11 @@ struct Op {
     /// What its client waits for.
     wish: Option<Wish>,
     /// The large hash in which it looks for a field, once that is known.
-    hash: u64,
-    near: Near,
+    pub(super) hash: u64,
+    pub(super) near: Near,
 }
 
-enum Work {
+pub(super) enum Work {
     Request(Request, &'static Command),
     /// The commands that were queued since MULTI.
     Exec(Box<Exec>),
@@ -90,12 +92,86 @@ impl Op {
         }
     }
 
+    /// Whether it runs scripts.
+    fn nests(&self) -> bool {
+        match &self.work {
+            Work::Request(_, command) => command.nests,
+            Work::Exec(exec) => exec.nests(),
+        }
+    }
+
     /// How much it writes, about: 1 for most.
     fn weight(&self) -> usize {
         match &self.work {
             Work::Request(request, command) if command.writes() => 1 + request.count() / 8,
             Work::Exec(exec) if exec.writes() => 1,
             _ => 0,
+        }
+    }
+
+    /// Does it. Returns false if it is a later one of its transaction, and needs one of its own.
+    #[inline(always)]
+    fn perform(
+        &mut self,
+        tx: &mut dyn Tx,
+        connection: &mut Connection,
+        (env, budget): (&Env<'_>, &mut Budget),
+        is_later: bool,
+    ) -> Result<bool, Error> {
+        self.start = connection.out.len();
+        let (counted, posted, told) = (env.tally.mark(), env.posts.mark(), env.effects.mark());
+        let db = Database::new(env.keyspace, connection.client.db);
+        let bytes_max = env.server.options.max_reply;
+        // Clients may wait for a key that this operation fills.
+        let serves = env.server.waiting.count() > 0 && !env.waits.are_left();
+        let before = (self.writes() && serves).then(|| (tx.point(), env.waits.mark(), told));
+        let outcome = match &mut self.work {
+            Work::Request(..)
+                if connection.skips || connection.is_full() || budget.is_short_for(self.claim) =>
+            {
+                self.skipped = true;
+                return Ok(true);
+            }
+            Work::Request(request, command) => {
+                let (args, client, out) = connection.split(*request);
+                let (out, command) = (out.at_most(bytes_max), *command);
+                let may_wait = true;
+                let near = self.near;
+                let call = Call { tx, env: *env, db, client, args, out, may_wait, near };
+                let done = perform::one(call, command);
+                self.wish = env.waits.take_wish();
+                done.map(|_| ())
+            }
+            Work::Exec(exec) => {
+                let out = Reply::new(&mut connection.out, connection.client.protocol);
+                let out = out.at_most(bytes_max);
+                perform::all(tx, *env, &connection.client.listing, exec, out)
+            }
+        };
+        let outcome = match (outcome, before) {
+            (Ok(()), Some(before)) => {
+                let served = serve(tx, *env, before);
+                if served.is_err() {
+                    // Its own reply is there already, and it is run again.
+                    connection.out.truncate(self.start);
+                }
+                served
+            }
+            (outcome, _) => outcome,
+        };
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(Error::TooLarge { .. } | Error::Full { .. } | Error::NoSpace { .. })
+                if is_later =>
+            {
+                self.wish = None;
+                connection.out.truncate(self.start);
+                env.tally.back_to(counted);
+                env.posts.back_to(posted);
+                env.effects.back_to(told);
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
     }
 }
@@ -121,6 +197,8 @@ pub(super) struct Turn {
     bytes: usize,
     /// Transactions that are yet to be run with care ([`Env::careful`]).
     careful: u32,
+    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`).
+    alone: Option<usize>,
 }
 
 impl Turn {
@@ -135,14 +213,35 @@ impl Turn {
     ) -> Result<Option<S::Ticket>, Error> {
         let mut last = None;
         self.queue.clear();
-        self.queue.extend(ready);
+        let alone = self.alone.take();
+        match alone {
+            None => self.queue.extend(ready),
+            Some(slot) => {
+                leave(slots, ready.iter().copied());
+                self.queue.push_back(slot);
+                env.server.runs.let_in(env.worker);
+            }
+        }
         while !self.queue.is_empty() {
             self.fill(env, slots, budget);
             let ticket = self.execute(session, env, slots, budget);
             self.end_round(env, slots);
             last = last.max(ticket?);
+            if self.alone.is_some() {
+                leave(slots, self.queue.drain(..));
+                return Ok(last);
+            }
+        }
+        if alone.is_some() {
+            // Perhaps its client has gone.
+            env.server.runs.of(env.worker).settle();
         }
         Ok(last)
+    }
+
+    /// Whether the next turn has one connection's requests only.
+    pub(super) fn is_alone(&self) -> bool {
+        self.alone.is_some()
     }
 
     /// Takes connections' requests into the round, until it is full.
@@ -174,6 +273,7 @@ impl Turn {
     ) -> Planned {
         // Once for all of them: to plan them takes little time.
         budget.pass();
+        let busy = env.server.runs.busy();
         for _ in 0..AT_ONCE {
             if !self.has_room() {
                 return Planned::Part;
@@ -185,6 +285,11 @@ impl Turn {
             }
             let request = match connection.next_request() {
                 Incoming::Request(request) => request,
+                Incoming::Exec(exec) => {
+                    connection.taken += 1;
+                    self.push(slot, connection, claim, Work::Exec(exec));
+                    return Planned::Blocked;
+                }
                 Incoming::Nothing => return Planned::All,
                 Incoming::Broken if connection.waits => return Planned::Blocked,
                 Incoming::Broken => {
@@ -193,7 +298,9 @@ impl Turn {
                     return Planned::All;
                 }
             };
-            if let Some(command) = on_data(connection, request) {
+            if busy.is_none()
+                && let Some(command) = on_data(connection, request)
+            {
                 connection.taken += 1;
                 self.bytes += connection.args(request).bytes();
                 self.push(slot, connection, claim, Work::Request(request, command));
@@ -203,13 +310,13 @@ impl Turn {
                 }
                 continue;
             }
-            let route = Route::of(connection, request);
+            let route = Route::of(connection, request, busy);
             if connection.waits {
                 connection.put_back(request);
                 return Planned::Blocked;
             }
             connection.taken += 1;
-            let next = route.answer(env, connection, request);
+            let next = route.answer((env.server, env.stats), connection, request);
             // This may have taken long: it is not only planning.
             budget.pass();
             match next {
@@ -246,20 +353,20 @@ impl Turn {
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
     fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
         let mut commands = 0;
-        for op in self.ops.iter().rev() {
+        for op in self.ops.drain(..).rev() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
             if connection.client.listing.is_killed() {
                 // The connection has killed itself by CLIENT KILL inside of EXEC: it still gets the reply.
                 connection.set_closing(KILLED);
             }
-            match &op.work {
-                Work::Request(request, _) if op.skipped => connection.put_back(*request),
+            match op.work {
+                Work::Request(request, _) if op.skipped => connection.put_back(request),
+                Work::Exec(exec) if op.skipped => connection.put_back_exec(exec),
                 _ => commands += 1,
             }
         }
         env.stats.commands.add(commands);
-        self.ops.clear();
         self.bytes = 0;
         self.queue.extend(self.blocked.drain(..));
     }
@@ -290,7 +397,14 @@ impl Turn {
                 slots,
                 budget,
             };
+            if let Err(busy) = busy::await_long(env, || group.ops.iter().any(Op::writes)) {
+                // It was not begun: the script would have kept it waiting.
+                group.refuse(busy);
+                ops = &mut ops[count..];
+                continue;
+            }
             let committed = group.commit(session);
+            let is_given_up = env.server.runs.of(env.worker).takes_again();
             self.careful = match env.tally.takes_care() {
                 true => CAREFUL,
                 false => self.careful.saturating_sub(1),
@@ -307,9 +421,19 @@ impl Turn {
                     ops = &mut ops[finished..];
                     (tries, env.last_resort) = (0, false);
                     env.waits.leave(false);
+                    if is_given_up {
+                        self.alone = put_off(ops);
+                        return Ok(last);
+                    }
+                }
+                Err(Error::TooLarge { .. }) if is_given_up => {
+                    group.retract();
+                    self.alone = put_off(ops);
+                    return Ok(last);
                 }
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
                     group.retract();
+                    let _writing = env.server.runs.of(env.worker).write();
                     env.last_resort = !room::make(session, env, tries, &error)?;
                     tries += 1;
                 }
@@ -336,6 +460,35 @@ impl Turn {
             }
         }
         Ok(last)
+    }
+}
+
+/// Answers an EXEC with the error that a script keeps the server busy.
+pub(super) fn refuse_exec(stats: &Stats, connection: &mut Connection, exec: &Exec, busy: Busy) {
+    connection.client.select(exec.db);
+    let text = format!("EXECABORT Transaction discarded because of: {}", busy.text());
+    refuse(stats, connection, text.into());
+}
+
+fn refuse(stats: &Stats, connection: &mut Connection, text: Cow<'static, str>) {
+    let (failure, start) = (Failure::Say(text), connection.out.len());
+    stats.error(failure.code());
+    failure.tell(&mut Reply::new(&mut connection.out, connection.client.protocol));
+    connection.hush(start);
+}
+
+/// Leaves these operations to the next turn. Returns the number of the first one's connection.
+fn put_off(ops: &mut [Op]) -> Option<usize> {
+    ops.iter_mut().for_each(|op| op.skipped = true);
+    ops.first().map(|op| op.slot)
+}
+
+/// Leaves these connections' requests to another turn.
+fn leave(slots: &mut Slots, all: impl Iterator<Item = usize>) {
+    for slot in all {
+        if let Some(connection) = slots.get(slot) {
+            connection.stalled = true;
+        }
     }
 }
 
@@ -403,7 +556,7 @@ fn on_data(connection: &Connection, request: Request) -> Option<&'static Command
 }
 
 /// The way of a request that does not go into the round's transaction.
-enum Route {
+pub(super) enum Route {
     /// Answered at once.
     Client(&'static Command),
     /// Into the queue of commands after MULTI.
@@ -414,7 +567,7 @@ enum Route {
 }
 
 impl Route {
-    fn of(connection: &Connection, request: Request) -> Route {
+    pub(super) fn of(connection: &Connection, request: Request, busy: Option<Busy>) -> Route {
         let args = connection.args(request);
         let client = &connection.client;
         let Some(command) = find_whole(args) else {
@@ -440,6 +593,14 @@ impl Route {
                 command.name
             )));
         }
+        if let Some(busy) = busy {
+            return match command.goes_while_busy(args) {
+                true if command.name == "function|stats" => find("function".as_bytes())
+                    .map_or(Route::Reject(Failure::SYNTAX), Route::Client),
+                true => Route::Client(command),
+                false => Route::Reject(Failure::Say(busy.text().into())),
+            };
+        }
         if client.queue.is_some() && !is_immediate(command) {
             if is_never_queued(command) {
                 let text = "ERR Command not allowed inside a transaction";
@@ -451,11 +612,16 @@ impl Route {
     }
 
     /// Follows a route without a transaction, and keeps the reply if the client wants replies.
-    fn answer(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
+    pub(super) fn answer(
+        self,
+        to: (&Server, &Stats),
+        connection: &mut Connection,
+        request: Request,
+    ) -> Next {
         let start = connection.out.len();
         let is_told =
             matches!(&self, Route::Client(command) if command.name.ends_with("subscribe"));
-        let next = self.follow(env, connection, request);
+        let next = self.follow(to, connection, request);
         match is_told {
             // As a message it goes even to a client that wants no replies.
             true => connection.client.replies.skip(),
@@ -465,13 +631,18 @@ impl Route {
     }
 
     /// Follows a route without a transaction.
-    fn follow(self, env: Env<'_>, connection: &mut Connection, request: Request) -> Next {
+    fn follow(
+        self,
+        (server, stats): (&Server, &Stats),
+        connection: &mut Connection,
+        request: Request,
+    ) -> Next {
         let (args, client, out) = connection.split_client(request);
         let start = out.len();
-        let mut call = ClientCall { server: env.server, stats: env.stats, client, args, out };
+        let mut call = ClientCall { server, stats, client, args, out };
         let outcome = match self {
             Route::Queue(command) => {
-                let bytes_max = env.server.options.max_request;
+                let bytes_max = server.options.max_request;
                 let queue = call.client.queue.as_mut();
                 queue.map_or(Ok(()), |queue| queue.push(command, args, bytes_max)).map(|()| {
                     call.reply().simple("QUEUED");
@@ -479,7 +650,7 @@ impl Route {
                 })
             }
             Route::Client(command) => {
-                env.stats.commands.add(1);
+                stats.commands.add(1);
                 call.run(command).unwrap_or(Ok(Next::Go))
             }
             Route::Reject(failure) => Err(refused(&mut call, failure)),
@@ -516,45 +687,17 @@ fn unknown(args: Args<'_>) -> Failure {
     Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
-/// What is fetched ahead, for operations of one database.
-#[derive(Default)]
-struct LookAhead {
-    db: Option<Database>,
-    /// What announces its keys, if it is large.
-    keys: Option<Ahead>,
-    /// How many operations in a row lead to nothing more than their key.
-    vain: u32,
-    /// Whether one has led to a large hash.
-    hashes: bool,
-}
-
-impl LookAhead {
-    /// Whether this step is worth it.
-    #[inline]
-    fn does(&self, step: usize) -> bool {
-        match step {
-            0 => self.keys.is_some(),
-            1 => self.db.is_some() && self.vain < VAIN,
-            _ => self.hashes,
-        }
-    }
-}
-
-/// After so many operations that lead to nothing more than their key, those that follow in the transaction are believed
-/// not to either.
-const VAIN: u32 = 2;
-
 /// Operations that share a transaction.
-struct Group<'g> {
-    ops: &'g mut [Op],
+pub(super) struct Group<'g> {
+    pub(super) ops: &'g mut [Op],
     /// How many operations the last attempt has done.
     reached: usize,
     /// How often the transaction's body was run.
     attempts: u32,
     /// Whether it may write.
     writes: bool,
-    env: Env<'g>,
-    slots: &'g mut Slots,
+    pub(super) env: Env<'g>,
+    pub(super) slots: &'g mut Slots,
     budget: &'g mut Budget,
 }
 
@@ -572,6 +715,7 @@ impl Group<'_> {
         self.writes = self.ops.iter().any(Op::writes);
         let outcome = if self.writes {
             self.env.stats.transactions.add(1);
+            let _writing = self.env.server.runs.of(self.env.worker).write();
             let outcome = session.write(&mut |tx| self.body(tx));
             self.env.stats.conflicts.add(u64::from(self.attempts.saturating_sub(1)));
             outcome
@@ -624,83 +768,6 @@ impl Group<'_> {
         if self.writes { self.env.end_writing(tx) } else { Ok(()) }
     }
 
-    /// Begins to fetch ahead: for operations on the first one's database.
-    fn begin_ahead(&mut self, tx: &mut dyn Tx, count: usize) -> Result<LookAhead, Error> {
-        let first = self.ops.first().map_or(0, |op| op.slot);
-        let Some(connection) = self.slots.get(first).filter(|_| count > 1) else {
-            return Ok(LookAhead::default());
-        };
-        let db = Database::new(self.env.keyspace, connection.client.db);
-        Ok(LookAhead { db: Some(db), keys: db.ahead(tx)?, vain: 0, hashes: false })
-    }
-
-    /// Has fetched what an operation that is performed soon will read: then many places are fetched at a time, and not each
-    /// of them waited for. First its key's bucket, then what the key's entry leads to, then what a field's value leads to.
-    #[inline]
-    fn look_ahead(
-        &mut self,
-        tx: &mut dyn Tx,
-        ahead: &mut LookAhead,
-        step: usize,
-        index: usize,
-    ) -> Result<(), Error> {
-        match ahead.does(step) {
-            true => self.fetch(tx, ahead, step, index),
-            false => Ok(()),
-        }
-    }
-
-    #[inline(never)]
-    fn fetch(
-        &mut self,
-        tx: &mut dyn Tx,
-        ahead: &mut LookAhead,
-        step: usize,
-        index: usize,
-    ) -> Result<(), Error> {
-        let Op { slot, work: Work::Request(request, command), hash, near, .. } =
-            &mut self.ops[index]
-        else {
-            return Ok(());
-        };
-        if command.keys.0 <= 0 || step == 2 && *hash == 0 {
-            return Ok(());
-        }
-        let Some(connection) = self.slots.get(*slot) else { return Ok(()) };
-        let args = connection.args(*request);
-        let (Some(db), Some(key)) = (ahead.db, args.get(command.keys.0 as usize)) else {
-            return Ok(());
-        };
-        if db.index() != connection.client.db {
-            return Ok(());
-        }
-        match step {
-            0 => ahead.keys.as_ref().map_or(Ok(()), |keys| keys.announce(tx, key)),
-            1 => {
-                let member = command.member(&args);
-                // In a small database everything else is near.
-                if ahead.keys.is_none() && member.is_none() {
-                    ahead.vain += 1;
-                    return Ok(());
-                }
-                let (reached, hint) = db.reach(tx, key, member)?;
-                near.key = hint;
-                ahead.vain = if reached == Reached::Nothing { ahead.vain + 1 } else { 0 };
-                if let Reached::Field(at) = reached {
-                    (*hash, ahead.hashes) = (at, true);
-                }
-                Ok(())
-            }
-            _ => {
-                let at = std::mem::take(hash);
-                if let Some(field) = command.member(&args) {
-                    near.field = reach_field(tx, at, field)?;
-                }
-                Ok(())
-            }
-        }
-    }
-
     /// Takes back all replies.
     fn retract(&mut self) {
         for op in self.ops[..self.reached].iter_mut().rev() {
@@ -714,66 +781,20 @@ impl Group<'_> {
 
     /// Does one operation. Returns false if it needs a transaction of its own.
     fn perform(&mut self, tx: &mut dyn Tx, index: usize) -> Result<bool, Error> {
-        let op = &mut self.ops[index];
-        let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
-        op.start = connection.out.len();
-        let (counted, posted) = (self.env.tally.mark(), self.env.posts.mark());
-        let told = self.env.effects.mark();
-        let db = Database::new(self.env.keyspace, connection.client.db);
-        let bytes_max = self.env.server.options.max_reply;
-        // Clients may wait for a key that this operation fills.
-        let serves = self.env.server.waiting.count() > 0 && !self.env.waits.are_left();
-        let before = (op.writes() && serves).then(|| (tx.point(), self.env.waits.mark(), told));
-        let outcome = match &mut op.work {
-            Work::Request(..)
-                if connection.skips
-                    || connection.is_full()
-                    || self.budget.is_short_for(op.claim) =>
-            {
-                op.skipped = true;
-                return Ok(true);
-            }
-            Work::Request(request, command) => {
-                let (args, client, out) = connection.split(*request);
-                let (out, command) = (out.at_most(bytes_max), *command);
-                let may_wait = true;
-                let near = op.near;
-                let call = Call { tx, env: self.env, db, client, args, out, may_wait, near };
-                let done = perform::one(call, command);
-                op.wish = self.env.waits.take_wish();
-                done.map(|_| ())
-            }
-            Work::Exec(exec) => {
-                let out = Reply::new(&mut connection.out, connection.client.protocol);
-                let out = out.at_most(bytes_max);
-                perform::all(tx, self.env, &connection.client.listing, exec, out)
-            }
-        };
-        let outcome = match (outcome, before) {
-            (Ok(()), Some(before)) => {
-                let served = serve(tx, self.env, before);
-                if served.is_err() {
-                    // Its own reply is there already, and it is run again.
-                    connection.out.truncate(op.start);
-                }
-                served
-            }
-            (outcome, _) => outcome,
-        };
-        match outcome {
-            Ok(()) => Ok(true),
-            Err(Error::TooLarge { .. } | Error::Full { .. } | Error::NoSpace { .. })
-                if index > 0 =>
-            {
-                op.wish = None;
-                connection.out.truncate(op.start);
-                self.env.tally.back_to(counted);
-                self.env.posts.back_to(posted);
-                self.env.effects.back_to(told);
-                Ok(false)
-            }
-            Err(error) => Err(error),
+        let Group { ops, env, slots, budget, .. } = self;
+        let op = &mut ops[index];
+        if op.nests() {
+            // If its script runs for long, the other connections are looked after meanwhile.
+            let slot = op.slot;
+            let Some(mut connection) = slots.lift(slot) else { return Ok(true) };
+            let lent = Lent::lend(slots);
+            let done = op.perform(tx, &mut connection, (env, budget), index > 0);
+            drop(lent);
+            slots.put_down(slot, connection);
+            return done;
         }
+        let Some(connection) = slots.get(op.slot) else { return Ok(true) };
+        op.perform(tx, connection, (env, budget), index > 0)
     }
 
     /// Ends the operations after the commit. Returns their number.
@@ -794,6 +815,19 @@ impl Group<'_> {
             }
         }
         self.reached
+    }
+
+    /// Answers all operations with the error that a script keeps the server busy.
+    fn refuse(&mut self, busy: Busy) {
+        for op in &mut *self.ops {
+            let Some(connection) = self.slots.get(op.slot) else { continue };
+            match &op.work {
+                Work::Request(..) => refuse(self.env.stats, connection, busy.text().into()),
+                Work::Exec(exec) => {
+                    refuse_exec(self.env.stats, connection, exec, busy);
+                }
+            }
+        }
     }
 
     /// Answers the only operation with an error.

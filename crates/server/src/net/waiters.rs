@@ -23,9 +23,10 @@ pub(super) fn recheck<S: Session>(
     session: &mut S,
     env: Env<'_>,
 ) -> Result<Option<S::Ticket>, Error> {
-    if !env.waits.has_recheck() {
+    if !env.waits.has_recheck() || env.server.runs.has_long_beside(env.worker) {
         return Ok(None);
     }
+    let _writing = env.server.runs.of(env.worker).write();
     let names = env.waits.take_recheck(|(db, key)| env.server.watch.is_settled(*db, key));
     if names.is_empty() {
         return Ok(None);

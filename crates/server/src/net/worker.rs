@@ -5,6 +5,7 @@
 //! that were answered at the end of the last sync are in the next one, too (see [`Gather`]).
 
 use super::budget::Budget;
+use super::busy::{self, Desk};
 use super::connection::Connection;
 use super::door::{Door, Guest};
 use super::slots::Slots;
@@ -24,7 +25,7 @@ use crate::stats::{Stats, Tally};
 use crate::store::Session;
 use crate::waiting::{Delivery, Doom, Waits};
 use crate::watch::Touched;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use perdura::{Error, Gather};
 use rustix::net::sockopt;
 use std::collections::BTreeSet;
@@ -69,6 +70,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
+    /// Takes the connections that are on their way.
+    pub(super) fn take_streams(&self) -> Vec<(Socket, Arc<Listing>)> {
+        std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn put(&self, stream: Socket, listing: Arc<Listing>) -> io::Result<()> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).push((stream, listing));
         self.waker.wake()
@@ -225,14 +231,16 @@ impl<S: Session> Worker<S> {
 
     /// Works until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
+        let _desk = self.open_desk()?;
         let mut spin = Spin::new(self.inboxes.len());
         let mut now = Instant::now();
         while !self.server.stopping() {
             self.stats().looks.add(1);
-            let idle = self.ready.is_empty() && !self.cron.is_busy();
+            let idle = self.ready.is_empty() && !self.turn.is_alone() && !self.cron.is_busy();
             let timeout = if idle && !spin.again(now) { TICK } else { Duration::ZERO };
             self.look(self.patience(timeout))?;
-            let works = !self.ready.is_empty() || self.waits.has_recheck();
+            let has_work = !self.ready.is_empty() || self.turn.is_alone();
+            let works = has_work || self.waits.has_recheck();
             if works {
                 self.began = Instant::now();
                 self.do_batch()?;
@@ -335,6 +343,10 @@ impl<S: Session> Worker<S> {
         let Some(until) = self.gather.until(before) else { return Ok(Ok(Some(last))) };
         let ends = |server: &Server| server.stopping() || server.failed();
         while self.again < self.gather.expected() && !ends(&self.server) {
+            if self.turn.is_alone() {
+                // A turn with a script that runs for long is none of those.
+                break;
+            }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -404,6 +416,9 @@ impl<S: Session> Worker<S> {
         let mut budget = Budget::new(started, self.waited, self.stride);
         let ready = &self.unanswered[first..];
         let done = self.turn.run(&mut self.session, env, &mut self.slots, ready, &mut budget);
+        if busy::has_served() {
+            list_unlisted(&mut self.slots, &mut self.ready);
+        }
         let done = done.and_then(|last| Ok(last.max(recheck(&mut self.session, env)?)));
         self.stride = budget.stride();
         for &slot in ready {
@@ -533,35 +548,7 @@ impl<S: Session> Worker<S> {
     }
 
     fn welcome(&mut self, guest: Guest) {
-        let Guest { mut socket, peer, local } = guest;
-        let refusal = if !self.server.protects_from(&peer) {
-            match self.server.admit() {
-                true => None,
-                false => {
-                    self.server.note_refused(&peer);
-                    Some("-ERR max number of clients reached\r\n")
-                }
-            }
-        } else {
-            Some(PROTECTED)
-        };
-        if let Some(text) = refusal {
-            self.stats().rejected.add(1);
-            if !matches!(socket, Socket::Tls(_)) {
-                let _ = socket.write(text.as_bytes());
-            }
-            return;
-        }
-        self.stats().connections.add(1);
-        let keepalive = self.server.tuning.keepalive();
-        if let (Some(idle), Socket::Tcp(stream)) = (keepalive, &socket) {
-            // A peer that has died is noticed later, or by `timeout`, if it is refused.
-            let _ = keep_alive(stream, idle);
-        } else if let (Some(idle), Socket::Tls(tls)) = (keepalive, &mut socket) {
-            let _ = keep_alive(tls.stream(), idle);
-        }
-        let stream = socket;
-        let listing = self.server.enlist(peer, local);
+        let Some((stream, listing)) = admit(&self.server, self.index, guest) else { return };
         let id = listing.id;
         let to = self.next % self.inboxes.len();
         self.next += 1;
@@ -576,35 +563,36 @@ impl<S: Session> Worker<S> {
         let inbox = Arc::clone(&self.inboxes[self.index]);
         self.arrived.append(&mut inbox.deliveries.lock().unwrap_or_else(PoisonError::into_inner));
         self.messages.append(&mut inbox.take_messages());
-        let streams =
-            std::mem::take(&mut *inbox.streams.lock().unwrap_or_else(PoisonError::into_inner));
-        for (stream, listing) in streams {
+        for (stream, listing) in inbox.take_streams() {
             self.adopt(stream, listing);
         }
     }
 
-    fn adopt(&mut self, mut stream: Socket, listing: Arc<Listing>) {
-        let slot = self.slots.next();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered = self.poll.registry().register(&mut stream, Token(slot + FIRST), interest);
-        if registered.is_err() {
-            return self.server.dismiss(listing.id, "it could not be polled");
+    fn adopt(&mut self, stream: Socket, listing: Arc<Listing>) {
+        let to = (&*self.server, self.index, self.poll.registry());
+        if let Some(slot) = adopt(to, &mut self.slots, stream, listing) {
+            self.notice(slot, Some(false), true);
         }
-        if listing.is_killed() {
-            return self.server.dismiss(listing.id, KILLED);
-        }
-        let mut client = Client::new(&self.server, listing);
-        let is_plain = matches!(stream, Socket::Tcp(_));
-        client.home = Home { worker: self.index, slot, is_plain };
-        self.slots.insert(Connection::new(stream, client));
-        self.notice(slot, Some(false), true);
+    }
+
+    /// Lets this thread look after its connections while a script of its own runs for long.
+    fn open_desk(&self) -> io::Result<busy::OpenDesk> {
+        let doors = self.doors.iter().map(Door::again);
+        Ok(busy::open(Desk {
+            server: Arc::clone(&self.server),
+            worker: self.index,
+            inbox: Arc::clone(&self.inboxes[self.index]),
+            registry: self.poll.registry().try_clone()?,
+            doors: doors.collect::<io::Result<_>>()?,
+        }))
     }
 
     fn run_cron(&mut self, now: Instant) {
         if let Some(notifier) = self.server.notifier.get() {
             notifier.beat(&self.server.stats);
         }
-        if self.server.failed() || !self.cron.is_due(now) {
+        let is_kept_out = self.server.runs.has_long_beside(self.index);
+        if self.server.failed() || is_kept_out || !self.cron.is_due(now) {
             return;
         }
         let server = Arc::clone(&self.server);
@@ -625,7 +613,10 @@ impl<S: Session> Worker<S> {
             last_resort: false,
             careful: true,
         };
-        match self.cron.run(&mut self.session, env) {
+        let writing = server.runs.of(self.index).write();
+        let done = self.cron.run(&mut self.session, env);
+        drop(writing);
+        match done {
             Err(error) => server.fail(&error),
             // Of keys that have expired clients hear when that is durable.
             Ok(Some(ticket)) if self.posts.are_ready() || self.effects.are_ready() => {
@@ -638,6 +629,78 @@ impl<S: Session> Worker<S> {
                 }
             }
             Ok(_) => {}
+        }
+    }
+}
+
+/// Gives a place to a client, if there is one for it.
+pub(super) fn admit(
+    server: &Server,
+    worker: usize,
+    guest: Guest,
+) -> Option<(Socket, Arc<Listing>)> {
+    let Guest { mut socket, peer, local } = guest;
+    let stats = &server.stats[worker];
+    let refusal = if !server.protects_from(&peer) {
+        match server.admit() {
+            true => None,
+            false => {
+                server.note_refused(&peer);
+                Some("-ERR max number of clients reached\r\n")
+            }
+        }
+    } else {
+        Some(PROTECTED)
+    };
+    if let Some(text) = refusal {
+        stats.rejected.add(1);
+        if !matches!(socket, Socket::Tls(_)) {
+            let _ = socket.write(text.as_bytes());
+        }
+        return None;
+    }
+    stats.connections.add(1);
+    let keepalive = server.tuning.keepalive();
+    if let (Some(idle), Socket::Tcp(stream)) = (keepalive, &socket) {
+        // A peer that has died is noticed later, or by `timeout`, if it is refused.
+        let _ = keep_alive(stream, idle);
+    } else if let (Some(idle), Socket::Tls(tls)) = (keepalive, &mut socket) {
+        let _ = keep_alive(tls.stream(), idle);
+    }
+    let listing = server.enlist(peer, local);
+    Some((socket, listing))
+}
+
+/// Makes an admitted client one of a thread's own. Returns its number.
+pub(super) fn adopt(
+    (server, worker, registry): (&Server, usize, &Registry),
+    slots: &mut Slots,
+    mut stream: Socket,
+    listing: Arc<Listing>,
+) -> Option<usize> {
+    let slot = slots.next();
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    if registry.register(&mut stream, Token(slot + FIRST), interest).is_err() {
+        server.dismiss(listing.id, "it could not be polled");
+        return None;
+    }
+    if listing.is_killed() {
+        server.dismiss(listing.id, KILLED);
+        return None;
+    }
+    let mut client = Client::new(server, listing);
+    let is_plain = matches!(stream, Socket::Tcp(_));
+    client.home = Home { worker, slot, is_plain };
+    slots.insert(Connection::new(stream, client));
+    Some(slot)
+}
+
+/// Lists connections that have something to do, and that no event has announced.
+fn list_unlisted(slots: &mut Slots, ready: &mut Vec<usize>) {
+    for (slot, connection) in slots.numbered() {
+        if !connection.listed && (connection.has_work() || connection.is_over()) {
+            connection.listed = true;
+            ready.push(slot);
         }
     }
 }

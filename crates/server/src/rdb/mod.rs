@@ -1,7 +1,7 @@
 //! Values in the form of Redis's snapshots, as DUMP and RESTORE move them.
 //!
-//! What is written is in the oldest of the forms that a type has, which every Redis reads; a stream in that of Redis 7.0,
-//! since older ones leave something out. What is read may be in any of
+//! What is written is in the oldest of the forms that a type has, which every Redis reads; a stream in that of Redis 7.2,
+//! since older ones leave something out, or in that of Redis 7.0 (`dump-version`). What is read may be in any of
 //! them ([`reader`], [`packs`]), and comes from clients: none of its lengths is trusted.
 
 pub(crate) mod file;
@@ -11,9 +11,9 @@ pub(crate) mod streams;
 pub(crate) mod values;
 
 /// The version of the form of what is written: Redis 5 and later read it.
-const VERSION: u16 = 9;
-/// The greatest version that is read: of Redis 7.2.
-const VERSION_MAX: u16 = 11;
+pub(crate) const VERSION: u16 = 9;
+/// The greatest version that is read: of Redis 7.2. Streams are written in it.
+pub(crate) const VERSION_MAX: u16 = 11;
 /// Bytes after a value: the version and the checksum.
 const FOOTER: usize = 10;
 
@@ -100,7 +100,8 @@ pub(crate) fn push_string(to: &mut Vec<u8>, text: &[u8]) {
 
 /// Appends what comes after a value.
 pub(crate) fn finish(value: &mut Vec<u8>) {
-    value.extend_from_slice(&VERSION.to_le_bytes());
+    let version = if value.first() == Some(&form::STREAM_LAST) { VERSION_MAX } else { VERSION };
+    value.extend_from_slice(&version.to_le_bytes());
     let crc = crc64(value);
     value.extend_from_slice(&crc.to_le_bytes());
 }

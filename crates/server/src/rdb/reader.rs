@@ -13,6 +13,7 @@ enum Len {
     Special(u8),
 }
 
+#[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
 }

@@ -135,14 +135,15 @@ fn push_id(to: &mut Vec<u8>, id: Id) {
     push_len(to, id.seq);
 }
 
-/// Appends a stream's value, after its form, as long as `has_room` says that there is room for so many bytes.
+/// Appends a stream's value, after its form, `written`, as long as `has_room` says that there is room for so many bytes.
 pub(crate) fn write(
     tx: &mut dyn Tx,
     stream: &Stream,
+    written: u8,
     to: &mut Vec<u8>,
     has_room: &mut dyn FnMut(usize) -> bool,
 ) -> Outcome {
-    to.push(form::STREAM);
+    to.push(written);
     let (mut packs, mut count) = (Vec::new(), 0_u64);
     let (mut some, mut bytes) = (Vec::new(), 0);
     stream.walk(tx, (Id::MIN, Id::MAX), false, &mut |_, entry| {
@@ -184,8 +185,11 @@ pub(crate) fn write(
         push_len(to, group.consumer_count(tx)?);
         group.each_consumer(tx, &mut |tx, name, consumer| {
             push_string(to, &name);
-            let (seen, _) = consumer.times(tx)?;
+            let (seen, active) = consumer.times(tx)?;
             to.extend_from_slice(&seen.to_le_bytes());
+            if written == form::STREAM_LAST {
+                to.extend_from_slice(&active.to_le_bytes());
+            }
             push_len(to, consumer.pending_count(tx)?);
             group.walk(tx, (Id::MIN, Id::MAX), Some(consumer), &mut |_, id, _| {
                 to.extend_from_slice(&raw(id));
@@ -301,32 +305,50 @@ fn read_id(reader: &mut Reader<'_>) -> Result<Id, Malformed> {
     Ok(Id { ms: reader.len()?, seq: reader.len()? })
 }
 
-/// Makes the stream that comes next, in one of Redis's three forms.
-pub(crate) fn read(
-    tx: &mut dyn Tx,
-    found: u8,
-    reader: &mut Reader<'_>,
-    most: u64,
-) -> Outcome<Stream> {
-    let mut stream = Stream::create(tx)?;
+/// Calls `each` with the entries that come next.
+fn each_entry(reader: &mut Reader<'_>, each: &mut dyn FnMut(Id, Vec<&[u8]>) -> Outcome) -> Outcome {
     for _ in 0..reader.len()? {
         let first = <[u8; 16]>::try_from(reader.string()?).map_err(|_| Malformed)?;
         let (pack, mut unpacker) = (reader.string()?, Unpacker::new(id_of(first)));
-        packs::elements::<Failure>(Packing::Listpack, &pack, &mut |text| {
-            if unpacker.take(text)?
-                && let Some((id, texts)) = unpacker.entry()?
-            {
-                if id <= stream.last {
-                    return Err(Malformed.into());
-                }
-                stream.append(tx, id, texts.into_iter(), most)?;
-            }
-            Ok(())
+        packs::elements::<Failure>(Packing::Listpack, &pack, &mut |text| match unpacker
+            .take(text)?
+        {
+            true => unpacker.entry()?.map_or(Ok(()), |(id, texts)| each(id, texts)),
+            false => Ok(()),
         })?;
         if !matches!(unpacker.next, Next::Flags) {
             return Err(Malformed.into());
         }
     }
+    Ok(())
+}
+
+/// Makes the stream that comes next, in one of Redis's three forms. A chunk gets at most `most` entries, and all of them
+/// take at most `bytes_max` bytes: here each has names of its fields of its own, so that a stranger's value, in which many
+/// entries share a long name, could grow without end. That is known before anything is written.
+pub(crate) fn read(
+    tx: &mut dyn Tx,
+    found: u8,
+    reader: &mut Reader<'_>,
+    (most, bytes_max): (u64, usize),
+) -> Outcome<Stream> {
+    let mut bytes = 0_usize;
+    each_entry(&mut reader.clone(), &mut |_, texts| {
+        bytes = texts.iter().fold(bytes, |bytes, text| bytes.saturating_add(text.len()));
+        match bytes <= bytes_max {
+            true => Ok(()),
+            false => Err(Failure::say(format!(
+                "ERR the stream's entries take more than {bytes_max} bytes, see --max-request"
+            ))),
+        }
+    })?;
+    let mut stream = Stream::create(tx)?;
+    each_entry(reader, &mut |id, texts| {
+        if id <= stream.last {
+            return Err(Malformed.into());
+        }
+        Ok(stream.append(tx, id, texts.into_iter(), most)?)
+    })?;
     let (len, last) = (reader.len()?, read_id(reader)?);
     if len != stream.len() || last < stream.last {
         return Err(Malformed.into());

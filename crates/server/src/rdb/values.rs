@@ -10,13 +10,14 @@ use crate::keyspace::zset::SortedSet;
 use crate::keyspace::{Entry, Kind, text};
 use perdura::Tx;
 
-/// Writes the value of a key, its form first, as long as `has_room` allows for so many bytes.
+/// Writes the value of a key, its form first (a stream's is given), as long as `has_room` allows for so many bytes.
 ///
 /// # Errors
 /// As reads of it.
 pub(crate) fn write(
     tx: &mut dyn Tx,
     entry: Entry,
+    stream_form: u8,
     to: &mut Vec<u8>,
     has_room: &mut dyn FnMut(usize) -> bool,
 ) -> Outcome {
@@ -60,7 +61,7 @@ pub(crate) fn write(
         }
         Kind::Stream => {
             let stream = Stream::load(tx, entry)?;
-            streams::write(tx, &stream, to, has_room)?;
+            streams::write(tx, &stream, stream_form, to, has_room)?;
         }
         Kind::SortedSet => {
             let set = SortedSet::load(tx, entry)?;

@@ -12,7 +12,7 @@ use crate::keyspace::hash::Hash;
 use crate::keyspace::stream::{Group, Id, Stream};
 use crate::keyspace::{Entry, Kind, text};
 use crate::protocol::number;
-use crate::rdb::{self, values};
+use crate::rdb::{self, form, values};
 use crate::transfer::read;
 use crate::transfer::record::{Change, PendingEntry, Record};
 
@@ -131,7 +131,7 @@ fn tell_all(call: &mut Call<'_>, key: &[u8]) -> Outcome {
         return Ok(());
     };
     let mut value = Vec::new();
-    values::write(call.tx, entry, &mut value, &mut |_| true)?;
+    values::write(call.tx, entry, form::STREAM, &mut value, &mut |_| true)?;
     rdb::finish(&mut value);
     let time = entry.expires().map_or("0".to_owned(), shown);
     note_all(call, &[b"RESTORE", key, time.as_bytes(), &value, b"REPLACE", b"ABSTTL"]);

@@ -9,7 +9,8 @@
 
 use super::library::{self, Raised, Settings, error_table};
 use super::replies::{self, Parser};
-use super::{Digest, Run, Script};
+use super::runs::first_after;
+use super::{Digest, Late, Running, Runs, Script, Sort};
 use crate::command::{Failure, Outcome};
 use crate::logging::Quota;
 use crate::protocol::args::OwnedArgs;
@@ -34,6 +35,8 @@ const COMPILED_MAX: usize = 1000;
 const STRIDE: u32 = 1000;
 /// Steps of functions in Rust from one look to the next.
 const STEPS: usize = 10_000;
+/// How soon a script that is overdue looks again, with nobody to look after.
+const IDLE: Duration = Duration::from_millis(10);
 /// How long a script may still run when the server is to end.
 const GRACE: Duration = Duration::from_secs(1);
 /// The name of Lua's `next` in the registry.
@@ -56,6 +59,8 @@ pub(crate) enum Ended {
     Stopping,
     /// A command has failed in a way that fails the whole transaction.
     Failed,
+    /// Its transaction begins again, since other threads wait for it ([`Runs`]).
+    Again,
 }
 
 /// How a script ran.
@@ -76,8 +81,16 @@ pub(super) struct State {
     grace: Cell<Option<Instant>>,
     /// Steps since the last look at the time.
     steps: Cell<usize>,
-    /// Where SCRIPT KILL ends the script under way.
-    run: RefCell<Option<Arc<Run>>>,
+    /// Whose the script under way is, and where SCRIPT KILL ends it.
+    thread: RefCell<Option<Thread>>,
+    /// When it began, when it is to ask what a script that runs for long does ([`Late`]), whether it has, and after how long
+    /// it keeps others waiting for too long.
+    began: Cell<Option<Instant>>,
+    late: Cell<Option<Instant>>,
+    was_late: Cell<bool>,
+    most: Cell<Option<Duration>>,
+    /// The function that it is.
+    running: RefCell<Option<Running>>,
     /// The protocol of replies to the script.
     pub(super) protocol: Cell<Protocol>,
     pub(super) settings: Cell<Settings>,
@@ -100,7 +113,24 @@ struct Interpreter {
     libraries: HashMap<Digest, HashMap<Vec<u8>, Function>>,
 }
 
+/// A thread that runs scripts.
+#[derive(Clone)]
+pub(crate) struct Thread {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) worker: usize,
+}
+
+/// The other clients of a thread that runs a script.
+pub(crate) trait Others {
+    /// Whether some of them wait for answers of the turn under way.
+    fn are_owed(&self) -> bool;
+
+    /// Looks after them while the script is overdue. Returns how soon it is to be called again.
+    fn look_after(&self) -> Duration;
+}
+
 thread_local! {
+    static OTHERS: RefCell<Option<Box<dyn Others>>> = const { RefCell::new(None) };
     /// It cannot go from one thread to another, as a worker does before it begins.
     static INTERPRETER: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
 }
@@ -121,6 +151,13 @@ pub(crate) enum Code<'a> {
 }
 
 impl Code<'_> {
+    fn sort(self) -> Sort {
+        match self {
+            Code::Script(_) => Sort::Script,
+            Code::Function { .. } => Sort::Function,
+        }
+    }
+
     /// Its name in errors.
     fn name(self) -> String {
         match self {
@@ -143,12 +180,23 @@ pub(crate) struct Task<'a> {
     pub(crate) code: Code<'a>,
     pub(crate) keys: Args<'a>,
     pub(crate) arguments: Args<'a>,
-    /// How long it may run.
-    pub(crate) time: Option<Duration>,
+    /// How long it may keep others waiting.
+    pub(crate) most: Option<Duration>,
+    /// The function that it is.
+    pub(crate) running: Cell<Option<Running>>,
     /// A number for its random ones.
     pub(crate) seed: u64,
     /// The number of its client.
     pub(crate) client: u64,
+}
+
+/// Sets this thread's other clients.
+pub(crate) fn set_others(others: Option<Box<dyn Others>>) {
+    OTHERS.with(|place| *place.borrow_mut() = others);
+}
+
+fn others<R>(default: R, body: impl FnOnce(&dyn Others) -> R) -> R {
+    OTHERS.with(|place| place.borrow().as_deref().map_or(default, body))
 }
 
 /// Compiles a script, to know whether that can be done.
@@ -182,7 +230,7 @@ pub(crate) fn load_to_run(library: &Digest, text: &[u8]) -> Outcome {
 /// Runs a script. Its reply is written to `out`, and `on_error` is told of errors in it.
 pub(crate) fn run(
     task: &Task<'_>,
-    run: &Arc<Run>,
+    thread: &Thread,
     perform: &mut Perform<'_>,
     out: &mut Reply<'_>,
     on_error: &mut dyn FnMut(&str),
@@ -196,11 +244,15 @@ pub(crate) fn run(
                 found.cloned().ok_or(Failure::Say("ERR Function not found".into()))?
             }
         };
-        run.begin(task.client);
-        interpreter.state.run.replace(Some(Arc::clone(run)));
+        let run = thread.runs.of(thread.worker);
+        run.begin(task.client, task.code.sort());
+        let state = &interpreter.state;
+        state.thread.replace(Some(thread.clone()));
+        state.running.replace(task.running.take());
         let ran = interpreter.run(&script, task, perform, out, on_error);
-        interpreter.state.run.replace(None);
-        if run.end(task.client) {
+        state.thread.replace(None);
+        state.late.set(None);
+        if run.end(task.client, state.was_late.get()) {
             // Perhaps after its last look: its end is said to have been brought about, so it is.
             interpreter.state.ended.set(Some(Ended::Killed));
             return Ok(Ran::Ended(Ended::Killed));
@@ -292,6 +344,7 @@ impl Interpreter {
         let state = &self.state;
         let now = Instant::now();
         state.ended.set(None);
+        state.late.set(None);
         state.until.set(now.checked_add(LOAD_TIME));
         state.grace.set(now.checked_add(GRACE));
         state.random.set(library::seeded(0));
@@ -338,8 +391,13 @@ impl Interpreter {
         let state = &self.state;
         let now = Instant::now();
         state.ended.set(None);
-        state.until.set(task.time.and_then(|time| now.checked_add(time)));
+        let limit = state.thread.borrow().as_ref().and_then(|thread| thread.runs.limit());
+        state.until.set(limit.and_then(|limit| now.checked_add(limit)));
         state.grace.set(now.checked_add(GRACE));
+        state.began.set(Some(now));
+        state.late.set(now.checked_add(first_after(task.most)));
+        state.was_late.set(false);
+        state.most.set(task.most);
         state.protocol.set(Protocol::Resp2);
         state.settings.set(Settings::default());
         state.random.set(library::seeded(task.seed as i32));
@@ -480,8 +538,11 @@ impl State {
     fn look(&self) -> Result<VmState> {
         if self.ended.get().is_none() {
             self.steps.set(0);
-            let (is_killed, is_stopping) = match &*self.run.borrow() {
-                Some(run) => (run.is_killed(), run.is_stopping()),
+            let (is_killed, is_stopping) = match &*self.thread.borrow() {
+                Some(Thread { runs, worker }) => {
+                    let run = runs.of(*worker);
+                    (run.is_killed(), run.is_stopping())
+                }
                 None => (false, false),
             };
             let now = Instant::now();
@@ -490,11 +551,37 @@ impl State {
                 () if is_killed => Ended::Killed,
                 () if is_past(&self.until) => Ended::TimedOut,
                 () if is_stopping && is_past(&self.grace) => Ended::Stopping,
+                () if is_past(&self.late) && self.tarries(now) => Ended::Again,
                 () => return Ok(VmState::Continue),
             };
             self.ended.set(Some(ended));
         }
         Err(Error::runtime("the script is ended"))
+    }
+
+    /// The script has run for a while: the others are not to wait for it for ever. Returns whether its transaction is to begin
+    /// again.
+    #[cold]
+    fn tarries(&self, now: Instant) -> bool {
+        let (Some(Thread { runs, worker }), Some(began)) =
+            (self.thread.borrow().clone(), self.began.get())
+        else {
+            self.late.set(None);
+            return false;
+        };
+        self.was_late.set(true);
+        let running = || self.running.borrow().clone();
+        let owed = || others(false, |others| others.are_owed());
+        let until = match runs.late(worker, (began, now), self.most.get(), &owed, &running) {
+            Late::Again => return true,
+            Late::Until(until) => Some(until),
+            Late::Overdue => {
+                let next = others(IDLE, |others| others.look_after());
+                Instant::now().checked_add(next)
+            }
+        };
+        self.late.set(until);
+        false
     }
 
     /// Counts steps of a function in Rust, each of some nanoseconds, and looks at the time after many of them.

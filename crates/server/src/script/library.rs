@@ -5,6 +5,7 @@ use super::{bits, json, msgpack, packing, sha1_hex, strings};
 use crate::command::{VERSION, VERSION_NUMBER, find};
 use crate::protocol::Protocol;
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
@@ -193,7 +194,10 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
         values.raw_set("_NAME", table)?;
         values.raw_set("_VERSION", version)?;
     }
-    native.raw_get::<Table>("cjson")?.raw_set("null", Value::NULL)?;
+    let json: Table = native.raw_get("cjson")?;
+    json.raw_set("null", Value::NULL)?;
+    let own = Rc::clone(state);
+    json.raw_set("new", lua.create_function(move |lua, ()| new_json(lua, &own))?)?;
     // An error of the sandbox's own, with the place of the script that has called it.
     native.raw_set(
         "fail",
@@ -235,6 +239,28 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
     }
     own.raw_set("REDIS_VERSION", VERSION)?;
     native.raw_set("redis", own)
+}
+
+/// Another `cjson`, with settings of its own.
+fn new_json(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    let own = Rc::new(Cell::new(json::Settings::USUAL));
+    for &(name, function) in json::FUNCTIONS {
+        let own = Rc::clone(&own);
+        let with_own = move |lua: &Lua, state: &State, args: Arguments| {
+            let before = state.settings.replace(Settings { json: own.get() });
+            let done = function(lua, state, args);
+            own.set(state.settings.replace(before).json);
+            done
+        };
+        table.raw_set(name, checked(lua, state, with_own)?)?;
+    }
+    table.raw_set("_NAME", "cjson")?;
+    table.raw_set("_VERSION", "2.1.0")?;
+    table.raw_set("null", Value::NULL)?;
+    let again = Rc::clone(state);
+    table.raw_set("new", lua.create_function(move |lua, ()| new_json(lua, &again))?)?;
+    Ok(table)
 }
 
 /// An error that a function in Rust raises.
@@ -285,7 +311,11 @@ pub(super) fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
 }
 
 /// A function that raises its errors.
-fn checked(lua: &Lua, state: &Rc<State>, function: Native) -> mlua::Result<mlua::Function> {
+fn checked(
+    lua: &Lua,
+    state: &Rc<State>,
+    function: impl Fn(&Lua, &State, Arguments) -> Outcome<MultiValue> + 'static,
+) -> mlua::Result<mlua::Function> {
     let state = Rc::clone(state);
     lua.create_function(move |lua, values: MultiValue| {
         function(lua, &state, Arguments { values }).map_err(|failure| match failure {

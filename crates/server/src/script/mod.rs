@@ -3,7 +3,9 @@
 //! - The server keeps the sources of all scripts ([`Scripts`]); a thread that runs scripts has an interpreter of its own
 //!   ([`interpreter`]), which keeps what it has compiled.
 //! - A script is one command on data: its transaction is that of its turn, and may run again from the beginning. Nothing
-//!   that it does is seen before that is committed, so a script can be ended at any moment ([`Runs`]).
+//!   that it does is seen before that is committed, so a script can be ended at any moment.
+//! - A script that runs for long keeps no client waiting for ever: the others are told that the server is busy, and can
+//!   end it ([`runs`]).
 //! - Scripts cannot change what later scripts see, or reach anything but the keyspace (`sandbox.lua`).
 
 mod bits;
@@ -18,6 +20,7 @@ mod msgpack;
 mod packing;
 mod pattern;
 mod replies;
+mod runs;
 mod sha1;
 mod strings;
 #[cfg(test)]
@@ -25,12 +28,12 @@ mod strings_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use interpreter::{Ended, Ran};
+pub(crate) use interpreter::{Ended, Others, Ran, set_others};
+pub(crate) use runs::{Busy, Killing, Late, Running, Runs, Sort};
 pub(crate) use sha1::{Digest, sha1_hex};
 
 use crate::command::{Failure, Outcome};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Scripts that were only run by EVAL, and are kept for EVALSHA: the newest, as Redis 7.4 keeps as many.
@@ -200,84 +203,4 @@ pub(crate) fn digest_of(text: &[u8]) -> Option<Digest> {
     let mut digest = Digest::try_from(text).ok()?;
     digest.make_ascii_lowercase();
     Some(digest)
-}
-
-/// The scripts that are running, one in each thread at most, and which of them are to end.
-pub(crate) struct Runs(Box<[Arc<Run>]>);
-
-/// One thread's script.
-#[derive(Default)]
-pub(crate) struct Run {
-    state: AtomicU8,
-    /// The number of the client whose script was killed in the transaction under way: in a transaction that runs again
-    /// after a conflict, it is killed again.
-    killed: AtomicU64,
-    /// Whether the server is to end.
-    stopping: AtomicBool,
-    /// How many scripts the thread has run.
-    pub(crate) count: AtomicU64,
-}
-
-const NOTHING: u8 = 0;
-const RUNNING: u8 = 1;
-const KILLED: u8 = 2;
-
-impl Runs {
-    pub(crate) fn new(threads: usize) -> Self {
-        Runs((0..threads).map(|_| Arc::default()).collect())
-    }
-
-    pub(crate) fn of(&self, worker: usize) -> &Arc<Run> {
-        &self.0[worker]
-    }
-
-    /// Ends all scripts that are running. Returns whether there were any.
-    pub(crate) fn kill(&self) -> bool {
-        let kill = |run: &Arc<Run>| {
-            let state = &run.state;
-            state.compare_exchange(RUNNING, KILLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-        };
-        self.0.iter().filter(|run| kill(run)).count() > 0
-    }
-
-    /// Lets no script run for long any more: the server is to end.
-    pub(crate) fn stop(&self) {
-        self.0.iter().for_each(|run| run.stopping.store(true, Ordering::Release));
-    }
-}
-
-impl Run {
-    /// A script of this client begins.
-    pub(crate) fn begin(&self, client: u64) {
-        let is_killed = self.killed.load(Ordering::Relaxed) == client;
-        self.state.store(if is_killed { KILLED } else { RUNNING }, Ordering::Release);
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// It has ended. Returns whether it was killed, which is remembered until the transaction is over.
-    pub(crate) fn end(&self, client: u64) -> bool {
-        let is_killed = self.state.swap(NOTHING, Ordering::AcqRel) == KILLED;
-        if is_killed {
-            self.killed.store(client, Ordering::Relaxed);
-        }
-        is_killed
-    }
-
-    /// The transaction is over.
-    pub(crate) fn settle(&self) {
-        self.killed.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether a script of this thread is running, whose commands these are.
-    pub(crate) fn is_running(&self) -> bool {
-        self.state.load(Ordering::Acquire) != NOTHING
-    }
-
-    pub(crate) fn is_killed(&self) -> bool {
-        self.state.load(Ordering::Acquire) == KILLED
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
 }

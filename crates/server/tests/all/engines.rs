@@ -7,7 +7,8 @@ use crate::common::ENGINE;
 use std::process::Command;
 
 /// The files, and of `connections`, whose tests are of the protocol, the one about several commands at once.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 9] = [
+    "busy::",
     "clients::",
     "differential::",
     "durability::",

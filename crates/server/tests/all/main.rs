@@ -4,6 +4,7 @@
 
 mod acl;
 mod blocking;
+mod busy;
 mod clients;
 mod commands;
 #[path = "../common/mod.rs"]
@@ -16,6 +17,8 @@ mod durability;
 mod engines;
 mod eviction;
 mod full;
+
+mod kept;
 mod model;
 mod operation;
 mod peers;

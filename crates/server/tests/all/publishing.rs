@@ -178,3 +178,56 @@ fn a_client_that_reads_no_messages_is_disconnected() {
     drop(listener);
     assert_eq!(publisher.ask("PING"), "PONG");
 }
+
+/// Commands that read tell of keys that are not there, and of new ones those that make them.
+#[test]
+fn keys_that_are_missed_or_new_are_told() {
+    let server = start();
+    let (mut client, mut listener) = pair(&server, "PSUBSCRIBE __key*", "[psubscribe __key* 1]");
+    assert_eq!(client.ask("CONFIG SET notify-keyspace-events Em"), "OK");
+    assert_eq!(client.ask("CONFIG GET notify-keyspace-events"), "[notify-keyspace-events Em]");
+    for (command, missed) in [
+        ("GET k", "k"),
+        ("MGET k l", "k l"),
+        ("EXISTS k", "k"),
+        ("TTL k", "k"),
+        ("TYPE k", "k"),
+        ("HGET k f", "k"),
+        ("LRANGE k 0 1", "k"),
+        ("XRANGE k - +", "k"),
+        ("GETEX k", "k"),
+        ("GETSET g v", "g"),
+        ("SET s v GET", "s"),
+        ("GETDEL d", "d"),
+        ("EVAL return(redis.call('get','e')) 0", "e"),
+        // These tell of nothing.
+        ("OBJECT ENCODING k", ""),
+        ("MEMORY USAGE k", ""),
+        ("DEL k", ""),
+        ("LPOP k", ""),
+        ("GET s", ""),
+        ("GET last", "last"),
+    ] {
+        client.ask(command);
+        for key in missed.split_whitespace() {
+            assert_eq!(
+                received(&mut listener),
+                format!("[pmessage __key* __keyevent@0__:keymiss {key}]"),
+                "{command}"
+            );
+        }
+    }
+    assert_eq!(client.ask("CONFIG SET notify-keyspace-events En"), "OK");
+    for (command, new) in [
+        ("SET new 1", "new"),
+        ("SET new 2", ""),
+        ("LPUSH list a", "list"),
+        ("COPY list other", "other"),
+    ] {
+        client.ask(command);
+        if !new.is_empty() {
+            let told = received(&mut listener);
+            assert_eq!(told, format!("[pmessage __key* __keyevent@0__:new {new}]"), "{command}");
+        }
+    }
+}

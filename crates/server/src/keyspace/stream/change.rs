@@ -25,6 +25,9 @@ pub(crate) struct Trim {
     pub(crate) limit: u64,
 }
 
+/// Chunks that are taken out of the index one by one, however few are left.
+const MANY_CHUNKS: u64 = 8;
+
 impl Stream {
     /// Adds an entry, whose ID is greater than the last one; `texts` are fields and values by turns. A chunk gets at most
     /// `most` entries.
@@ -219,11 +222,36 @@ impl Stream {
             self.index = 0;
             return garbage::discard_index(tx, db, index.at());
         }
+        let left = index.len(tx)?.checked_sub(chunks).ok_or_else(|| miscounted(self.at))?;
+        if chunks > MANY_CHUNKS && chunks >= left {
+            // To keep the rest is less.
+            let before = tx.point();
+            match self.index_rest(tx, left) {
+                // Deleting goes on in a full pool.
+                Err(error) if error.is_full() => tx.undo_to(before)?,
+                new => {
+                    self.index = new?;
+                    return garbage::discard_index(tx, db, index.at());
+                }
+            }
+        }
         for _ in 0..chunks {
             let Some((key, _)) = index.first(tx)? else { return Err(miscounted(self.at)) };
             index.remove(tx, key)?;
         }
         Ok(())
+    }
+
+    /// A new index of the chunks, of which there are `left`.
+    fn index_rest(&self, tx: &mut dyn Tx, left: u64) -> Result<u64> {
+        let (new, mut at) = (Index::create(tx)?, self.first);
+        for _ in 0..left {
+            let chunk = Chunk::load(tx, at).map_err(|_| miscounted(self.at))?;
+            let key = outer_id(tx, &chunk, End::Left)?;
+            new.set(tx, key, at)?;
+            at = chunk.after;
+        }
+        if at == 0 { Ok(new.at()) } else { Err(miscounted(self.at)) }
     }
 }
 

@@ -6,7 +6,7 @@
 //! entries, the set of their IDs (0 until it is needed), the bytes of its name, its name. Both lie where they are until they
 //! are removed: a pending entry names its consumer's place.
 
-use super::super::Short;
+use super::super::{Database, Short, garbage};
 use super::Id;
 use perdura::collections::OrderedMap;
 use perdura::{Error, Persist, Purpose, Result, Tx};
@@ -29,6 +29,9 @@ const NAME_LEN: u64 = 40;
 const NAME: u64 = 48;
 /// Bytes of the longest name that is believed.
 const NAME_MAX: u64 = 1 << 40;
+
+/// Pending entries that are removed with their consumer one by one, however few are left.
+const MANY: u64 = 64;
 
 /// It is not known how many entries a group has read.
 const UNKNOWN: u64 = u64::MAX;
@@ -252,9 +255,23 @@ impl Group {
 
     /// Removes a consumer; its pending entries are none of the group's any longer. Returns how many they were, if it was
     /// there.
-    pub(crate) fn remove_consumer(self, tx: &mut dyn Tx, name: &[u8]) -> Result<Option<u64>> {
+    pub(crate) fn remove_consumer(
+        self,
+        tx: &mut dyn Tx,
+        db: Database,
+        name: &[u8],
+    ) -> Result<Option<u64>> {
         let Some(consumer) = self.consumer(tx, name)? else { return Ok(None) };
         let count = consumer.pending_count(tx)?;
+        let left = self.pending_count(tx)?.checked_sub(count).ok_or_else(|| unlisted(self.at))?;
+        if count > MANY && count >= left {
+            let before = tx.point();
+            match self.withdraw(tx, db, consumer, left) {
+                // Deleting goes on in a full pool.
+                Err(error) if error.is_full() => tx.undo_to(before)?,
+                done => return done.map(|()| Some(count)),
+            }
+        }
         if let (Some(map), Some(own)) = (self.pending_map(tx)?, consumer.own(tx)?) {
             let mut cursor = own.cursor(tx, ..)?;
             while let Some((id, ())) = cursor.next(tx)? {
@@ -262,13 +279,50 @@ impl Group {
             }
             own.destroy(tx)?;
         }
-        let all = self.pending_count(tx)?.checked_sub(count).ok_or_else(|| unlisted(self.at))?;
-        tx.write_word(self.at + PENDING, all)?;
+        tx.write_word(self.at + PENDING, left)?;
         if let Some(consumers) = self.consumers(tx)? {
             consumers.remove(tx, name)?;
         }
         tx.free(consumer.at)?;
         Ok(Some(count))
+    }
+
+    /// Removes a consumer for which more is pending than the `left` entries of others: these are kept in a new map, and the
+    /// old one is freed later, with the consumer, as a group that has nothing else.
+    fn withdraw(self, tx: &mut dyn Tx, db: Database, consumer: Consumer, left: u64) -> Result<()> {
+        let (Some(map), Some(consumers)) = (self.pending_map(tx)?, self.consumers(tx)?) else {
+            return Err(unlisted(self.at));
+        };
+        let new = match left {
+            0 => 0,
+            _ => {
+                let (new, mut kept) = (PendingMap::create(tx)?, 0);
+                self.each_consumer::<Error>(tx, &mut |tx, _, other| {
+                    if other == consumer {
+                        return Ok(());
+                    }
+                    self.walk(tx, (Id::MIN, Id::MAX), Some(other), &mut |tx, id, pending| {
+                        new.set(tx, id, pending)?;
+                        kept += 1;
+                        Ok(kept <= left)
+                    })
+                })?;
+                if kept != left {
+                    return Err(unlisted(self.at));
+                }
+                new.at()
+            }
+        };
+        tx.write_word(self.at + PENDING_MAP, new)?;
+        tx.write_word(self.at + PENDING, left)?;
+        let name = consumer.name(tx)?;
+        consumers.remove(tx, &name)?;
+        let gone = Group::create(tx, Id::MIN, None)?;
+        let its_consumers = Consumers::create(tx)?;
+        its_consumers.set(tx, &name, consumer.at)?;
+        tx.write_word(gone.at + PENDING_MAP, map.at())?;
+        tx.write_word(gone.at + CONSUMERS, its_consumers.at())?;
+        garbage::discard_group(tx, db, gone.at)
     }
 
     /// Makes an entry pending for a consumer, whoever it was pending for before, with this time and count.

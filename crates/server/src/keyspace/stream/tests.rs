@@ -86,7 +86,8 @@ impl Bench {
             }
             _ if random.below(4) == 0 => {
                 let (group, who) = (self.group(), random.below(3) as usize);
-                let removed = group.remove_consumer(&mut self.heap, CONSUMERS[who]).unwrap();
+                let (heap, db) = (&mut self.heap, self.db);
+                let removed = group.remove_consumer(heap, db, CONSUMERS[who]).unwrap();
                 let before = self.pending.len();
                 self.pending.retain(|_, (owner, _)| *owner != who);
                 assert_eq!(removed.unwrap_or(0), (before - self.pending.len()) as u64);
@@ -251,7 +252,7 @@ fn damage_is_an_error_at_worst() {
                 let _ = stream.extent(heap);
                 if let Ok(Some(group)) = stream.group(heap, b"group") {
                     let _ = group.acknowledge(heap, Id { ms: 3, seq: 1 });
-                    let _ = group.remove_consumer(heap, CONSUMERS[2]);
+                    let _ = group.remove_consumer(heap, db, CONSUMERS[2]);
                     if let Ok(Some(consumer)) = group.consumer(heap, CONSUMERS[0]) {
                         let _ = group.assign(heap, Id { ms: 4, seq: 0 }, consumer, (1, 1));
                     }
