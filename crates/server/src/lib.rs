@@ -21,6 +21,7 @@ mod command;
 mod conflict_tests;
 mod cron;
 mod descriptors;
+mod direct;
 mod embedded;
 mod error;
 mod eviction;
@@ -58,6 +59,7 @@ mod watch;
 #[cfg(test)]
 mod watch_tests;
 
+pub use direct::{Commands, DataCommand, KeyState, Performed, Request, Waiting};
 pub use embedded::{End, Keyspace};
 pub use error::ServeError;
 pub use eviction::EvictionPolicy;

@@ -49,12 +49,12 @@ fn more(command: &Command) -> Option<More> {
 }
 
 /// Whether a command has keys, or patterns of keys, at no fixed place.
-pub(super) fn move_about(command: &Command) -> bool {
+pub(crate) fn move_about(command: &Command) -> bool {
     more(command).is_some() || command.name == "sort_ro"
 }
 
 /// The keys in a request, whose length is one that the command takes.
-pub(super) fn keys<'a>(command: &Command, args: Args<'a>) -> Outcome<Vec<&'a [u8]>> {
+pub(crate) fn keys<'a>(command: &Command, args: Args<'a>) -> Outcome<Vec<&'a [u8]>> {
     let more = more(command);
     let (first, last, step) = command.keys;
     if first == 0 && more.is_none() {

@@ -82,6 +82,7 @@ pub(crate) use client::{ClientCall, Command, Next, Run};
 pub(crate) use config::Tuning;
 pub(crate) use events::{Classes, Events};
 pub(crate) use failure::{Failure, Outcome, shown};
+pub(crate) use key_places::{keys, move_about};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
 pub(crate) use pubsub::goes_while_subscribed;
 pub(crate) use random::Random;
