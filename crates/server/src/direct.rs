@@ -63,6 +63,11 @@ impl DataCommand {
         self.command.number
     }
 
+    /// Whether it takes so many arguments, its name included.
+    pub fn takes(self, len: usize) -> bool {
+        self.command.takes(len)
+    }
+
     /// Its name, in lower case.
     pub fn name(self) -> &'static str {
         self.command.name

@@ -27,8 +27,8 @@ pub(super) fn own() -> impl Iterator<Item = DataCommand> {
 }
 
 thread_local! {
-    /// For each command's number its name as the module's.
-    static NAMES: RefCell<Vec<Option<Text>>> = const { RefCell::new(Vec::new()) };
+    /// For each command's number the command, and its name as the module's.
+    static NAMES: RefCell<Vec<Option<(DataCommand, Text)>>> = const { RefCell::new(Vec::new()) };
     /// Whether a script was seen: EXEC may have one.
     static SCRIPTS: Cell<bool> = const { Cell::new(false) };
 }
@@ -38,7 +38,7 @@ pub(super) fn prepare() {
     let mut names: Vec<_> = (0..DataCommand::count()).map(|_| None).collect();
     for command in own() {
         let name = format!("{PREFIX}{}", command.name());
-        names[command.own_number()] = Some(Text::new(name.as_bytes()));
+        names[command.own_number()] = Some((command, Text::new(name.as_bytes())));
     }
     NAMES.set(names);
 }
@@ -66,8 +66,11 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
         }
         let Some(number) = DataCommand::number(name) else { return };
         NAMES.with_borrow(|names| {
-            if let Some(Some(name)) = names.get(number) {
-                replace(command, name.0);
+            // Of a wrong number of arguments the host tells, also after MULTI.
+            let len = usize::try_from(count).unwrap_or(0);
+            match names.get(number) {
+                Some(Some((own, name))) if own.takes(len) => replace(command, name.0),
+                _ => {}
             }
         });
     });

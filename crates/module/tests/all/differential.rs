@@ -4,7 +4,7 @@ use crate::client::{Client, Value};
 use crate::server::{Server, until};
 use crate::{Random, setting};
 
-/// `k` is a key, `f` a field or member, `v` a value, `n` a small number, `s` a score.
+/// GEOPOS is not there: its numbers have other digits in RESP3 (docs/cluster.md). `k` is a key, `f` a field or member, `v` a value, `n` a small number, `s` a score.
 const COMMANDS: &[&str] = &[
     "set k v", "set k n", "get k", "getset k v", "setnx k v", "append k v", "strlen k", "incr k", "incrby k n",
     "decrby k n", "incrbyfloat k s", "getrange k n n", "setrange k n v", "setbit k n 1", "bitcount k", "getdel k",
@@ -27,7 +27,7 @@ const COMMANDS: &[&str] = &[
     "zlexcount k - +", "zremrangebyscore k 1 3",
     "xadd k n-1 f v", "xlen k", "xrange k - +", "xdel k n-1", "xtrim k maxlen n", "xread count 2 streams k 0",
     "xgroup create k f 0", "xreadgroup group f c count 1 streams k >", "xack k f n-1",
-    "pfadd k f f", "pfcount k k", "pfmerge k k", "geoadd k 13.3 38.1 f", "geopos k f", "geodist k f f",
+    "pfadd k f f", "pfcount k k", "pfmerge k k", "geoadd k 13.3 38.1 f", "geohash k f", "geodist k f f",
     "object encoding nothing", "bitop and k k k", "bitfield k incrby u8 n 1", "lcs k k", "sort k alpha",
     "sort k alpha store k", "get", "hset k f", "zadd k x f", "set k v ex 0", "eval EVAL 1 k", "blpop k 0.001",
     "bzpopmin k 0.001",
@@ -76,7 +76,10 @@ fn replies_are_those_of_a_stock_server() {
     let mut open = 0;
     for number in 0..setting("PERDURA_COMMANDS", 20_000) {
         match random.below(400) {
-            0 => ask(&mut clients, &["hello", if random.below(2) == 0 { "2" } else { "3" }], false, false),
+            0 if open == 0 => {
+                let version = if random.below(2) == 0 { "2" } else { "3" };
+                clients.iter_mut().for_each(|client| drop(client.run(&format!("hello {version}"))));
+            }
             1 if open == 0 => {
                 same(&mut clients, number, &["multi"], false, false);
                 open = 1 + random.below(6);
@@ -111,10 +114,6 @@ fn replies_are_those_of_a_stock_server() {
     own.kill();
     own.restart();
     assert_eq!(contents(&mut own.client()), wanted);
-}
-
-fn ask(clients: &mut [Client; 2], args: &[&str], _: bool, _: bool) {
-    clients.iter_mut().for_each(|client| drop(client.ask(args).expect("a reply")));
 }
 
 fn same(clients: &mut [Client; 2], number: u64, args: &[&str], is_unordered: bool, is_pairs: bool) {

@@ -27,7 +27,7 @@ pub(crate) fn port() -> u16 {
 pub(crate) fn module() -> PathBuf {
     let own = || {
         let test = std::env::current_exe().expect("this test");
-        test.ancestors().nth(2).expect("a folder").join("libperdura_module.so")
+        test.ancestors().nth(1).expect("a folder").join("libperdura_module.so")
     };
     std::env::var_os("PERDURA_MODULE").map_or_else(own, PathBuf::from)
 }
