@@ -55,3 +55,48 @@ impl Group {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura::{EngineKind, Options, Pool};
+    use perdura_server::Request;
+
+    #[test]
+    fn all_of_a_group_or_nothing_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pool");
+        let options = Options::new().engine(EngineKind::CcStm).size(16 << 20);
+        let pool = options.create(&path).unwrap();
+        let mut handle = pool.session().unwrap();
+        let commands = Rc::new(Commands::open(&pool, &mut handle).unwrap());
+        let job = |words: &str| Job::Command(Request::new(words.split(' ').map(str::as_bytes)));
+        let count = |pool: &Pool| {
+            let pool = pool.clone();
+            let seen = std::thread::spawn(move || {
+                let mut handle = pool.session().unwrap();
+                let commands = Commands::open(&pool, &mut handle).unwrap();
+                let request = Request::new([b"exists".as_slice(), b"a", b"b"]);
+                commands.perform(&mut handle, &request).unwrap().0.reply
+            });
+            seen.join().unwrap()
+        };
+        let mut group = Group::begin(Rc::clone(&commands), handle, DefaultStack::default());
+        assert_eq!(group.run(job("set a 1")).unwrap().reply, b"+OK\r\n");
+        // One that fails leaves nothing, and the others stay.
+        assert_eq!(group.run(job("lpush a 1")).unwrap().reply.first(), Some(&b'-'));
+        assert_eq!(group.run(job("incr a")).unwrap().reply, b":2\r\n");
+        assert_eq!(group.run(job("set b 1")).unwrap().reply, b"+OK\r\n");
+        assert_eq!(count(&pool), b":0\r\n");
+        let (mut handle, stack, done) = group.end();
+        handle.wait(done.unwrap()).unwrap();
+        assert_eq!(count(&pool), b":2\r\n");
+        // The next one, on the same stack.
+        let mut group = Group::begin(commands, handle, stack);
+        group.run(job("del a b")).unwrap();
+        assert_eq!(count(&pool), b":2\r\n");
+        drop(group);
+        // It was not ended.
+        assert_eq!(count(&pool), b":2\r\n");
+    }
+}
