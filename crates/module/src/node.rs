@@ -185,7 +185,8 @@ impl Node {
         let (commands, handle) = self.session();
         handle.read(|tx| {
             let mut keys = Vec::new();
-            commands.for_each_key(tx, &mut |db, key, state| keys.push((db, key.to_vec(), state)))?;
+            commands
+                .for_each_key(tx, &mut |db, key, state| keys.push((db, key.to_vec(), state)))?;
             Ok(keys)
         })
     }

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn malformed_replies_end() {
-        for reply in [&b"$5\r\nab\r\n"[..], b"?1\r\n", b":x\r\n", b"=2\r\nab\r\n", b"+OK", b"\r\n"] {
+        for reply in [&b"$5\r\nab\r\n"[..], b"?1\r\n", b":x\r\n", b"=2\r\nab\r\n", b"+OK", b"\r\n"]
+        {
             assert_eq!(Items::new(reply).count(), 0, "{reply:?}");
         }
     }

@@ -30,7 +30,9 @@ impl Settings {
                         .ok_or_else(|| format!("size '{text}' is no number of bytes: 512M, 4G"))?;
                 }
                 other => {
-                    return Err(format!("no argument '{other}': there are pool PATH, size BYTES, adopt"));
+                    return Err(format!(
+                        "no argument '{other}': there are pool PATH, size BYTES, adopt"
+                    ));
                 }
             }
         }

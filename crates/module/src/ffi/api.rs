@@ -198,11 +198,7 @@ pub(super) struct Text(pub(super) RawText);
 
 impl Text {
     pub(super) fn new(text: &[u8]) -> Self {
-        Text(host!(RedisModule_CreateString(
-            ptr::null_mut(),
-            text.as_ptr().cast(),
-            text.len()
-        )))
+        Text(host!(RedisModule_CreateString(ptr::null_mut(), text.as_ptr().cast(), text.len())))
     }
 }
 
@@ -228,7 +224,8 @@ impl Key {
 
     /// The module's value, if it is of this type.
     pub(super) fn value(&self, of: *mut raw::RedisModuleType) -> Option<RawValue> {
-        let is_ours = host!(RedisModule_KeyType(self.0)) == raw::REDISMODULE_KEYTYPE_MODULE as c_int
+        let is_ours = host!(RedisModule_KeyType(self.0))
+            == raw::REDISMODULE_KEYTYPE_MODULE as c_int
             && host!(RedisModule_ModuleTypeGetType(self.0)) == of;
         is_ours.then(|| host!(RedisModule_ModuleTypeGetValue(self.0)))
     }
@@ -266,7 +263,12 @@ impl Drop for Key {
 }
 
 /// The text of the reply to a command of the host's with these arguments, if it is one.
-pub(super) fn ask(context: RawContext, command: &CStr, args: [&CStr; 2], more: &CStr) -> Option<String> {
+pub(super) fn ask(
+    context: RawContext,
+    command: &CStr,
+    args: [&CStr; 2],
+    more: &CStr,
+) -> Option<String> {
     let reply = host!(RedisModule_Call(
         context,
         command.as_ptr(),

@@ -96,6 +96,10 @@ fn request(args: &[RawText]) -> Request {
 
 /// A command of a master's.
 fn apply(context: RawContext, args: &[RawText]) -> c_int {
+    if api::flags(context) & api::REPLICATED == 0 {
+        reply::error(context, "ERR perdura.apply is what masters send to their replicas");
+        return api::OK;
+    }
     let stamp = args.get(1).map(|stamp| String::from_utf8_lossy(bytes(*stamp)));
     let stamp = stamp.as_deref().and_then(|stamp| {
         let (now, seed) = stamp.split_once(':')?;
@@ -103,11 +107,14 @@ fn apply(context: RawContext, args: &[RawText]) -> c_int {
     });
     let (Some((now, seed)), Some(args)) = (stamp, args.get(2..).filter(|args| !args.is_empty()))
     else {
-        reply::error(context, "ERR perdura.apply is for masters: it takes a time and a command");
+        reply::error(context, "ERR perdura.apply takes a time, a number and a command");
         return api::OK;
     };
     if DataCommand::number(bytes(args[0]).get(PREFIX.len()..).unwrap_or_default()).is_none() {
-        reply::error(context, "ERR this node's module does not know the command: use the master's version");
+        reply::error(
+            context,
+            "ERR this node's module does not know the command: use the master's version",
+        );
         return api::OK;
     }
     let db = api::selected_db(context);
@@ -161,7 +168,8 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Wa
     let places = request.key_places();
     let mut keys: Vec<Option<Key>> = Vec::with_capacity(places.len());
     for (index, place) in places.iter().enumerate() {
-        let is_again = places[..index].iter().any(|other| bytes(args[*other]) == bytes(args[*place]));
+        let is_again =
+            places[..index].iter().any(|other| bytes(args[*other]) == bytes(args[*place]));
         keys.push((!is_again).then(|| Key::open(context, args[*place])));
     }
     if !keys.iter().flatten().all(values::is_ours) {

@@ -13,7 +13,16 @@ pub(super) const PREFIX: &str = "perdura.";
 pub(super) const REFUSED: &str = "perdura.refused";
 /// Groups of commands on data that are the module's.
 const GROUPS: [&str; 10] = [
-    "string", "bitmap", "hyperloglog", "generic", "hash", "list", "set", "sorted-set", "geo", "stream",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "generic",
+    "hash",
+    "list",
+    "set",
+    "sorted-set",
+    "geo",
+    "stream",
 ];
 /// Commands of these groups that stay the host's: it saves and counts its own values, and they are the module's.
 const HOSTS: [&str; 4] = ["dump", "dbsize", "flushdb", "flushall"];
@@ -60,7 +69,9 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
             return;
         }
         // A value of the module that moves: the host makes it (`values.rs`).
-        if name.eq_ignore_ascii_case(b"restore") && count > 3 && arg(3).first() == Some(&MODULE_VALUE)
+        if name.eq_ignore_ascii_case(b"restore")
+            && count > 3
+            && arg(3).first() == Some(&MODULE_VALUE)
         {
             return;
         }

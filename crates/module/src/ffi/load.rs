@@ -20,9 +20,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 ) -> c_int {
     let version = raw::REDISMODULE_APIVER_1 as c_int;
     // SAFETY: it is the first call of the binding, with the host's context.
-    let begun = unsafe {
-        raw::Export_RedisModule_Init(context, c"perdura".as_ptr(), 1, version)
-    };
+    let begun = unsafe { raw::Export_RedisModule_Init(context, c"perdura".as_ptr(), 1, version) };
     if begun != api::OK {
         return api::ERR;
     }
@@ -91,7 +89,8 @@ fn set_aside(context: RawContext, is_new: bool) -> Result<(), String> {
         ));
     }
     let aside = format!("{name}.aside");
-    std::fs::rename(path, &aside).map_err(|error| format!("the file {name} cannot be renamed: {error}"))?;
+    std::fs::rename(path, &aside)
+        .map_err(|error| format!("the file {name} cannot be renamed: {error}"))?;
     log("notice", &format!("the file {name} is older than the pool, and is {aside} now"));
     Ok(())
 }

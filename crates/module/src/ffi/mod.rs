@@ -34,7 +34,10 @@ fn with<R>(act: impl FnOnce(&mut Node) -> Result<R>) -> R {
 
 /// Ends the process with a sentence in the host's log.
 fn die(why: &str) -> ! {
-    api::log("warning", &format!("{why}. The server ends; what it has acknowledged is in the pool."));
+    api::log(
+        "warning",
+        &format!("{why}. The server ends; what it has acknowledged is in the pool."),
+    );
     std::process::exit(1)
 }
 

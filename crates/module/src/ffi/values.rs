@@ -34,7 +34,7 @@ pub(super) fn register(context: RawContext) -> bool {
         version: 4,
         rdb_load: Some(load),
         rdb_save: Some(save),
-        aof_rewrite: None,
+        aof_rewrite: Some(rewrite),
         mem_usage: None,
         digest: None,
         free: Some(free),
@@ -135,6 +135,14 @@ unsafe extern "C" fn save(to: *mut raw::RedisModuleIO, _value: *mut c_void) {
         let payload = &contents.payload;
         host!(RedisModule_SaveStringBuffer(to, payload.as_ptr().cast(), payload.len()));
     });
+}
+
+/// Writes a key into the host's AOF: nothing, since there is none that would be loaded.
+unsafe extern "C" fn rewrite(
+    _to: *mut raw::RedisModuleIO,
+    _key: *mut raw::RedisModuleString,
+    _value: *mut c_void,
+) {
 }
 
 /// Reads a key: from a master that sends all of its keys, or for RESTORE.

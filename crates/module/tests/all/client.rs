@@ -1,6 +1,7 @@
 //! A client: requests, replies, and a cluster's redirections.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -123,10 +124,10 @@ impl ClusterClient {
     }
 
     fn connection(&mut self, port: u16) -> io::Result<&mut Client> {
-        if !self.connections.contains_key(&port) {
-            self.connections.insert(port, Client::connect(port)?);
-        }
-        Ok(self.connections.get_mut(&port).expect("it was made"))
+        Ok(match self.connections.entry(port) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Client::connect(port)?),
+        })
     }
 
     /// Sends requests to the node that has their keys, all to one connection, and returns the replies; `None` if it is
@@ -142,9 +143,10 @@ impl ClusterClient {
                         client.ask(&["asking"])?;
                     }
                     let reply = client.ask(request)?;
-                    let is_over = ["MOVED", "ASK ", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "MASTERDOWN"]
-                        .iter()
-                        .any(|code| reply.is_error(code));
+                    let is_over =
+                        ["MOVED", "ASK ", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "MASTERDOWN"]
+                            .iter()
+                            .any(|code| reply.is_error(code));
                     replies.push(reply);
                     if is_over {
                         let _ = client.ask(&["discard"]);
@@ -156,7 +158,9 @@ impl ClusterClient {
             asking = false;
             match done {
                 Ok(replies) => match replies.last() {
-                    Some(Value::Error(text)) if text.starts_with("MOVED") || text.starts_with("ASK ") => {
+                    Some(Value::Error(text))
+                        if text.starts_with("MOVED") || text.starts_with("ASK ") =>
+                    {
                         asking = text.starts_with("ASK ");
                         let port = text.rsplit(':').next().and_then(|port| port.parse().ok());
                         self.at = port.expect("a port");

@@ -60,7 +60,8 @@ impl Cluster {
     /// Returns when the host's own check finds nothing, and each master has its replica.
     fn settle(&self) {
         until("a cluster without a fault", || {
-            let (is_good, text) = cli(&["--cluster", "check", &format!("127.0.0.1:{}", self.0[0].port)]);
+            let (is_good, text) =
+                cli(&["--cluster", "check", &format!("127.0.0.1:{}", self.0[0].port)]);
             let roles = |role: &str, up: &str| {
                 let has = |server: &&Server| {
                     Client::connect(server.port).is_ok_and(|mut client| {
@@ -153,8 +154,16 @@ fn make_happen(event: Event, cluster: &mut Cluster, random: &mut Random) {
             let (to, _) = masters.iter().find(|master| master.0 != id).expect("another");
             let address = format!("127.0.0.1:{port}");
             let (moved, text) = cli(&[
-                "--cluster", "reshard", &address, "--cluster-from", &id, "--cluster-to", to,
-                "--cluster-slots", "1500", "--cluster-yes",
+                "--cluster",
+                "reshard",
+                &address,
+                "--cluster-from",
+                &id,
+                "--cluster-to",
+                to,
+                "--cluster-slots",
+                "1500",
+                "--cluster-yes",
             ]);
             assert!(moved, "{text}");
         }
@@ -178,7 +187,9 @@ fn compare_replicas(cluster: &Cluster, workers: &[Worker]) {
         replica.run("readonly");
         until("a replica is equal", || {
             replica.run("dbsize") == master.run("dbsize")
-                && workers.iter().all(|worker| worker.seen(&mut replica) == worker.seen(&mut master))
+                && workers
+                    .iter()
+                    .all(|worker| worker.seen(&mut replica) == worker.seen(&mut master))
         });
     }
 }

@@ -67,7 +67,8 @@ impl Worker {
             .map(|kind| self.key(kind))
             .collect();
         let [counter, hash, list, m1, m2, s1, s2, gone] =
-            <[&str; 8]>::try_from(keys.iter().map(String::as_str).collect::<Vec<_>>()).expect("eight");
+            <[&str; 8]>::try_from(keys.iter().map(String::as_str).collect::<Vec<_>>())
+                .expect("eight");
         let requests: Vec<Vec<&str>> = match kind {
             0 => vec![vec!["incr", counter]],
             1 => vec![vec!["hset", hash, &next, "a value that is longer than a word"]],
@@ -116,8 +117,8 @@ impl Worker {
         };
         let names: Vec<String> =
             ["counter", "m1", "m2", "s1", "s2"].iter().map(|kind| self.key(kind)).collect();
-        let [counter, m1, m2, s1, s2] = [0, 1, 2, 3, 4]
-            .map(|at: usize| ask(&mut perform, ["get", &names[at]]).number());
+        let [counter, m1, m2, s1, s2] =
+            [0, 1, 2, 3, 4].map(|at: usize| ask(&mut perform, ["get", &names[at]]).number());
         assert_eq!((m1, s1), (m2, s2), "half of an EXEC, or of a script, in {}", self.name);
         let (hash, list, gone) = (self.key("hash"), self.key("list"), self.key("gone"));
         let fields = ask(&mut perform, ["hlen", &hash]).number();

@@ -51,7 +51,10 @@ fn ordinary_commands_are_the_modules() {
         ("rpush l 1 2 3", "Number(3)"),
         ("sadd s 5", "Number(1)"),
         ("xadd x 1-1 f v", "Text(\"1-1\")"),
-        ("lpush a 1", "Error(\"WRONGTYPE Operation against a key holding the wrong kind of value\")"),
+        (
+            "lpush a 1",
+            "Error(\"WRONGTYPE Operation against a key holding the wrong kind of value\")",
+        ),
         ("type x", "Text(\"stream\")"),
         ("dbsize", "Number(6)"),
         ("scan 0 type hash", "List([Text(\"0\"), List([Text(\"h\")])])"),
@@ -62,9 +65,16 @@ fn ordinary_commands_are_the_modules() {
         ("select 3", "Text(\"OK\")"),
         ("set other 1", "Text(\"OK\")"),
         ("move other 1", "Error(\"ERR SWAPDB and MOVE are not there with the module\")"),
-        ("copy other b db 1", "Error(\"ERR COPY to another database is not there with the module\")"),
+        (
+            "copy other b db 1",
+            "Error(\"ERR COPY to another database is not there with the module\")",
+        ),
         ("copy other b", "Number(1)"),
         ("select 0", "Text(\"OK\")"),
+        (
+            "perdura.apply 1:1 perdura.set a 2",
+            "Error(\"ERR perdura.apply is what masters send to their replicas\")",
+        ),
         ("bogus", "Error(\"ERR unknown command 'bogus', with args beginning with:\")"),
         ("get", "Error(\"ERR wrong number of arguments for 'get' command\")"),
         ("blpop none 0.01", "Nil"),
@@ -104,7 +114,9 @@ fn watching_and_waiting_clients_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::with_module(folder.path(), &[]);
     let (mut a, mut b) = (server.client(), server.client());
-    for (write, is_aborted) in [("set k 1", true), ("get k", false), ("del none", false), ("hset h f v", false)] {
+    for (write, is_aborted) in
+        [("set k 1", true), ("get k", false), ("del none", false), ("hset h f v", false)]
+    {
         a.run("watch k");
         a.run("multi");
         b.run(write);
@@ -150,6 +162,7 @@ fn bad_setups_end_in_a_sentence() {
     let foreign = ["--loadmodule", &library, "pool", &pool];
     let log = Server::refused(folder.path(), &foreign);
     assert!(log.contains("belongs to node"), "{log}");
-    let log = Server::refused(folder.path(), &[&foreign[..], &["--cluster-enabled", "yes"]].concat());
+    let log =
+        Server::refused(folder.path(), &[&foreign[..], &["--cluster-enabled", "yes"]].concat());
     assert!(log.contains("and this is node"), "{log}");
 }
