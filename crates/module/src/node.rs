@@ -83,6 +83,11 @@ impl Node {
         })
     }
 
+    /// Whether commands tell of the events of keys.
+    pub(crate) fn tell_events(&self, tells: bool) {
+        self.commands.tell_events(tells);
+    }
+
     /// Whether this is a child that the host has forked.
     pub(crate) fn is_forked(&self) -> bool {
         std::process::id() != self.process

@@ -5,14 +5,15 @@
 //! Keys expire only where a command meets them: the program deletes those whose time has come
 //! ([`Commands::remove`]). Nobody waits for keys here: [`Performed::wish`] says that a client would.
 
+use crate::client::Home;
 use crate::command::perform;
-use crate::command::{self, Call, Command, Env, Failure, Run, all, find, find_whole};
+use crate::command::{self, Call, Classes, Command, Env, Failure, Run, all, find, find_whole};
 use crate::keyspace::{self, DATABASES, Database, Near, garbage};
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
-use crate::pubsub::Posts;
+use crate::pubsub::{Kind, Posts, Subscriptions};
 use crate::room;
 use crate::server::Server;
 use crate::stats::Tally;
@@ -20,6 +21,7 @@ use crate::store::Store as _;
 use crate::waiting::Waits;
 use crate::watch::Touched;
 use perdura::{Error, Handle, Pool, Result, Ticket, Tx};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Entries or blocks of the garbage list that [`Commands::tidy`] frees in a transaction.
@@ -38,14 +40,11 @@ impl DataCommand {
     /// All of them, those that perform others (scripts) excepted.
     pub fn all() -> impl Iterator<Item = DataCommand> {
         let on_data = |command: &Command| {
-            !matches!(command.run, Run::Client(_))
-                && !command.nests
-                && !command.name.contains('|')
+            !matches!(command.run, Run::Client(_)) && !command.nests && !command.name.contains('|')
         };
-        all().filter(move |(_, command)| on_data(command)).map(|(group, command)| DataCommand {
-            group,
-            command,
-        })
+        all()
+            .filter(move |(_, command)| on_data(command))
+            .map(|(group, command)| DataCommand { group, command })
     }
 
     /// The number of the command of this name, in any case: below [`count`](Self::count).
@@ -185,6 +184,8 @@ pub struct Performed {
     pub changed: bool,
     /// The keys' states, in the order of [`Request::key_places`]; none if nothing was changed.
     pub keys: Vec<KeyState>,
+    /// The events of keys, if they are told ([`Commands::tell_events`]): each event's name, and the key.
+    pub events: Vec<(String, Vec<u8>)>,
     /// What its client waits for; then there is no reply.
     pub wish: Option<Waiting>,
 }
@@ -197,6 +198,8 @@ pub struct Commands {
     waits: Waits,
     posts: Posts,
     client: Listing,
+    /// Keeps the server telling events.
+    listens: Subscriptions,
     keyspace: u64,
 }
 
@@ -214,13 +217,18 @@ impl Commands {
         let options = Options::new().threads(1);
         let server = Server::new(options, address, Box::new(move || facts.facts()));
         server.set_expires_actively(false);
+        let client = Listing::new(1, address, address);
+        let mut listens = Subscriptions::default();
+        let listener = Home::default().listener(&Arc::new(Listing::new(2, address, address)));
+        server.pubsub.subscribe(&mut listens, &listener, Kind::Channel, b"");
         Ok(Commands {
             server,
             touched: Touched::default(),
             tally: Tally::default(),
             waits: Waits::default(),
             posts: Posts::default(),
-            client: Listing::new(1, address, address),
+            client,
+            listens,
             keyspace,
         })
     }
@@ -246,6 +254,15 @@ impl Commands {
         match db < DATABASES {
             true => Ok(Database::new(self.keyspace, db)),
             false => Err(Error::Invalid("the pool has 16 databases")),
+        }
+    }
+
+    /// Has commands tell of the events of keys, or not. They are those of `notify-keyspace-events`.
+    pub fn tell_events(&self, tells: bool) {
+        debug_assert!(!self.listens.is_empty(), "events are told while somebody listens");
+        let letters: &[u8] = if tells { b"AE" } else { b"" };
+        if let Some(classes) = Classes::parse(letters) {
+            self.server.events.set(classes);
         }
     }
 
@@ -292,7 +309,7 @@ impl Commands {
         let out = out.at_most(self.server.options.max_reply);
         let env = self.env(request.now, request.seed, last);
         let db = self.db(request.db)?;
-        let changes = tx.moment().changes;
+        let (changes, posted) = (tx.moment().changes, self.posts.mark());
         let (client, may_wait) = (&self.client, request.may_wait);
         let call =
             Call { tx: &mut *tx, env, db, client, args, out, may_wait, near: Near::default() };
@@ -307,13 +324,19 @@ impl Commands {
             }
         });
         let changed = tx.moment().changes != changes;
+        let events = self.posts.take_since(posted).into_iter().filter_map(|post| {
+            let channel = String::from_utf8_lossy(&post.channel).into_owned();
+            let (_, event) = channel.split_once("__:")?;
+            Some((event.to_owned(), post.message))
+        });
+        let events = events.collect();
         let mut keys = Vec::new();
         if changed {
             for place in request.key_places() {
                 keys.push(self.state(tx, request.db, args.at(place))?);
             }
         }
-        Ok(Performed { reply, changed, keys, wish })
+        Ok(Performed { reply, changed, keys, events, wish })
     }
 
     /// Performs a command in a transaction of its own; when the pool is full, after making room. Returns when it is

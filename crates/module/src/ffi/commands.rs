@@ -2,7 +2,7 @@
 
 use super::api::{self, Key, RawContext, RawText, Text, bytes, host};
 use super::filter::{PREFIX, REFUSED, own};
-use super::{guarded, reply, values, with};
+use super::{events, guarded, reply, values, with};
 use crate::resp::{Item, Items};
 use crate::work::Job;
 use perdura_server::{DataCommand, Performed, Request, Waiting};
@@ -177,7 +177,11 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Wa
         return None;
     }
     let stamp = format!("{}:{}", request.now, request.seed);
-    let done = with(|node| node.run(Job::Command(request), grouped));
+    let tells = events::are_wanted();
+    let done = with(|node| {
+        node.tell_events(tells);
+        node.run(Job::Command(request), grouped)
+    });
     if done.changed {
         for ((place, key), state) in places.iter().zip(&keys).zip(&done.keys) {
             let Some(key) = key else { continue };
@@ -192,6 +196,7 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Wa
             true => replicate_spop(context, args, &stamp, &done),
             false => replicate(context, args, &stamp),
         }
+        events::tell(context, &done.events);
     }
     if done.wish.is_none() {
         reply::send(context, &done.reply);

@@ -1,6 +1,6 @@
 //! What the host tells of.
 
-use super::api::{RawContext, host};
+use super::api::{RawContext, Text, c_text, host};
 use super::{guarded, values, with};
 use crate::work::Job;
 use redis_module::raw;
@@ -24,6 +24,40 @@ pub(super) fn subscribe(context: RawContext) -> bool {
 }
 
 type Callback = unsafe extern "C" fn(RawContext, raw::RedisModuleEvent, u64, *mut c_void);
+
+/// Tells the host of the events that a command has told of.
+pub(super) fn tell(context: RawContext, events: &[(String, Vec<u8>)]) {
+    for (event, key) in events {
+        let (name, key) = (c_text(event), Text::new(key));
+        host!(RedisModule_NotifyKeyspaceEvent(context, class(event), name.as_ptr(), key.0));
+    }
+}
+
+/// Whether the host tells anybody of events of keys.
+pub(super) fn are_wanted() -> bool {
+    host!(RedisModule_GetNotifyKeyspaceEvents()) != 0
+}
+
+/// The class of an event, by its name.
+fn class(event: &str) -> c_int {
+    match event {
+        "del" | "expire" | "persist" | "rename_from" | "rename_to" | "copy_to" | "restore" => {
+            raw::REDISMODULE_NOTIFY_GENERIC
+        }
+        "set" | "setrange" | "setbit" => raw::REDISMODULE_NOTIFY_STRING,
+        "sortstore" => raw::REDISMODULE_NOTIFY_LIST,
+        "georadiusstore" | "geosearchstore" => raw::REDISMODULE_NOTIFY_ZSET,
+        _ => match event.as_bytes().first() {
+            Some(b'l' | b'r') => raw::REDISMODULE_NOTIFY_LIST,
+            Some(b's') => raw::REDISMODULE_NOTIFY_SET,
+            Some(b'h') => raw::REDISMODULE_NOTIFY_HASH,
+            Some(b'z') => raw::REDISMODULE_NOTIFY_ZSET,
+            Some(b'x') => raw::REDISMODULE_NOTIFY_STREAM,
+            // incrby, append, pfadd.
+            _ => raw::REDISMODULE_NOTIFY_STRING,
+        },
+    }
+}
 
 /// All keys are about to be deleted: by FLUSHALL, or since a master sends its own.
 unsafe extern "C" fn flushed(

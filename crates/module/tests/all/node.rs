@@ -138,6 +138,43 @@ fn watching_and_waiting_clients_are_told() {
 }
 
 #[test]
+fn events_of_keys_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::with_module(folder.path(), &["--notify-keyspace-events", "KEA"]);
+    let (mut listener, mut client) = (server.client(), server.client());
+    listener.run("psubscribe __keyevent@0__:*");
+    for command in [
+        "set a 1 ex 100",
+        "incr a",
+        "append a 1",
+        "get a",
+        "rpush l 1",
+        "sadd s 1",
+        "hset h f v",
+        "zadd z 1 m",
+        "del none",
+        "xadd x * f v",
+        "rename a b",
+        "srem s 1",
+        "set e 1 px 20",
+    ] {
+        client.run(command);
+    }
+    let mut told = String::new();
+    while !told.ends_with("expired e, ") {
+        let message = listener.receive().expect("an event").list();
+        let [_, _, channel, key] = <[_; 4]>::try_from(message).expect("four parts");
+        told +=
+            &format!("{} {}, ", channel.text().trim_start_matches("__keyevent@0__:"), key.text());
+    }
+    assert_eq!(
+        told,
+        "set a, expire a, incrby a, append a, rpush l, sadd s, hset h, zadd z, xadd x, \
+         rename_from a, rename_to b, srem s, del s, set e, expire e, expired e, "
+    );
+}
+
+#[test]
 fn bad_setups_end_in_a_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = module().display().to_string();
