@@ -1,9 +1,10 @@
 //! Three masters and three replicas of stock Redis Cluster, with the module.
 
+use crate::Random;
 use crate::client::{Client, ClusterClient};
 use crate::load::Worker;
 use crate::server::{Server, cli, until};
-use crate::{Random, setting};
+use perdura_testing::times;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -83,7 +84,7 @@ impl Cluster {
 #[test]
 fn nothing_acknowledged_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut random = Random::new("a cluster", 1);
+    let mut random = Random::new("a cluster");
     let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"];
     let mut cluster =
         Cluster((0..6).map(|_| Server::with_module(folder.path(), &options)).collect());
@@ -98,7 +99,7 @@ fn nothing_acknowledged_is_lost() {
     // Of the first workers each step is waited for on a replica.
     let mut waiting: Vec<Worker> = (0..6).map(|name| Worker::new(name, 1)).collect();
     let mut hasty: Vec<Worker> = (6..12).map(|name| Worker::new(name, 0)).collect();
-    for round in 0..setting("PERDURA_ROUNDS", 4) {
+    for round in 0..times(4) {
         let event = match round {
             0..4 => EVENTS[round as usize],
             _ => EVENTS[random.below(4) as usize],

@@ -1,8 +1,9 @@
 //! The same random commands to a server with the module, to its replica, and to a stock one: the same replies.
 
+use crate::Random;
 use crate::client::{Client, Value};
 use crate::server::{Server, until};
-use crate::{Random, setting};
+use perdura_testing::times;
 
 /// GEOPOS is not there: its numbers have other digits in RESP3 (docs/cluster.md). `k` is a key, `f` a field or member, `v` a value, `n` a small number, `s` a score.
 const COMMANDS: &[&str] = &[
@@ -177,7 +178,7 @@ fn shown(reply: Value, is_unordered: bool, is_pairs: bool) -> String {
 #[test]
 fn replies_are_those_of_a_stock_server() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut random = Random::new("the same commands", 1);
+    let mut random = Random::new("the same commands");
     let (mut own, stock) = (Server::with_module(folder.path(), &[]), Server::stock(folder.path()));
     let port = own.port.to_string();
     let replica = Server::with_module(folder.path(), &["--replicaof", "127.0.0.1", &port]);
@@ -186,7 +187,7 @@ fn replies_are_those_of_a_stock_server() {
     });
     let mut clients = [own.client(), stock.client()];
     let mut open = 0;
-    for number in 0..setting("PERDURA_COMMANDS", 20_000) {
+    for number in 0..times(20_000) {
         match random.below(400) {
             0 if open == 0 => {
                 let version = if random.below(2) == 0 { "2" } else { "3" };

@@ -1,6 +1,6 @@
 //! The module in stock servers. Each test starts its own, by the program that `PERDURA_REDIS_SERVER` names
-//! (`redis-server`), with the library that `PERDURA_MODULE` names (that of this build), on ports from `PERDURA_PORT`
-//! (17400) on. `PERDURA_ROUNDS` says how often a test kills them, `PERDURA_SEED` which random choices it makes.
+//! (`redis-server`), with the library that `PERDURA_MODULE` names (that of this build). How often they are killed, and
+//! how many commands are sent, follows the budget of all tests (`crates/testing`).
 
 mod client;
 mod cluster;
@@ -10,18 +10,13 @@ mod node;
 mod replica;
 mod server;
 
-/// A number of the environment's.
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// Random numbers from a seed.
 struct Random(u64);
 
 impl Random {
-    fn new(what: &str, default: u64) -> Self {
-        let seed = setting("PERDURA_SEED", default);
-        println!("{what}: PERDURA_SEED={seed}");
+    fn new(what: &str) -> Self {
+        let seed = perdura_testing::seeds(1, 1).start;
+        println!("{what}: PERDURA_TEST_SEED={seed}");
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 

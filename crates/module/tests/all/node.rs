@@ -1,8 +1,9 @@
 //! One node.
 
+use crate::Random;
 use crate::load::Worker;
 use crate::server::{Server, module, until};
-use crate::{Random, setting};
+use perdura_testing::times;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use std::time::Duration;
 #[test]
 fn acknowledged_data_outlives_kills() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut random = Random::new("kills of one node", 1);
+    let mut random = Random::new("kills of one node");
     let mut server = Server::with_module(folder.path(), &[]);
     let mut workers: Vec<Worker> = (0..6).map(|name| Worker::new(name, 0)).collect();
     let mut steps = 0;
-    for round in 0..setting("PERDURA_ROUNDS", 8) {
+    for round in 0..times(8) {
         let ends = AtomicBool::new(false);
         steps += thread::scope(|scope| {
             let running: Vec<_> = workers

@@ -1,8 +1,9 @@
 //! A stock replica with the module.
 
+use crate::Random;
 use crate::load::Worker;
 use crate::server::{Server, until};
-use crate::{Random, setting};
+use perdura_testing::times;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 #[test]
 fn a_promoted_replica_has_what_was_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut random = Random::new("promotions", 1);
+    let mut random = Random::new("promotions");
     let mut workers: Vec<Worker> = (0..4).map(|name| Worker::new(name, 1)).collect();
     let mut master = Server::with_module(folder.path(), &[]);
     let mut client = master.client();
@@ -18,7 +19,7 @@ fn a_promoted_replica_has_what_was_waited_for() {
         client.run(&format!("hset old:{key} f {key} g {key}"));
     }
     client.run("set expiring 1 pxat 9000000000000");
-    for round in 0..setting("PERDURA_ROUNDS", 4) {
+    for round in 0..times(4) {
         // The new one joins while there is load: what is written during its copy must be there once.
         let port = master.port.to_string();
         let mut replica = Server::with_module(folder.path(), &["--replicaof", "127.0.0.1", &port]);

@@ -1,7 +1,6 @@
 //! Stock servers.
 
 use crate::client::Client;
-use crate::setting;
 use std::fs::{File, create_dir_all};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,10 +16,12 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-/// A port of its own.
+/// A port of its own. That and 10,000 more, where a cluster's nodes talk to each other, are below those that the system
+/// gives away.
 pub(crate) fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    setting("PERDURA_PORT", 17_400) as u16 + NEXT.fetch_add(1, Ordering::Relaxed)
+    let first = 11_000 + (std::process::id() % 250) as u16 * 40;
+    first + NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The library of the module.
