@@ -442,3 +442,94 @@ fn protocol(request: &Request) -> Protocol {
 fn owned(args: Args<'_>) -> Vec<Vec<u8>> {
     args.iter().map(<[u8]>::to_vec).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura::EngineKind;
+
+    struct Bench {
+        commands: Commands,
+        handle: Handle,
+    }
+
+    impl Bench {
+        fn on(folder: &std::path::Path) -> Self {
+            let options = perdura::Options::new().engine(EngineKind::CcStm).size(8 << 20);
+            let pool = options.open_or_create(folder.join("a.pool")).unwrap();
+            let mut handle = pool.session().unwrap();
+            Bench { commands: Commands::open(&pool, &mut handle).unwrap(), handle }
+        }
+
+        fn run(&mut self, words: &str) -> Performed {
+            let mut request = Request::new(words.split(' ').map(str::as_bytes)).at(1000, 1);
+            request.may_wait = true;
+            let (done, ticket) = self.commands.perform(&mut self.handle, &request).unwrap();
+            self.handle.wait(ticket).unwrap();
+            done
+        }
+    }
+
+    #[test]
+    fn commands_say_what_they_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        let there = |expires| KeyState { is_there: true, expires };
+        let gone = KeyState { is_there: false, expires: None };
+        for (words, reply, keys) in [
+            ("set a 1 px 500", "+OK\r\n", vec![there(Some(1500))]),
+            ("setnx a 2", ":0\r\n", vec![]),
+            ("get a", "$1\r\n1\r\n", vec![]),
+            ("mset b 1 c 2", "+OK\r\n", vec![there(None), there(None)]),
+            ("rename b a", "+OK\r\n", vec![gone, there(None)]),
+            ("sunionstore d nothing", ":0\r\n", vec![]),
+            ("lpush a", "-ERR wrong number of arguments for 'lpush' command\r\n", vec![]),
+            ("rpush l 1", ":1\r\n", vec![there(None)]),
+            ("lpop l", "$1\r\n1\r\n", vec![gone]),
+        ] {
+            let done = bench.run(words);
+            assert_eq!(String::from_utf8_lossy(&done.reply), reply, "{words}");
+            assert_eq!(done.keys, keys, "{words}");
+            assert_eq!(done.changed, !keys.is_empty(), "{words}");
+        }
+        let mut keys = Vec::new();
+        let commands = &bench.commands;
+        let walk = bench.handle.read(|tx| {
+            keys.clear();
+            commands.for_each_key(tx, &mut |db, key, _| keys.push((db, key.to_vec())))
+        });
+        walk.unwrap();
+        keys.sort_unstable();
+        assert_eq!(keys, [(0, b"a".to_vec()), (0, b"c".to_vec())]);
+    }
+
+    #[test]
+    fn waits_and_events_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        let wish = bench.run("blpop k l 2").wish.expect("nothing is there");
+        assert_eq!(wish.keys, [b"k", b"l"]);
+        assert_eq!(wish.timeout, Some(Duration::from_secs(2)));
+        assert_eq!(wish.args[0], b"blpop");
+        assert!(bench.run("set a 1").events.is_empty());
+        bench.commands.tell_events(true);
+        let events = bench.run("rename a b").events;
+        let wanted = [("rename_from", b"a"), ("rename_to", b"b")];
+        assert_eq!(events, wanted.map(|(event, key)| (event.to_owned(), key.to_vec())));
+        assert!(bench.run("lpush b 1").events.is_empty(), "it has failed");
+    }
+
+    #[test]
+    fn keys_are_found_by_their_places() {
+        for (words, places) in [
+            ("zunionstore d 2 a b weights 1 2", &[1, 3, 4][..]),
+            ("mset a 1 a 2", &[1, 3]),
+            ("xread count 1 streams s t 0 0", &[4, 5]),
+            ("get", &[]),
+            ("ping", &[]),
+        ] {
+            let request = Request::new(words.split(' ').map(str::as_bytes));
+            assert_eq!(request.key_places(), places, "{words}");
+        }
+    }
+}
