@@ -175,6 +175,36 @@ fn events_of_keys_are_told() {
     );
 }
 
+/// Replies that wait for a client to read them are no hindrance, for it or for others.
+#[test]
+fn a_client_that_does_not_read_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut server = Server::with_module(folder.path(), &[]);
+    let (mut idle, mut other) = (server.client(), server.client());
+    let large = "v".repeat(200_000);
+    other.run(&format!("set large {large}"));
+    for number in 0..100 {
+        idle.send(&["get", "large"]).expect("sent");
+        idle.send(&["incr", "n"]).expect("sent");
+        idle.send(&["multi"]).expect("sent");
+        idle.send(&["incr", "m"]).expect("sent");
+        idle.send(&["get", "large"]).expect("sent");
+        idle.send(&["exec"]).expect("sent");
+        assert_eq!(other.run("incr o").number(), number + 1);
+    }
+    for number in 1..=100 {
+        assert_eq!(idle.receive().expect("a reply").text(), large);
+        assert_eq!(idle.receive().expect("a reply").number(), number);
+        (0..3).for_each(|_| drop(idle.receive().expect("a reply")));
+        assert_eq!(idle.receive().expect("a reply").list()[0].clone().number(), number);
+    }
+    server.kill();
+    server.restart();
+    let mut client = server.client();
+    let counts = client.run("mget n m o").list().into_iter().map(crate::client::Value::number);
+    assert_eq!(counts.collect::<Vec<_>>(), [100; 3]);
+}
+
 #[test]
 fn bad_setups_end_in_a_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
