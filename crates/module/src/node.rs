@@ -12,7 +12,7 @@ use crate::snapshot::Snapshots;
 use crate::work::{Contents, Job};
 use corosensei::stack::DefaultStack;
 use perdura::collections::Cell;
-use perdura::{EngineKind, Error, Handle, Options, Pool, Result, Ticket, TxExt};
+use perdura::{EngineKind, Handle, Options, Pool, Result, Ticket, TxExt};
 use perdura_server::{Commands, KeyState, Performed};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -175,7 +175,8 @@ impl Node {
     /// A child was forked, at a moment without an open command.
     pub(crate) fn forked(&mut self) -> Result<()> {
         self.end_group()?;
-        self.snapshots.serve(&self.pool).map_err(Error::Io)
+        self.snapshots.serve(&self.pool);
+        Ok(())
     }
 
     /// A key's contents.

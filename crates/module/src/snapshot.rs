@@ -28,19 +28,21 @@ impl Snapshots {
         Ok(Snapshots { parent: Some(parent), child: Some(child) })
     }
 
-    /// A child was forked: begins to serve it, from the pool as it is now. Called outside of transactions.
-    pub(crate) fn serve(&mut self, pool: &Pool) -> io::Result<()> {
-        let old = std::mem::replace(self, Snapshots::new()?);
-        let Some(parent) = old.parent else { return Ok(()) };
+    /// A child was forked: begins to serve it, from the pool as it is now. Called outside of transactions. If that fails,
+    /// the child finds its socket closed, and fails as well.
+    pub(crate) fn serve(&mut self, pool: &Pool) {
+        let next = Snapshots::new().unwrap_or(Snapshots { parent: None, child: None });
+        let Some(parent) = std::mem::replace(self, next).parent else { return };
         let (begun, wait) = mpsc::channel();
         let pool = pool.clone();
-        thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
+        let served = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             // The child hears of a failure: its socket is closed.
             let _ = answer(&pool, parent, &begun);
-        })?;
-        // An error: it has failed before it could begin.
-        let _ = wait.recv();
-        Ok(())
+        });
+        if served.is_ok() {
+            // An error: it has failed before it could begin.
+            let _ = wait.recv();
+        }
     }
 
     /// Asks for a key's contents, in the child.
@@ -139,7 +141,7 @@ mod tests {
         set(b"before");
         let mut snapshots = Snapshots::new().unwrap();
         let child = snapshots.child.as_ref().unwrap().try_clone().unwrap();
-        snapshots.serve(&pool).unwrap();
+        snapshots.serve(&pool);
         let mut child = Snapshots { parent: None, child: Some(child) };
         for _ in 0..3 {
             set(b"after");

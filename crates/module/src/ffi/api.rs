@@ -65,6 +65,7 @@ pub(super) fn missing() -> Vec<&'static str> {
         RedisModule_CreateCommand,
         RedisModule_CreateDataType,
         RedisModule_CreateString,
+        RedisModule_DbSize,
         RedisModule_DeleteKey,
         RedisModule_Free,
         RedisModule_FreeCallReply,

@@ -56,6 +56,12 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
                     'save \"\"'"
             .to_owned());
     }
+    if has_keys(context) {
+        return Err(
+            "the server has keys already: load the module at the server's start, by 'loadmodule'"
+                .to_owned(),
+        );
+    }
     let node = Node::open(&settings, api::node_id().as_deref())?;
     set_aside(context, node.is_new)?;
     NODE.set(Some(node));
@@ -93,6 +99,14 @@ fn set_aside(context: RawContext, is_new: bool) -> Result<(), String> {
         .map_err(|error| format!("the file {name} cannot be renamed: {error}"))?;
     log("notice", &format!("the file {name} is older than the pool, and is {aside} now"));
     Ok(())
+}
+
+/// Whether the host has keys of its own.
+fn has_keys(context: RawContext) -> bool {
+    let selects = |db: c_int| host!(RedisModule_SelectDb(context, db)) == api::OK;
+    let any = (0..16).any(|db| selects(db) && host!(RedisModule_DbSize(context)) > 0);
+    selects(0);
+    any
 }
 
 fn rdb_name(context: RawContext) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Three masters and three replicas of stock Redis Cluster, with the module.
 
 use crate::Random;
-use crate::client::{Client, ClusterClient};
+use crate::client::{Client, ClusterClient, Value};
 use crate::load::Worker;
 use crate::server::{Server, cli, until};
 use perdura_testing::times;
@@ -132,6 +132,36 @@ fn nothing_acknowledged_is_lost() {
         }
         compare_replicas(&cluster, &waiting);
     }
+}
+
+/// What Redis deletes since its slot has moved, the pool deletes.
+#[test]
+fn keys_of_a_slot_that_moved_meanwhile_are_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"];
+    let mut old = Server::with_module(folder.path(), &options);
+    let new = Server::with_module(folder.path(), &options);
+    old.client().run("cluster addslotsrange 0 16383");
+    old.client().run(&format!("cluster meet 127.0.0.1 {}", new.port));
+    until("two nodes", || {
+        new.client().run("cluster info").text().contains("cluster_slots_ok:16384")
+    });
+    let slot = old.client().run("cluster keyslot moved").number();
+    for key in ["moved", "stays"] {
+        until("a cluster", || {
+            old.client().run(&format!("set {key} 1")) == Value::Text("OK".to_owned())
+        });
+    }
+    old.kill();
+    let id = new.client().run("cluster myid").text();
+    let set = new.client().run(&format!("cluster setslot {slot} node {id}"));
+    assert_eq!(set.text(), "OK");
+    new.client().run("cluster bumpepoch");
+    old.restart();
+    until("the old node hears of it", || old.client().run("dbsize").number() == 1);
+    old.kill();
+    old.restart();
+    assert_eq!(old.client().run("keys *"), Value::List(vec![Value::Text("stays".to_owned())]));
 }
 
 fn make_happen(event: Event, cluster: &mut Cluster, random: &mut Random) {

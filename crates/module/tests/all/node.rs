@@ -223,6 +223,12 @@ fn bad_setups_end_in_a_sentence() {
         let log = Server::refused(folder.path(), options);
         assert!(log.contains(part), "{part}:\n{log}");
     }
+    // Too late.
+    let plain = Server::stock(folder.path());
+    plain.client().run("set a 1");
+    let loaded = plain.client().run(&format!("module load {library} pool late.pool"));
+    assert!(format!("{loaded:?}").contains("Error"), "{loaded:?}");
+    assert!(plain.logged().contains("has keys already"), "{}", plain.logged());
     // A pool of a node of a cluster.
     let mut node = Server::with_module(folder.path(), &["--cluster-enabled", "yes"]);
     let pool = node.folder.join("node.pool").display().to_string();

@@ -83,7 +83,7 @@ impl Server {
         let port = self.port.to_string();
         let child = Command::new(program())
             .args(["--port", &port, "--save", "", "--appendonly", "no"])
-            .args(["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"])
+            .args(["--repl-diskless-sync-delay", "0", "--enable-module-command", "yes"])
             .args(&self.options)
             .current_dir(&self.folder)
             .stdout(Stdio::from(log.try_clone().expect("a log")))
