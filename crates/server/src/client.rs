@@ -4,6 +4,7 @@ use crate::command::Queue;
 use crate::listing::{Label, Listing};
 use crate::protocol::{Limits, Protocol};
 use crate::pubsub::{Listener, Subscriptions};
+use crate::replication::Ask;
 use crate::server::Server;
 use crate::watch::WatchList;
 use std::sync::Arc;
@@ -22,6 +23,10 @@ pub(crate) struct Client {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// Whether it may send few commands only, since its replies may be messages.
     pub(crate) restricted: bool,
+    /// What it has said about itself, should it become a replica.
+    pub(crate) announced: Option<Box<Ask>>,
+    /// What it asks for, once it has become one.
+    pub(crate) ask: Option<Box<Ask>>,
     pub(crate) home: Home,
     /// Bytes of a request.
     most_request: usize,
@@ -72,6 +77,8 @@ impl Client {
             replies: Replies::default(),
             subscriptions: None,
             restricted: false,
+            announced: None,
+            ask: None,
             home: Home::default(),
             most_request: server.options.max_request,
         }

@@ -138,8 +138,9 @@ impl Chores {
         env: Env<'_>,
     ) -> Result<S::Ticket, Error> {
         let done = session.write(&mut |tx| {
-            env.begin();
-            self.go(tx, env)
+            env.begin_writing(tx)?;
+            self.go(tx, env)?;
+            env.end_writing(tx)
         });
         env.end(&done);
         done

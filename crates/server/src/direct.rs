@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
 use crate::pubsub::{Kind, Posts, Subscriptions};
+use crate::replication::Effects;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Tally;
@@ -197,6 +198,8 @@ pub struct Commands {
     tally: Tally,
     waits: Waits,
     posts: Posts,
+    /// None are noted: no replica follows.
+    effects: Effects,
     client: Listing,
     /// Keeps the server telling events.
     listens: Subscriptions,
@@ -227,6 +230,7 @@ impl Commands {
             tally: Tally::default(),
             waits: Waits::default(),
             posts: Posts::default(),
+            effects: Effects::default(),
             client,
             listens,
             keyspace,
@@ -242,6 +246,7 @@ impl Commands {
             tally: &self.tally,
             waits: &self.waits,
             posts: &self.posts,
+            effects: &self.effects,
             keyspace: self.keyspace,
             now,
             seed,

@@ -39,6 +39,7 @@ mod options;
 mod protocol;
 mod pubsub;
 mod rdb;
+mod replication;
 mod room;
 mod save;
 mod script;
@@ -55,6 +56,7 @@ pub mod transfer;
 mod waiting;
 #[cfg(test)]
 mod waiting_tests;
+mod walk;
 mod watch;
 #[cfg(test)]
 mod watch_tests;

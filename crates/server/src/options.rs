@@ -33,10 +33,16 @@ pub struct Options {
     pub timeout: u32,
     /// Seconds after which the system asks an idle client's machine whether it is still there; 0 for never.
     pub tcp_keepalive: u32,
+    /// Bytes of effects that are kept for replicas, while there are any.
+    pub backlog: usize,
 }
 
 /// Redis's, which finds a dead peer after some ten minutes.
 pub(crate) const KEEPALIVE: u32 = 300;
+
+/// Bytes that a replica may lack and still go on where it was: Redis's is a sixty-fourth, and Redis keeps more for each
+/// replica that is connected.
+pub(crate) const BACKLOG: usize = 64 << 20;
 
 /// Defaults of the slow log: microseconds of a slow command, and commands that are kept.
 pub(crate) const SLOWER_THAN: i64 = 10_000;
@@ -57,6 +63,7 @@ impl Default for Options {
             eviction: EvictionPolicy::NoEviction,
             timeout: 0,
             tcp_keepalive: KEEPALIVE,
+            backlog: BACKLOG,
         }
     }
 }
@@ -137,6 +144,12 @@ impl Options {
     /// seconds, and disconnects those that do not answer; does not, if that is 0.
     pub fn tcp_keepalive(mut self, seconds: u32) -> Self {
         self.tcp_keepalive = seconds;
+        self
+    }
+
+    /// Keeps this many bytes of effects for replicas.
+    pub fn backlog(mut self, bytes: usize) -> Self {
+        self.backlog = bytes;
         self
     }
 

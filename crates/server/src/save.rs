@@ -1,21 +1,14 @@
 //! BGSAVE: the keyspace as it was at one moment, written next to the pool while clients go on.
 //!
-//! With engines whose readers have snapshots it is read in one transaction. With the others a walk goes through the
-//! keys, some in each transaction, in the order of their places in the hash maps, which they keep when these grow and
-//! shrink. A command that is about to write a key which the walk has not reached adds the key to the export first, as it
-//! is before the write, or notes that it is not there; the walk leaves out noted keys.
-//!
-//! Invariants: the export's moment is a write transaction, so that no other write transaction is under way: each
-//! later one finds the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they
-//! hold it. The file gets its name when it is whole and durable, and everything that was read for it is durable.
+//! With engines whose readers have snapshots it is read in one transaction, with the others by a [walk](crate::walk). The
+//! file gets its name when it is whole and durable, and everything that was read for it is durable.
 
-use crate::keyspace::{DATABASES, Database, now};
+use crate::keyspace::now;
 use crate::store::{Session, Store};
-use crate::transfer::resp::Encoder;
-use crate::transfer::{TransferError, export, read};
+use crate::transfer::{TransferError, export};
+use crate::walk::{Form, WalkError, Walking};
 use perdura::draft::{Draft, DraftError};
-use perdura::{Error, Result, Tx};
-use std::collections::HashSet;
+use perdura::{Error, Result};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::PathBuf;
@@ -24,9 +17,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{error, info};
-
-/// Keys, at least, of one transaction of the walk, unless fewer are left.
-const KEYS: u64 = 32;
 
 /// Why an export was not written.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +27,17 @@ pub(crate) enum SaveError {
     Draft(#[from] DraftError),
     #[error("{}: cannot write it ({source}); free space on its file system if that is full, then save again", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("FLUSHALL or FLUSHDB deleted what was still to be written; save again")]
-    Flushed,
+    #[error("{0}; save again")]
+    Walk(WalkError),
+}
+
+impl From<WalkError> for SaveError {
+    fn from(error: WalkError) -> Self {
+        match error {
+            WalkError::Pool(error) => error.into(),
+            error => SaveError::Walk(error),
+        }
+    }
 }
 
 impl From<Error> for SaveError {
@@ -57,9 +56,7 @@ type Starter = dyn Fn(Arc<Save>) -> io::Result<JoinHandle<()>> + Send + Sync;
 
 /// Exports, one at a time.
 pub(crate) struct Save {
-    /// A walk is under way, which writers must look at.
-    walking: AtomicBool,
-    walk: Mutex<Option<Walk>>,
+    pub(crate) walking: Walking,
     stopping: AtomicBool,
     state: Mutex<SaveState>,
     ended: Condvar,
@@ -93,8 +90,7 @@ impl Save {
     pub(crate) fn none() -> Self {
         let status = SaveStatus { last: now() / 1000, failed: None, took: None, since: None };
         Save {
-            walking: AtomicBool::new(false),
-            walk: Mutex::default(),
+            walking: Walking::default(),
             stopping: AtomicBool::new(false),
             state: Mutex::new(SaveState { status, thread: None }),
             ended: Condvar::new(),
@@ -133,8 +129,7 @@ impl Save {
     }
 
     fn end(&self, done: Result<(), SaveError>) {
-        self.walking.store(false, Ordering::Release);
-        *lock(&self.walk) = None;
+        self.walking.end();
         let mut state = lock(&self.state);
         state.status.took = state.status.since.take().map(|since| since.elapsed());
         state.status.failed = done.as_ref().err().map(ToString::to_string);
@@ -185,143 +180,6 @@ impl Save {
             true => Err(TransferError::Stopped.into()),
             false => Ok(()),
         }
-    }
-
-    /// A key of `db` is about to be written, in the transaction under way: as it is now, it belongs to the export.
-    pub(crate) fn keep(&self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
-        if self.walking.load(Ordering::Acquire)
-            && let Some(walk) = lock(&self.walk).as_mut()
-        {
-            walk.keep(tx, db, key);
-        }
-    }
-
-    /// All keys of a database are about to be deleted.
-    pub(crate) fn flush(&self) {
-        if self.walking.load(Ordering::Acquire)
-            && let Some(walk) = lock(&self.walk).as_mut()
-        {
-            walk.failed.get_or_insert(SaveError::Flushed);
-        }
-    }
-}
-
-/// The export, up to the walk's place, and of keys that were about to be written.
-struct Walk {
-    /// Keys that have expired by then are left out.
-    moment: u64,
-    /// Whether the libraries of functions are in the export: as they are at its first step.
-    has_libraries: bool,
-    /// The place: a database, and a cursor in its keys.
-    db: u8,
-    cursor: u64,
-    /// Keys beyond the place that are in the export, or were not there at the moment.
-    kept: HashSet<(u8, Vec<u8>)>,
-    text: Text,
-    failed: Option<SaveError>,
-}
-
-/// The bytes to be written to the file.
-#[derive(Default)]
-struct Text {
-    encoder: Encoder,
-    bytes: Vec<u8>,
-    keys: u64,
-}
-
-impl Walk {
-    fn new() -> Self {
-        Walk {
-            moment: now(),
-            has_libraries: false,
-            db: 0,
-            cursor: 0,
-            kept: HashSet::new(),
-            text: Text::default(),
-            failed: None,
-        }
-    }
-
-    /// Whether the walk has come past a key.
-    fn is_past(&self, tx: &mut dyn Tx, db: Database, key: &[u8]) -> Result<bool> {
-        if db.index() != self.db {
-            return Ok(db.index() < self.db);
-        }
-        match db.keys(tx)? {
-            Some(keys) => keys.is_before(tx, key, self.cursor),
-            None => Ok(false),
-        }
-    }
-
-    fn keep(&mut self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
-        let known = (db.index(), key.to_vec());
-        if self.failed.is_some() || self.kept.contains(&known) {
-            return;
-        }
-        let kept = self.is_past(tx, db, key).and_then(|is_past| {
-            if is_past {
-                return Ok(());
-            }
-            if let Some(found) = db.find(tx, key)?
-                && !found.entry.expired(self.moment)
-            {
-                let (index, entry) = (db.index(), found.entry);
-                self.text.add(|each| read::one(tx, index, key, entry, each))?;
-            }
-            self.kept.insert(known);
-            Ok(())
-        });
-        if let Err(error) = kept {
-            // The client's command may well succeed.
-            self.failed = Some(error.into());
-        }
-    }
-
-    /// Some keys more. Whether there are others.
-    fn step(&mut self, tx: &mut dyn Tx, header: u64) -> Result<bool> {
-        if !self.has_libraries {
-            self.has_libraries = true;
-            let Text { encoder, bytes, .. } = &mut self.text;
-            read::libraries(tx, header, &mut |record| {
-                encoder.record(&record, bytes);
-                Ok(())
-            })?;
-        }
-        let db = Database::new(header, self.db);
-        let mut next = 0;
-        if let Some(keys) = db.keys(tx)? {
-            let found;
-            (next, found) = keys.scan(tx, self.cursor, KEYS)?;
-            for (key, entry) in found {
-                let entry = entry.checked(keys.at())?;
-                let known = (self.db, key);
-                if keys.is_before(tx, &known.1, self.cursor)?
-                    || entry.expired(self.moment)
-                    || self.kept.contains(&known)
-                {
-                    continue;
-                }
-                self.text.add(|each| read::one(tx, known.0, &known.1, entry, each))?;
-            }
-        }
-        self.cursor = next;
-        if next == 0 {
-            self.db += 1;
-        }
-        Ok(self.db < DATABASES)
-    }
-}
-
-impl Text {
-    /// Adds one key's records.
-    fn add(&mut self, one: impl FnOnce(&mut read::Each<'_>) -> Result<()>) -> Result<()> {
-        let Text { encoder, bytes, keys } = self;
-        one(&mut |record| {
-            encoder.record(&record, bytes);
-            Ok(())
-        })?;
-        *keys += 1;
-        Ok(())
     }
 }
 
@@ -384,41 +242,22 @@ fn walk<S: Session>(
     file: &mut File,
 ) -> Result<S::Ticket, SaveError> {
     session.write(&mut |_| {
-        *lock(&save.walk) = Some(Walk::new());
-        save.walking.store(true, Ordering::Release);
+        save.walking.begin(Form::commands());
         Ok(())
     })?;
     let mut bytes = Vec::new();
-    Encoder::default().begin(&mut bytes);
     loop {
         save.check()?;
         let mut more = false;
         let last = session.read(&mut |tx| {
-            if let Some(walk) = lock(&save.walk).as_mut() {
-                more = walk.step(tx, header)?;
-            }
+            more = save.walking.step(tx, header)?;
             Ok(())
         })?;
-        let keys = {
-            let mut walk = lock(&save.walk);
-            let walk = walk.as_mut().ok_or(TransferError::Stopped)?;
-            if let Some(failed) = walk.failed.take() {
-                return Err(failed);
-            }
-            bytes.append(&mut walk.text.bytes);
-            walk.text.keys
-        };
+        save.walking.take(!more, &mut bytes)?;
+        file.write_all(&bytes)?;
         if !more {
-            // From here on everything is behind the walk.
-            Encoder::default().end(keys, &mut bytes);
-            file.write_all(&bytes)?;
             return Ok(last);
         }
-        file.write_all(&bytes)?;
         bytes.clear();
     }
 }
-
-#[cfg(test)]
-#[path = "save_tests.rs"]
-mod tests;

@@ -7,6 +7,7 @@ use crate::metrics::{self, Report};
 use crate::net::{Inbox, Worker, http};
 use crate::notify::Notifier;
 use crate::options::Options;
+use crate::replication::Replication;
 use crate::save::Save;
 use crate::server;
 use crate::signals;
@@ -198,6 +199,7 @@ impl Server {
         let facts = store.clone();
         let mut shared = server::Server::new(options, address, Box::new(move || facts.facts()));
         shared.save = Arc::new(Save::of(store.clone(), keyspace));
+        shared.replication = Replication::of(shared.options.backlog, store.clone(), keyspace);
         let shared = Arc::new(shared);
         let mut polls = Vec::new();
         let mut inboxes = Vec::new();
@@ -267,6 +269,7 @@ impl Server {
             warn!("anyone who reaches this address can read and write; set a password");
         }
         let _save = StopSave(Arc::clone(&self.shared.save));
+        let _replicas = StopReplicas(Arc::clone(&self.shared));
         let mut workers = self.workers.into_iter();
         let Some(first) = workers.next() else { return Ok(()) };
         thread::scope(|scope| {
@@ -316,6 +319,15 @@ struct StopSave(Arc<Save>);
 impl Drop for StopSave {
     fn drop(&mut self) {
         self.0.stop();
+    }
+}
+
+/// Ends the threads of replicas with the server: they have sessions of the pool.
+struct StopReplicas(Arc<server::Server>);
+
+impl Drop for StopReplicas {
+    fn drop(&mut self) {
+        self.0.replication.stop();
     }
 }
 

@@ -7,6 +7,7 @@ use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::pubsub::PubSub;
+use crate::replication::Replication;
 use crate::save::Save;
 use crate::script::{Runs, Scripts};
 use crate::slow_log::{SlowCommand, SlowLog};
@@ -51,6 +52,7 @@ pub(crate) struct Server {
     failed: AtomicBool,
     /// Exports of the keyspace.
     pub(crate) save: Arc<Save>,
+    pub(crate) replication: Replication,
     /// Held by the thread that makes room for a write.
     pub(crate) room: Mutex<()>,
     /// The counters of each worker's session of the pool, as of a moment ago.
@@ -81,7 +83,7 @@ impl Server {
         address: SocketAddr,
         facts: Box<dyn Fn() -> Facts + Send + Sync>,
     ) -> Self {
-        let workers = options.worker_count();
+        let (workers, backlog) = (options.worker_count(), options.backlog);
         let eviction = Eviction::new();
         eviction.set(options.eviction, facts().limit);
         Server {
@@ -103,6 +105,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             save: Arc::new(Save::none()),
+            replication: Replication::none(backlog),
             room: Mutex::default(),
             engine: (0..workers).map(|_| Mutex::default()).collect(),
             slow_log: SlowLog::default(),

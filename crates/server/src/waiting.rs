@@ -42,11 +42,27 @@ pub(crate) struct Wish {
     /// The first of its arguments that are keys, and their number.
     pub(crate) keys: (usize, usize),
     pub(crate) timeout: Option<Duration>,
+    /// It waits for replicas, and not for keys.
+    pub(crate) replicas: Option<ReplicaWish>,
+}
+
+/// What WAIT waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaWish {
+    pub(crate) wanted: usize,
+    /// As many replicas have the client's writes by now.
+    pub(crate) count: Arc<AtomicUsize>,
 }
 
 impl Wish {
     pub(crate) fn new(kind: Kind, keys: (usize, usize), timeout: Option<Duration>) -> Self {
-        Wish { kind, or_gone: false, args: None, keys, timeout }
+        Wish { kind, or_gone: false, args: None, keys, timeout, replicas: None }
+    }
+
+    /// A wish for so many replicas.
+    pub(crate) fn for_replicas(wanted: usize, timeout: Option<Duration>) -> Self {
+        let replicas = Some(ReplicaWish { wanted, count: Arc::default() });
+        Wish { replicas, ..Wish::new(Kind::String, (1, 0), timeout) }
     }
 
     /// Whether it may be fulfilled by a key with this kind of value, or without any.
@@ -110,7 +126,10 @@ impl Delivery {
         let mut out = crate::protocol::Reply::new(&mut reply, waiter.protocol);
         match doom {
             Doom::Gone => return None,
-            Doom::TimedOut => out.null_array(),
+            Doom::TimedOut => match &waiter.wish.replicas {
+                Some(replicas) => out.size(replicas.count.load(Ordering::Relaxed) as u64),
+                None => out.null_array(),
+            },
             Doom::Unblocked => out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
             Doom::TooLarge { needed, available } => {
                 Failure::Pool(Error::TooLarge { needed, available }).tell(&mut out);
@@ -211,6 +230,11 @@ impl Waiting {
         waiter.client.set_blocked(true);
         let listed = Listed { waiter: Arc::new(waiter), arrival, claimed: false, doom: None };
         lists.clients.insert(id, listed);
+    }
+
+    /// Whether a client waits.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        self.lists().clients.contains_key(&id)
     }
 
     /// The keys of a database that clients wait for.

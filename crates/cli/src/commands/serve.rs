@@ -125,6 +125,10 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
     tcp_keepalive: u32,
 
+    /// Bytes of changes that are kept for replicas, while there are any: one that was away goes on from there
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = quantity::bytes)]
+    repl_backlog_size: u64,
+
     /// Let clients use DEBUG, for tests; DEBUG SLEEP keeps other clients waiting
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
@@ -290,6 +294,7 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
     options = options.slower_than(arguments.slowlog_log_slower_than);
     options = options.slow_log_len(arguments.slowlog_max_len as usize);
     options = options.eviction(arguments.maxmemory_policy);
+    options = options.backlog(size(arguments.repl_backlog_size));
     options.timeout(arguments.timeout).tcp_keepalive(arguments.tcp_keepalive)
 }
 

@@ -101,12 +101,14 @@ pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Resu
             tried = Some(arrival);
             env.waits.tries(id);
             let before = tx.point();
+            let told = env.effects.mark();
             let alone = alone.is_some() && env.waits.mark() == 0;
             match serve_one(tx, env, &waiter, alone) {
                 Ok(Some(reply)) => env.waits.serve(&waiter, reply),
                 // It is served by itself later, and so are those whose keys were not looked at yet.
                 Err(Error::TooLarge { .. }) if !alone => {
                     tx.undo_to(before)?;
+                    env.effects.back_to(told);
                     env.waits.release(&env.server.waiting, id);
                     return Ok(());
                 }

@@ -5,6 +5,7 @@ use crate::keyspace::{Database, Entry, Found, Kind, Near};
 use crate::listing::Listing;
 use crate::protocol::{Args, Reply, number};
 use crate::pubsub::Posts;
+use crate::replication::Effects;
 use crate::server::Server;
 use crate::stats::{Stats, Tally, TallyMark};
 use crate::waiting::{PER_KEY, Waits, Wish};
@@ -26,6 +27,8 @@ pub(crate) struct Env<'a> {
     pub(crate) waits: &'a Waits,
     /// The messages that it publishes.
     pub(crate) posts: &'a Posts,
+    /// What replicas are told of it.
+    pub(crate) effects: &'a Effects,
     /// The keyspace's header.
     pub(crate) keyspace: u64,
     /// Milliseconds since 1970, the same in the whole turn.
@@ -72,11 +75,13 @@ impl Env<'_> {
     /// A key is about to be written, or deleted, by the transaction under way: an export that was begun before gets it
     /// as it is.
     pub(crate) fn keep(&self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
-        self.server.save.keep(tx, db, key);
+        self.server.save.walking.keep(tx, db, key);
+        self.server.replication.walking.keep(tx, db, key);
     }
 
     /// Tells clients that watched a key before it expired, at `time`, that it is removed.
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
+        self.effects.note_removal(db.index(), key);
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
         self.note_for_waiters(db, key);
         if self.server.events.are_wanted() {
@@ -86,6 +91,7 @@ impl Env<'_> {
 
     /// Tells watchers of a key that it is about to be removed to make room.
     pub(crate) fn touch_evicted(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
+        self.effects.note_removal(db.index(), key);
         let watched = self.server.watch.touch(db.index(), key, self.touched);
         self.note_for_waiters(db, key);
         if self.server.events.are_wanted() {
@@ -100,7 +106,8 @@ impl Env<'_> {
     /// Tells watchers of the keys that are in `db`: it is about to be cleared. A key that had
     /// expired before it was watched is not in it.
     pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> Result<()> {
-        self.server.save.flush();
+        self.server.save.walking.flush();
+        self.server.replication.walking.flush();
         if self.server.waiting.count() > 0 {
             let keys = self.server.waiting.keys_of(db.index());
             keys.iter().for_each(|key| self.waits.note(db.index(), key));
@@ -119,7 +126,25 @@ impl Env<'_> {
         self.server.watch.retract(self.touched);
         self.waits.retract(&self.server.waiting);
         self.posts.back_to(0);
+        self.effects.retract();
         self.tally.begin(self.server.tuning.allows_shared_times());
+    }
+
+    /// The same, of a transaction that writes.
+    ///
+    /// # Errors
+    /// As a read.
+    pub(crate) fn begin_writing(&self, tx: &mut dyn Tx) -> Result<()> {
+        self.begin();
+        self.effects.begin(tx, self.keyspace, &self.server.replication.feed)
+    }
+
+    /// The body of a transaction that writes is done.
+    ///
+    /// # Errors
+    /// As a write.
+    pub(crate) fn end_writing(&self, tx: &mut dyn Tx) -> Result<()> {
+        self.effects.seal(tx, self.keyspace)
     }
 
     /// The transaction is over: to be said after each one.
@@ -130,12 +155,14 @@ impl Env<'_> {
                 self.server.watch.settle(self.touched);
                 self.waits.settle(&self.server.waiting);
                 self.posts.settle();
+                self.effects.settle();
                 self.tally.settle(self.stats, |command| self.server.note_slow(command));
             }
             Err(_) => {
                 self.server.watch.retract(self.touched);
                 self.waits.retract(&self.server.waiting);
                 self.posts.back_to(0);
+                self.effects.retract();
                 self.tally.back_to(TallyMark::default());
             }
         }
@@ -176,6 +203,10 @@ impl<'a> Call<'a> {
     /// As [`look`](Call::look), for a command that asks about the key, which is no use of it.
     pub(crate) fn peek(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find_near(self.tx, key, self.near.key)?.map(|found| found.entry);
+        if found.is_some_and(|entry| entry.expired(self.env.now)) {
+            // Replicas go by the key, and not by its time: what follows from its being gone does for them, too.
+            self.env.effects.note_removal(self.db.index(), key);
+        }
         let found = found.filter(|entry| !entry.expired(self.env.now));
         self.env.tally.looked_for(found.is_some());
         Ok(found)

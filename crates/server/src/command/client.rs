@@ -190,6 +190,8 @@ pub(crate) enum Next {
     Close,
     /// Queued commands are run.
     Exec(Exec),
+    /// The client has become a replica.
+    Leave,
 }
 
 impl ClientCall<'_> {

@@ -231,6 +231,7 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("maxmemory-policy", server.eviction.policy().to_string()),
         ("notify-keyspace-events", server.events.shown()),
         ("port", server.address.port().to_string()),
+        ("repl-backlog-size", server.options.backlog.to_string()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
     ];

@@ -4,13 +4,12 @@ use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
-use crate::keyspace::stream::Stream;
 use crate::keyspace::zset::SortedSet;
-use crate::keyspace::{End, Entry, Kind, text};
+use crate::keyspace::{End, Entry, text};
 use crate::protocol::number;
 use crate::rdb::packs::{self, Packing};
 use crate::rdb::reader::{Malformed, Reader, finite_or_infinite};
-use crate::rdb::{self, form, streams};
+use crate::rdb::{self, form, streams, values};
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 
@@ -31,76 +30,11 @@ fn dump(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     };
     let mut to = Vec::new();
-    write(call, entry, &mut to)?;
+    let out = &mut call.out;
+    values::write(call.tx, entry, &mut to, &mut |len| out.has_room(len))?;
     if !call.out.is_cut() {
         rdb::finish(&mut to);
         call.out.bulk(&to);
-    }
-    Ok(())
-}
-
-/// Writes a value, as far as it can be answered.
-fn write(call: &mut Call<'_>, entry: Entry, to: &mut Vec<u8>) -> Outcome {
-    match entry.kind() {
-        Kind::String => {
-            to.push(form::STRING);
-            let len = text::len(call.tx, entry)?;
-            rdb::push_len(to, len);
-            if call.out.has_room(len as usize) {
-                text::read_into(call.tx, entry, to)?;
-            }
-        }
-        Kind::List => {
-            let list = List::load(call.tx, Some(entry))?;
-            to.push(form::LIST);
-            rdb::push_len(to, list.len());
-            let out = &mut call.out;
-            list.walk(call.tx, 0, false, &mut |tx, item| {
-                rdb::push_string(to, &item.read(tx)?);
-                Ok::<bool, Failure>(out.has_room(to.len()))
-            })?;
-        }
-        Kind::Set => {
-            let set = Set::load(call.tx, Some(entry))?;
-            to.push(form::SET);
-            rdb::push_len(to, set.len(call.tx)?);
-            let out = &mut call.out;
-            set.walk(call.tx, &mut |_, member| {
-                rdb::push_string(to, member);
-                Ok::<bool, Failure>(out.has_room(to.len()))
-            })?;
-        }
-        Kind::Hash => {
-            let hash = Hash::load(call.tx, Some(entry))?;
-            to.push(form::HASH);
-            rdb::push_len(to, hash.len(call.tx)?);
-            let out = &mut call.out;
-            hash.for_each(call.tx, &mut |field, value| {
-                if out.has_room(to.len()) {
-                    rdb::push_string(to, field);
-                    rdb::push_string(to, value);
-                }
-            })?;
-        }
-        Kind::Stream => {
-            let stream = Stream::load(call.tx, entry)?;
-            let out = &mut call.out;
-            streams::write(call.tx, &stream, to, &mut |len| out.has_room(len))?;
-        }
-        Kind::SortedSet => {
-            let set = SortedSet::load(call.tx, entry)?;
-            to.push(form::SORTED_SET);
-            let len = set.len(call.tx)?;
-            rdb::push_len(to, len);
-            let mut walk = set.walk_at(call.tx, 0, false)?;
-            while let Some((score, member)) = walk.next(call.tx)? {
-                rdb::push_string(to, &member);
-                to.extend_from_slice(&score.to_le_bytes());
-                if !call.out.has_room(to.len()) {
-                    break;
-                }
-            }
-        }
     }
     Ok(())
 }

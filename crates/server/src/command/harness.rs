@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, Protocol, Reply, RequestReader};
 use crate::pubsub::Posts;
+use crate::replication::Effects;
 use crate::server::Server;
 use crate::stats::Tally;
 use crate::store::Facts;
@@ -29,6 +30,7 @@ pub struct Bench {
     tally: Tally,
     waits: Waits,
     posts: Posts,
+    pub(crate) effects: Effects,
     client: Listing,
     keyspace: u64,
     /// Milliseconds since 1970.
@@ -59,6 +61,7 @@ impl Bench {
             tally: Tally::default(),
             waits: Waits::default(),
             posts: Posts::default(),
+            effects: Effects::default(),
             client: Listing::new(1, address, address),
             keyspace,
             now: 1_000_000_000_000,
@@ -90,6 +93,7 @@ impl Bench {
             tally: &self.tally,
             waits: &self.waits,
             posts: &self.posts,
+            effects: &self.effects,
             keyspace,
             now,
             seed: 1,

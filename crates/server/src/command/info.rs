@@ -3,6 +3,7 @@
 use super::{Call, ClientCall, Command, Next, Outcome, Run};
 use crate::keyspace::{DATABASES, Database, now};
 use crate::pubsub::Kind;
+use crate::replication::ReplicaFacts;
 use crate::server::Server;
 use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
@@ -60,7 +61,7 @@ fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome
         "memory" => write_memory(server, to),
         "persistence" => write_persistence(server, to),
         "stats" => write_stats(server, to),
-        "replication" => write_replication(to),
+        "replication" => write_replication(server, to),
         "cpu" => write_cpu(to),
         "commandstats" => write_commands(server, to),
         "errorstats" => write_errors(server, to),
@@ -188,9 +189,27 @@ fn write_stats(server: &Server, to: &mut String) {
 }
 
 /// There are no replicas, and this server is none; clients ask for the role.
-fn write_replication(to: &mut String) {
+fn write_replication(server: &Server, to: &mut String) {
+    let feed = &server.replication.feed;
+    let (replicas, (id, end, start)) = (server.replication.facts(), feed.facts());
     to.push_str("# Replication\r\n");
-    lines!(to, "role": "master", "connected_slaves": 0, "master_repl_offset": 0);
+    lines!(to, "role": "master", "connected_slaves": replicas.len());
+    for (index, replica) in replicas.iter().enumerate() {
+        let ReplicaFacts { address, port, state, place, lag } = replica;
+        let facts = format!("ip={address},port={port},state={state},offset={place},lag={lag}");
+        let _ = write!(to, "slave{index}:{facts}\r\n");
+    }
+    lines!(to,
+        "master_failover_state": "no-failover",
+        "master_replid": id,
+        "master_replid2": "0".repeat(40),
+        "master_repl_offset": end,
+        "second_repl_offset": -1,
+        "repl_backlog_active": u8::from(feed.is_on()),
+        "repl_backlog_size": feed.most(),
+        "repl_backlog_first_byte_offset": if end > start { start + 1 } else { 0 },
+        "repl_backlog_histlen": end - start,
+    );
 }
 
 /// Seconds that the process has used, in itself and for it.

@@ -44,6 +44,7 @@ mod objects;
 pub(crate) mod perform;
 mod pubsub;
 pub(crate) mod random;
+mod replication;
 mod saving;
 mod scan;
 mod score_range;

@@ -6,6 +6,7 @@ use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::{Database, Near};
 use crate::listing::Listing;
 use crate::protocol::Reply;
+use crate::replication;
 use crate::slow_log::SlowCommand;
 use crate::watch::WatchList;
 use perdura::{Error, Savepoint, Tx};
@@ -29,6 +30,11 @@ enum Undo {
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
 pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answer, Error> {
     let start = call.out.len();
+    let told = call.env.effects.mark();
+    let before = if call.env.effects.are_on() { call.tx.moment().changes } else { 0 };
+    if command.nests {
+        call.env.effects.open();
+    }
     // Those that it performs may fail by themselves.
     call.env.careful |= command.nests;
     // The commands that it performs are timed themselves.
@@ -58,6 +64,13 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
             }
         };
     }
+    if call.env.effects.are_on() {
+        if command.nests {
+            call.env.effects.close(told);
+        } else if done.is_ok() && command.writes() && call.tx.moment().changes != before {
+            done = replication::tell(&mut call, command, start);
+        }
+    }
     // One that finds no room is called again when there is some.
     let again = !call.env.last_resort && done.as_ref().is_err_and(Failure::is_full);
     if !again {
@@ -72,6 +85,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     }
     // The server has every offset from the pool: a wrong one is damage.
     let Err(failure) = done.map_err(Failure::in_pool) else { return Ok(Answer::Done) };
+    call.env.effects.back_to(told);
     // Also where it is run again: what it has told so far would come before its answer.
     call.out.truncate(start);
     if let Failure::Pool(Error::Conflict) = failure {
@@ -140,6 +154,8 @@ pub(crate) fn all(
     let env = Env { careful: true, ..env };
     let start = out.len();
     let (mark, counted, posted) = (tx.point(), env.tally.mark(), env.posts.mark());
+    let told = env.effects.mark();
+    env.effects.open();
     out.array(exec.steps.len());
     for step in &exec.steps {
         match step_of(tx, env, client, step, &mut out) {
@@ -147,6 +163,8 @@ pub(crate) fn all(
             Ok(Answer::Full(failure)) => {
                 tx.undo_to(mark)?;
                 env.posts.back_to(posted);
+                env.effects.back_to(told);
+                env.effects.close(told);
                 out.truncate(start);
                 failure.tell(&mut out);
                 return Ok(());
@@ -155,6 +173,8 @@ pub(crate) fn all(
                 // All of it is done again, or refused as a whole: the counted calls were none.
                 env.tally.back_to(counted);
                 env.posts.back_to(posted);
+                env.effects.back_to(told);
+                env.effects.close(told);
                 tx.undo_to(mark)?;
                 out.truncate(start);
                 return Err(error);
@@ -164,10 +184,12 @@ pub(crate) fn all(
     if let Err(failure) = whole(&out, env) {
         tx.undo_to(mark)?;
         env.posts.back_to(posted);
+        env.effects.back_to(told);
         out.truncate(start);
         env.tally.error(failure.code());
         failure.tell(&mut out);
     }
+    env.effects.close(told);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run};
 use crate::protocol::number;
+use crate::waiting::Wish;
 use std::time::Duration;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -23,7 +24,7 @@ pub(super) const TABLE: &[Command] = &[
     ),
     Command::new("bgrewriteaof", 1, NONE, Run::Client(rewrite), "There is nothing to rewrite."),
     Command::new("lastsave", 1, NONE, Run::Client(lastsave), "When the last export was written."),
-    Command::new("wait", 3, NONE, Run::Read(wait), "How many replicas have all writes: none."),
+    Command::waiting("wait", 3, NONE, Run::Read(wait), "Waits until replicas have all writes."),
     Command::new(
         "waitaof",
         4,
@@ -49,11 +50,14 @@ fn rewrite(call: &mut ClientCall<'_>) -> Outcome<Next> {
     Ok(Next::Go)
 }
 
-/// There are no replicas to wait for.
 fn wait(call: &mut Call<'_>) -> Outcome {
-    replicas(call, 1)?;
-    call.out.integer(0);
-    Ok(())
+    let (wanted, timeout) = replicas(call, 1)?;
+    if wanted == 0 || !call.may_wait {
+        let count = call.env.server.replication.count_with(call.env.effects.last_number());
+        call.out.size(count as u64);
+        return Ok(());
+    }
+    call.wait(Wish::for_replicas(wanted, timeout))
 }
 
 /// Whatever is answered is durable, the writes before this too.
@@ -70,14 +74,15 @@ fn wait_durable(call: &mut Call<'_>) -> Outcome {
 }
 
 /// A number of replicas, and the time to wait for them.
-fn replicas(call: &Call<'_>, at: usize) -> Outcome {
-    if call.integer(at)? < 0 {
+fn replicas(call: &Call<'_>, at: usize) -> Outcome<(usize, Option<Duration>)> {
+    let Ok(wanted) = usize::try_from(call.integer(at)?) else {
         return Err(Failure::MUST_BE_POSITIVE);
-    }
+    };
     match number::parse_i64(call.args.at(at + 1)) {
         None => Err(Failure::Say("ERR timeout is not an integer or out of range".into())),
         Some(millis) if millis < 0 => Err(Failure::Say("ERR timeout is negative".into())),
-        Some(_) => Ok(()),
+        Some(0) => Ok((wanted, None)),
+        Some(millis) => Ok((wanted, Some(Duration::from_millis(millis as u64)))),
     }
 }
 

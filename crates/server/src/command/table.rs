@@ -9,8 +9,9 @@ use super::{
     blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
 };
 use super::{
-    key_places, keys, list_places, lists, multi, numbers, objects, pubsub, saving, scan, scripts,
-    shutdown, slowlog, stream_claims, stream_groups, stream_info, stream_reads, streams, strings,
+    key_places, keys, list_places, lists, multi, numbers, objects, pubsub, replication, saving,
+    scan, scripts, shutdown, slowlog, stream_claims, stream_groups, stream_info, stream_reads,
+    streams, strings,
 };
 use super::{zset_ranges, zsets};
 use crate::protocol::{Args, Reply, glob};
@@ -20,7 +21,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 45] = [
+static FAMILIES: [(&str, &[Command]); 46] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -56,6 +57,7 @@ static FAMILIES: [(&str, &[Command]); 45] = [
     ("server", TABLE),
     ("server", config::TABLE),
     ("server", saving::TABLE),
+    ("server", replication::TABLE),
     ("server", shutdown::TABLE),
     ("server", slowlog::TABLE),
     ("server", debug::TABLE),

@@ -103,9 +103,9 @@ pub(crate) fn evict<S: Session>(session: &mut S, env: Env<'_>) -> Result<Option<
     for most in [AT_ONCE, 1] {
         let mut count = 0;
         let done = session.write(&mut |tx| {
-            env.begin();
+            env.begin_writing(tx)?;
             count = evict_some(tx, env, most)?;
-            Ok(())
+            env.end_writing(tx)
         });
         env.end(&done);
         match done {

@@ -1,7 +1,7 @@
 //! The header that the root `redis` leads to.
 //!
 //! Words: `0x5EED << 48 | version`, the first block of the garbage list, the seed of the
-//! databases' hash maps, then for each database its keys and its expiries (0 until they are
+//! databases' hash maps (which [counts](turn) transactions while replicas follow), then for each database its keys and its expiries (0 until they are
 //! needed), and the libraries of functions (the same).
 //!
 //! Version 1 has no last block on its garbage list, nor hashes there that are freed where they are; version 2 has no
@@ -55,6 +55,19 @@ pub(crate) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
         )));
     }
     Ok(Ok(Some(root.at)))
+}
+
+/// The word that [`turn`] changes: a transaction that reads it has a conflict with every one that does.
+pub(crate) fn turns(tx: &mut dyn Tx, at: u64) -> Result<u64> {
+    tx.read_word(at + SEED)
+}
+
+/// Gives the transaction a number: one more than that of the last one that was given one, and was committed. The word has
+/// been the seed of hash maps, for which any value will do.
+pub(crate) fn turn(tx: &mut dyn Tx, at: u64) -> Result<u64> {
+    let number = turns(tx, at)?.wrapping_add(1);
+    tx.write_word(at + SEED, number)?;
+    Ok(number)
 }
 
 /// Whether the keyspace's header has a place for libraries of functions.

@@ -51,7 +51,7 @@ pub use check::{Findings, check, check_root};
 pub use chunk::End;
 pub(crate) use database::{Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind, now};
-pub(crate) use header::{DATABASES, KIND, find, open};
+pub(crate) use header::{DATABASES, KIND, find, open, turn, turns};
 
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair};
 

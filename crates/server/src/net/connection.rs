@@ -8,12 +8,14 @@ use crate::client::{Client, Replies};
 use crate::listing::Listing;
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::pubsub::{Parcel, UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
+use crate::replication::Ask;
 use crate::server::Server;
 use crate::stats::Stats;
 use mio::net::TcpStream;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// While more than this is unsent, nothing more is done for a client.
@@ -153,6 +155,21 @@ impl Connection {
         self.out.len() - self.sent
     }
 
+    /// Whether its client has become a replica, and all that it is owed is sent.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.client.ask.is_some() && self.unsent() == 0
+    }
+
+    /// Its parts, if its client has become a replica.
+    pub(crate) fn leave(
+        mut self,
+        server: &Server,
+    ) -> Option<(std::net::TcpStream, Arc<Listing>, Ask)> {
+        self.client.leave(server);
+        let ask = self.client.ask.take()?;
+        Some((self.stream.into(), self.client.listing, *ask))
+    }
+
     /// Whether it can be dropped.
     pub(crate) fn is_over(&self) -> bool {
         self.broken || (self.closing && self.unsent() == 0)
@@ -210,7 +227,8 @@ impl Connection {
             self.stalled = true;
             return Incoming::Nothing;
         }
-        if self.closing || self.stalled || self.client.listing.is_killed() {
+        let goes = self.closing || self.client.ask.is_some();
+        if goes || self.stalled || self.client.listing.is_killed() {
             return Incoming::Nothing;
         }
         if let Some(request) = self.put_off.pop_front() {

@@ -218,6 +218,7 @@ impl Turn {
                         .set_closing("QUIT, SHUTDOWN, CLIENT KILL, or a request of HTTP ended it");
                     return Planned::All;
                 }
+                Next::Leave => return Planned::All,
                 Next::Exec(exec) => {
                     self.push(slot, connection, claim, Work::Exec(Box::new(exec)));
                     return Planned::Blocked;
@@ -283,6 +284,7 @@ impl Turn {
                 ops: &mut ops[..count],
                 reached: 0,
                 attempts: 0,
+                writes: false,
                 env: Env { careful: self.careful > 0, ..env },
                 slots,
                 budget,
@@ -337,10 +339,15 @@ impl Turn {
 }
 
 /// Serves clients that wait for the keys that an operation has filled. If that fails, all since `point` is undone.
-fn serve(tx: &mut dyn Tx, env: Env<'_>, point: Savepoint, mark: usize) -> Result<(), Error> {
+fn serve(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    (point, mark, told): (Savepoint, usize, usize),
+) -> Result<(), Error> {
     blocking::serve(tx, env, None).or_else(|error| {
         if !matches!(error, Error::Conflict) {
             env.waits.back_to(&env.server.waiting, mark);
+            env.effects.back_to(told);
             tx.undo_to(point)?;
         }
         Err(error)
@@ -360,8 +367,13 @@ fn wait(env: Env<'_>, connection: &mut Connection, op: &Op, mut wish: Wish) {
     // Its keys may have been filled meanwhile.
     env.waits.recheck_for(&waiter);
     env.waits.note_new(to, until);
+    let replicas = waiter.wish.replicas.clone();
     env.server.waiting.add(waiter);
     connection.blocked = Some(until);
+    if let Some(replicas) = replicas {
+        let number = env.effects.last_number();
+        env.server.replication.wait(env.server, to, number, replicas);
+    }
 }
 
 /// How many of these operations share a transaction.
@@ -519,6 +531,8 @@ struct Group<'g> {
     reached: usize,
     /// How often the transaction's body was run.
     attempts: u32,
+    /// Whether it may write.
+    writes: bool,
     env: Env<'g>,
     slots: &'g mut Slots,
     budget: &'g mut Budget,
@@ -535,7 +549,8 @@ impl Group<'_> {
     }
 
     fn run<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {
-        let outcome = if self.ops.iter().any(Op::writes) {
+        self.writes = self.ops.iter().any(Op::writes);
+        let outcome = if self.writes {
             self.env.stats.transactions.add(1);
             let outcome = session.write(&mut |tx| self.body(tx));
             self.env.stats.conflicts.add(u64::from(self.attempts.saturating_sub(1)));
@@ -557,7 +572,10 @@ impl Group<'_> {
 
     fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
         self.retract();
-        self.env.begin();
+        match self.writes {
+            true => self.env.begin_writing(tx)?,
+            false => self.env.begin(),
+        }
         self.env.careful |= self.env.tally.needs_care();
         self.attempts += 1;
         let count = self.attempted();
@@ -583,7 +601,7 @@ impl Group<'_> {
             self.reached = index + 1;
         }
         self.env.tally.end();
-        Ok(())
+        if self.writes { self.env.end_writing(tx) } else { Ok(()) }
     }
 
     /// Begins to fetch ahead: for operations on the first one's database.
@@ -680,11 +698,12 @@ impl Group<'_> {
         let Some(connection) = self.slots.get(op.slot) else { return Ok(true) };
         op.start = connection.out.len();
         let (counted, posted) = (self.env.tally.mark(), self.env.posts.mark());
+        let told = self.env.effects.mark();
         let db = Database::new(self.env.keyspace, connection.client.db);
         let bytes_max = self.env.server.options.max_reply;
         // Clients may wait for a key that this operation fills.
         let serves = self.env.server.waiting.count() > 0 && !self.env.waits.are_left();
-        let before = (op.writes() && serves).then(|| (tx.point(), self.env.waits.mark()));
+        let before = (op.writes() && serves).then(|| (tx.point(), self.env.waits.mark(), told));
         let outcome = match &mut op.work {
             Work::Request(..)
                 if connection.skips
@@ -711,8 +730,8 @@ impl Group<'_> {
             }
         };
         let outcome = match (outcome, before) {
-            (Ok(()), Some((point, mark))) => {
-                let served = serve(tx, self.env, point, mark);
+            (Ok(()), Some(before)) => {
+                let served = serve(tx, self.env, before);
                 if served.is_err() {
                     // Its own reply is there already, and it is run again.
                     connection.out.truncate(op.start);
@@ -730,6 +749,7 @@ impl Group<'_> {
                 connection.out.truncate(op.start);
                 self.env.tally.back_to(counted);
                 self.env.posts.back_to(posted);
+                self.env.effects.back_to(told);
                 Ok(false)
             }
             Err(error) => Err(error),

@@ -35,11 +35,11 @@ pub(super) fn recheck<S: Session>(
     let (mut env, mut tries) = (env, 0);
     loop {
         let done = session.write(&mut |tx| {
-            env.begin();
+            env.begin_writing(tx)?;
             names.iter().for_each(|(db, key)| env.waits.note(*db, key));
             blocking::serve(tx, env, Some(most))?;
             env.tally.end();
-            Ok(())
+            env.end_writing(tx)
         });
         env.end(&done);
         match done {
@@ -85,8 +85,21 @@ impl<S: Session> Worker<S> {
             }
         }
         match durable {
-            true => self.publish(),
-            false => drop(self.posts.take_ready()),
+            true => {
+                self.publish();
+                self.send_effects();
+            }
+            false => {
+                drop(self.posts.take_ready());
+                drop(self.effects.take_ready());
+            }
+        }
+    }
+
+    /// Sends the effects of durable transactions to replicas.
+    pub(super) fn send_effects(&self) {
+        if self.effects.are_ready() {
+            self.server.replication.send(&self.server, self.effects.take_ready());
         }
     }
 

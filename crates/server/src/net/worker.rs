@@ -16,6 +16,7 @@ use crate::cron::Cron;
 use crate::keyspace;
 use crate::listing::Listing;
 use crate::pubsub::{Mailbox, Parcel, Posts};
+use crate::replication::{Effects, Replication};
 use crate::server::Server;
 use crate::stats::{Stats, Tally};
 use crate::store::Session;
@@ -114,6 +115,7 @@ pub(crate) struct Worker<S> {
     tally: Tally,
     pub(super) waits: Waits,
     pub(super) posts: Posts,
+    pub(super) effects: Effects,
     /// Replies of other threads' to clients that wait.
     pub(super) arrived: Vec<Delivery>,
     /// Messages of all threads for this one's clients.
@@ -181,6 +183,7 @@ impl<S: Session> Worker<S> {
             tally: Tally::default(),
             waits: Waits::default(),
             posts: Posts::default(),
+            effects: Effects::default(),
             arrived: Vec::new(),
             messages: Vec::new(),
             timeouts: BTreeSet::new(),
@@ -365,6 +368,7 @@ impl<S: Session> Worker<S> {
             tally: &self.tally,
             waits: &self.waits,
             posts: &self.posts,
+            effects: &self.effects,
             keyspace: self.keyspace,
             now: keyspace::now(),
             seed: self.turns,
@@ -401,6 +405,10 @@ impl<S: Session> Worker<S> {
             connection.send(&self.server.stats[self.index]);
             if connection.is_over() {
                 self.drop_connection(slot);
+                return false;
+            }
+            if connection.is_leaving() {
+                self.let_go(slot);
                 return false;
             }
             connection.listed = connection.has_work();
@@ -455,6 +463,21 @@ impl<S: Session> Worker<S> {
             // A socket that cannot be deregistered is closed with the connection.
             let _ = self.poll.registry().deregister(connection.stream());
             connection.close(&self.server);
+        }
+    }
+
+    /// Hands over a connection whose client has become a replica.
+    fn let_go(&mut self, slot: usize) {
+        let Some(mut connection) = self.slots.remove(slot) else { return };
+        let deregistered = self.poll.registry().deregister(connection.stream());
+        match (deregistered, connection.leave(&self.server)) {
+            (Ok(()), Some((stream, listing, ask))) => {
+                Replication::adopt(&self.server, stream, listing, ask);
+            }
+            (Err(error), Some((_, listing, _))) => {
+                self.server.dismiss(listing.id, &error.to_string());
+            }
+            (_, None) => {}
         }
     }
 
@@ -541,6 +564,7 @@ impl<S: Session> Worker<S> {
         }
         let server = Arc::clone(&self.server);
         server.look_at_disk();
+        server.replication.tick(&server, now);
         let env = Env {
             server: &server,
             worker: self.index,
@@ -549,6 +573,7 @@ impl<S: Session> Worker<S> {
             tally: &self.tally,
             waits: &self.waits,
             posts: &self.posts,
+            effects: &self.effects,
             keyspace: self.keyspace,
             now: keyspace::now(),
             seed: self.turns,
@@ -558,10 +583,15 @@ impl<S: Session> Worker<S> {
         match self.cron.run(&mut self.session, env) {
             Err(error) => server.fail(&error),
             // Of keys that have expired clients hear when that is durable.
-            Ok(Some(ticket)) if self.posts.are_ready() => match self.session.wait(ticket) {
-                Ok(()) => self.publish(),
-                Err(error) => server.fail(&error),
-            },
+            Ok(Some(ticket)) if self.posts.are_ready() || self.effects.are_ready() => {
+                match self.session.wait(ticket) {
+                    Ok(()) => {
+                        self.publish();
+                        self.send_effects();
+                    }
+                    Err(error) => server.fail(&error),
+                }
+            }
             Ok(_) => {}
         }
     }

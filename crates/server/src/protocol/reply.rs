@@ -58,6 +58,11 @@ impl<'a> Reply<'a> {
         self.bytes.len()
     }
 
+    /// The bytes written since [`len`](Reply::len) was `len`.
+    pub(crate) fn since(&self, len: usize) -> &[u8] {
+        self.bytes.get(len..).unwrap_or_default()
+    }
+
     /// Takes back the bytes written since [`len`](Reply::len) was `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);

@@ -4,9 +4,11 @@
 //! since older ones leave something out. What is read may be in any of
 //! them ([`reader`], [`packs`]), and comes from clients: none of its lengths is trusted.
 
+pub(crate) mod file;
 pub(crate) mod packs;
 pub(crate) mod reader;
 pub(crate) mod streams;
+pub(crate) mod values;
 
 /// The version of the form of what is written: Redis 5 and later read it.
 const VERSION: u16 = 9;
@@ -63,8 +65,13 @@ const fn table() -> [u64; 256] {
 static TABLE: [u64; 256] = table();
 
 fn crc64(bytes: &[u8]) -> u64 {
+    crc64_after(0, bytes)
+}
+
+/// The checksum of bytes that come after others with the checksum `before`.
+fn crc64_after(before: u64, bytes: &[u8]) -> u64 {
     let step = |crc: u64, byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8;
-    bytes.iter().fold(0, step)
+    bytes.iter().fold(before, step)
 }
 
 /// Appends a length.

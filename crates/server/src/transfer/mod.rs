@@ -11,7 +11,7 @@
 mod copy;
 pub(crate) mod load;
 pub(crate) mod read;
-mod record;
+pub(crate) mod record;
 pub(crate) mod resp;
 mod stream;
 #[cfg(test)]

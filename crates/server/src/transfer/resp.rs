@@ -14,6 +14,11 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
+    /// With this database chosen.
+    pub(crate) fn of(db: u8) -> Self {
+        Encoder { db: Some(db) }
+    }
+
     /// Appends the beginning of an export.
     pub(crate) fn begin(&mut self, to: &mut Vec<u8>) {
         command(to, &[b"ECHO", BEGIN.as_bytes()]);

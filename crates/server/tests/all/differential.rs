@@ -3,6 +3,7 @@
 //! Needs `redis-server`; without it the test says so and passes. `PERDURA_TEST_SEED=n` replays a failure.
 
 mod families;
+mod replicas;
 
 use crate::common::{Client, ENGINE, Frame, Random, Running, show};
 use perdura_testing::{seeds, times};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 struct Redis {
     child: Child,
     port: u16,
+    _folder: tempfile::TempDir,
 }
 
 impl Redis {
@@ -28,12 +30,14 @@ impl Redis {
     /// The outer `None`: another port may do. The inner one: there is no Redis.
     fn started() -> Option<Option<Self>> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
         let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
+            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no", "--dir"])
+            .arg(folder.path())
             .stdout(Stdio::null())
             .spawn();
         let Ok(child) = child else { return Some(None) };
-        let mut redis = Redis { child, port };
+        let mut redis = Redis { child, port, _folder: folder };
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(20) {
             if redis.answers() {

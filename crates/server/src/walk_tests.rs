@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::command::harness::Bench;
+use crate::transfer::export;
 use crate::transfer::testing::items;
 
 /// A small generator, for replays by seed.
@@ -53,8 +54,7 @@ fn play(bench: &mut Bench, dice: &mut Dice, keys: u64) {
 
 fn step(bench: &mut Bench) -> bool {
     let (heap, save, header) = bench.saving();
-    let mut walk = lock(&save.walk);
-    walk.as_mut().expect("a walk").step(heap, header).expect("a step")
+    save.walking.step(heap, header).expect("a step")
 }
 
 #[test]
@@ -67,8 +67,7 @@ fn a_walk_is_of_one_moment() {
         let mut before = Vec::new();
         let (heap, save, _) = bench.saving();
         let count = export(heap, &mut before, &mut |_| true).expect("an export");
-        *lock(&save.walk) = Some(Walk::new());
-        save.walking.store(true, Ordering::Release);
+        save.walking.begin(Form::commands());
         // Keys become fewer in some runs, and more in others.
         let later = if seed % 2 == 0 { 2 * keys } else { keys };
         while step(&mut bench) {
@@ -79,10 +78,10 @@ fn a_walk_is_of_one_moment() {
             }
         }
         let (_, save, _) = bench.saving();
-        let walk = lock(&save.walk).take().expect("a walk");
-        assert!(walk.failed.is_none(), "seed {seed}");
-        assert_eq!(items(&walk.text.bytes), items(&before), "seed {seed}");
-        assert_eq!(walk.text.keys, count, "seed {seed}");
+        let mut bytes = Vec::new();
+        assert!(save.walking.take(true, &mut bytes).is_ok(), "seed {seed}");
+        assert_eq!(items(&bytes), items(&before), "seed {seed}");
+        assert_eq!(save.walking.walk().take().expect("a walk").text.keys, count, "seed {seed}");
         bench.check();
     }
 }
@@ -92,11 +91,10 @@ fn a_flush_ends_a_walk() {
     let mut bench = Bench::new();
     (0..200).for_each(|number| drop(bench.run(&format!("SET key:{number} 1"))));
     let (_, save, _) = bench.saving();
-    *lock(&save.walk) = Some(Walk::new());
-    save.walking.store(true, Ordering::Release);
+    save.walking.begin(Form::commands());
     step(&mut bench);
     bench.run("FLUSHDB");
     let (_, save, _) = bench.saving();
-    let failed = lock(&save.walk).as_mut().expect("a walk").failed.take();
-    assert!(matches!(failed, Some(SaveError::Flushed)));
+    let failed = save.walking.take(false, &mut Vec::new());
+    assert!(matches!(failed, Err(WalkError::Flushed)));
 }

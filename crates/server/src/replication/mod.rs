@@ -1,0 +1,227 @@
+//! Replicas of Redis's kind follow the server: a snapshot, then the effects of every transaction since.
+//!
+//! Reading order: `effects` (what a transaction has done), `translate` (a command's effect as commands), `feed` (all
+//! effects in the order of commits), `snapshot` (the keyspace of one moment), `replica` (one that follows). WAIT's clients
+//! are here.
+//!
+//! As long as nobody follows, a transaction that writes reads a word more, and that is all.
+
+mod effects;
+mod feed;
+mod replica;
+mod snapshot;
+mod translate;
+mod value;
+
+pub(crate) use effects::Effects;
+pub(crate) use replica::{Ask, ReplicaFacts};
+pub(crate) use translate::tell;
+
+use crate::listing::Listing;
+use crate::protocol::{Protocol, Reply};
+use crate::server::Server;
+use crate::store::Store;
+use crate::waiting::{Address, Delivery, Doom, ReplicaWish};
+use crate::walk::Walking;
+use feed::{Feed, Sealed};
+use replica::Replica;
+use snapshot::{Snapshot, SnapshotError};
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// How often replicas are told that the server is there.
+const PING: Duration = Duration::from_secs(10);
+/// The feed ends when nobody has followed it for so long.
+const TTL: Duration = Duration::from_secs(3600);
+
+type Maker =
+    dyn Fn(&Server, &mut dyn FnMut() -> bool) -> Result<Snapshot, SnapshotError> + Send + Sync;
+
+/// All about replicas.
+pub(crate) struct Replication {
+    pub(crate) feed: Feed,
+    /// The walk of the snapshot that is being made; one at a time.
+    pub(crate) walking: Walking,
+    making: Mutex<()>,
+    make: Option<Box<Maker>>,
+    replicas: Mutex<BTreeMap<u64, Arc<Replica>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    waits: Mutex<Vec<ReplicaWait>>,
+    ticked: Mutex<Ticked>,
+}
+
+/// When replicas were last told that the server is there, and last were any.
+struct Ticked {
+    pinged: Instant,
+    followed: Instant,
+}
+
+/// A client that waits for replicas.
+struct ReplicaWait {
+    to: Address,
+    /// Its last transaction with effects, if it has any.
+    number: Option<u64>,
+    /// As many replicas are to have them.
+    wanted: usize,
+    /// As many have them.
+    count: Arc<AtomicUsize>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Replication {
+    /// Without a pool: nobody can follow.
+    pub(crate) fn none(backlog: usize) -> Self {
+        let now = Instant::now();
+        Replication {
+            feed: Feed::new(backlog),
+            walking: Walking::default(),
+            making: Mutex::default(),
+            make: None,
+            replicas: Mutex::default(),
+            threads: Mutex::default(),
+            waits: Mutex::default(),
+            ticked: Mutex::new(Ticked { pinged: now, followed: now }),
+        }
+    }
+
+    /// Of the keyspace at `header` in a pool.
+    pub(crate) fn of<S: Store + Sync>(backlog: usize, store: S, header: u64) -> Self {
+        let make = move |server: &Server, going: &mut dyn FnMut() -> bool| {
+            snapshot::make(server, &store, header, going)
+        };
+        Replication { make: Some(Box::new(make)), ..Replication::none(backlog) }
+    }
+
+    /// A client has become a replica: it is served by a thread of its own from here on.
+    pub(crate) fn adopt(server: &Arc<Server>, stream: TcpStream, listing: Arc<Listing>, ask: Ask) {
+        let own = Arc::clone(server);
+        let id = listing.id;
+        let thread = thread::Builder::new()
+            .name(format!("replica-{id}"))
+            .spawn(move || replica::follow(&own, stream, &listing, &ask));
+        let mut threads = lock(&server.replication.threads);
+        threads.retain(|thread| !thread.is_finished());
+        match thread {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                warn!("no thread for a replica: {error}");
+                server.dismiss(id, "no thread could take it");
+            }
+        }
+    }
+
+    /// Ends all threads of replicas.
+    pub(crate) fn stop(&self) {
+        lock(&self.replicas).values().for_each(|replica| replica.close());
+        self.feed.wake();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            // What it had to say is in the log.
+            let _ = thread.join();
+        }
+    }
+
+    /// Sends effects that are durable on their way.
+    pub(crate) fn send(&self, server: &Server, effects: Vec<Sealed>) {
+        if !effects.is_empty() {
+            self.feed.add(effects);
+            self.look_at_waits(server);
+        }
+    }
+
+    /// How many replicas there are.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.replicas).len()
+    }
+
+    /// The facts about each, in the order of their numbers.
+    pub(crate) fn facts(&self) -> Vec<ReplicaFacts> {
+        lock(&self.replicas).values().map(|replica| replica.facts()).collect()
+    }
+
+    /// How many replicas have the effects of a transaction.
+    pub(crate) fn count_with(&self, number: Option<u64>) -> usize {
+        let place = match number {
+            None => 0,
+            Some(number) => match self.feed.place_of(number) {
+                Some(place) => place,
+                None => return 0,
+            },
+        };
+        lock(&self.replicas).values().filter(|replica| replica.has(place)).count()
+    }
+
+    /// A client waits until replicas have its writes, the last of which is the transaction with this number.
+    pub(crate) fn wait(
+        &self,
+        server: &Server,
+        to: Address,
+        number: Option<u64>,
+        ReplicaWish { wanted, count }: ReplicaWish,
+    ) {
+        lock(&self.waits).push(ReplicaWait { to, number, wanted, count });
+        if self.feed.is_on() {
+            self.feed.say(&[b"REPLCONF", b"GETACK", b"*"]);
+        }
+        self.look_at_waits(server);
+    }
+
+    /// Answers clients whose writes enough replicas have.
+    fn look_at_waits(&self, server: &Server) {
+        let mut done = Vec::new();
+        {
+            let mut waits = lock(&self.waits);
+            if waits.is_empty() {
+                return;
+            }
+            let is_waiting = |wait: &ReplicaWait| server.waiting.has(wait.to.id);
+            waits.retain(|wait| {
+                let count = self.count_with(wait.number);
+                wait.count.store(count, Ordering::Relaxed);
+                let waits = count < wait.wanted;
+                if !waits {
+                    done.push((wait.to, count));
+                }
+                waits && is_waiting(wait)
+            });
+        }
+        for (to, count) in done {
+            // Not if its time is over meanwhile.
+            if server.waiting.end(to.id, Doom::Gone).is_some()
+                && let Some(deliver) = server.deliver.get()
+            {
+                let mut reply = Vec::new();
+                Reply::new(&mut reply, Protocol::Resp2).integer(count as i64);
+                deliver(Delivery { to, reply });
+            }
+        }
+    }
+
+    /// To be called now and then.
+    pub(crate) fn tick(&self, server: &Server, now: Instant) {
+        if !self.feed.is_on() {
+            return;
+        }
+        let mut ticked = lock(&self.ticked);
+        if self.count() > 0 {
+            ticked.followed = now;
+            if now.saturating_duration_since(ticked.pinged) >= PING {
+                ticked.pinged = now;
+                self.feed.say(&[b"PING"]);
+            }
+        } else if now.saturating_duration_since(ticked.followed) >= TTL {
+            info!("no replica for an hour: the backlog is given up");
+            self.feed.turn_off();
+        }
+        drop(ticked);
+        self.look_at_waits(server);
+    }
+}

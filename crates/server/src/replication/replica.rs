@@ -1,0 +1,314 @@
+//! A replica: a thread that sends it a snapshot and then the stream, and one that hears how far it is.
+
+use super::feed::Lack;
+use super::lock;
+use super::snapshot::Snapshot;
+use crate::listing::Listing;
+use crate::protocol::number::parse_i64;
+use crate::protocol::{Args, Limits, RequestReader};
+use crate::server::Server;
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// Bytes sent at a time.
+const CHUNK: usize = 256 << 10;
+/// How soon an end is noticed.
+const TICK: Duration = Duration::from_millis(200);
+/// A replica that takes nothing for so long, or says nothing, is given up.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How often a replica that waits for its snapshot is told that it is being made.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// What a replica asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ask {
+    /// The stream that it knows, and the first byte that it lacks; `None` for SYNC, which has no words for either.
+    pub(crate) known: Option<(Vec<u8>, i64)>,
+    /// Where it listens, as it says.
+    pub(crate) port: u16,
+    pub(crate) address: Option<String>,
+}
+
+/// How far a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Waits,
+    Receives,
+    Follows,
+}
+
+/// The facts about a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaFacts {
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    /// In Redis's words.
+    pub(crate) state: &'static str,
+    /// Up to where it has the stream.
+    pub(crate) place: u64,
+    /// Seconds since it said so.
+    pub(crate) lag: u64,
+}
+
+/// A replica that is connected.
+pub(super) struct Replica {
+    stream: TcpStream,
+    address: String,
+    port: u16,
+    state: AtomicU8,
+    place: AtomicU64,
+    since: Instant,
+    /// Milliseconds after `since` at which it was last heard of.
+    heard: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Replica {
+    fn new(stream: TcpStream, address: IpAddr, ask: &Ask) -> Self {
+        Replica {
+            stream,
+            address: ask.address.clone().unwrap_or_else(|| address.to_canonical().to_string()),
+            port: ask.port,
+            state: AtomicU8::new(State::Waits as u8),
+            place: AtomicU64::new(0),
+            since: Instant::now(),
+            heard: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// Whether it has said that it has the stream up to `place`.
+    pub(super) fn has(&self, place: u64) -> bool {
+        self.state.load(Ordering::Relaxed) == State::Follows as u8
+            && self.place.load(Ordering::Acquire) >= place
+    }
+
+    /// Ends it.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        // One that is closed already is as good.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn hear(&self) {
+        let millis = self.since.elapsed().as_millis() as u64;
+        self.heard.store(millis, Ordering::Relaxed);
+    }
+
+    fn silence(&self) -> Duration {
+        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        self.since.elapsed().saturating_sub(heard)
+    }
+
+    pub(super) fn facts(&self) -> ReplicaFacts {
+        let state = match self.state.load(Ordering::Relaxed) {
+            state if state == State::Waits as u8 => "wait_bgsave",
+            state if state == State::Receives as u8 => "send_bulk",
+            _ => "online",
+        };
+        ReplicaFacts {
+            address: self.address.clone(),
+            port: self.port,
+            state,
+            place: self.place.load(Ordering::Acquire),
+            lag: self.silence().as_secs(),
+        }
+    }
+}
+
+/// Serves a replica until it is gone, or the server ends.
+pub(super) fn follow(server: &Arc<Server>, stream: TcpStream, listing: &Listing, ask: &Ask) {
+    let done = serve(server, stream, listing, ask);
+    let reason = match &done {
+        Ok(()) => "it has gone, or the server ends".to_owned(),
+        Err(error) => error.clone(),
+    };
+    info!(replica = listing.id, address = %listing.address, reason, "replica disconnected");
+    server.dismiss(listing.id, &reason);
+}
+
+fn serve(
+    server: &Arc<Server>,
+    stream: TcpStream,
+    listing: &Listing,
+    ask: &Ask,
+) -> Result<(), String> {
+    let told = |error: io::Error| error.to_string();
+    stream.set_nonblocking(false).map_err(told)?;
+    stream.set_write_timeout(Some(SILENCE)).map_err(told)?;
+    stream.set_read_timeout(Some(TICK)).map_err(told)?;
+    let hears = stream.try_clone().map_err(told)?;
+    let sends = stream.try_clone().map_err(told)?;
+    let replica = Arc::new(Replica::new(stream, listing.address.ip(), ask));
+    lock(&server.replication.replicas).insert(listing.id, Arc::clone(&replica));
+    // It may have begun to stop before this replica was on the list.
+    if server.stopping() {
+        replica.close();
+    }
+    let (own, heard) = (Arc::clone(server), Arc::clone(&replica));
+    let hearing = thread::Builder::new()
+        .name(format!("replica-{}-acks", listing.id))
+        .spawn(move || hear(&own, hears, &heard));
+    let done = match &hearing {
+        Ok(_) => send(server, sends, &replica, listing, ask),
+        Err(error) => Err(error.to_string()),
+    };
+    replica.close();
+    lock(&server.replication.replicas).remove(&listing.id);
+    if let Ok(thread) = hearing {
+        // It only hears.
+        let _ = thread.join();
+    }
+    done
+}
+
+/// Hears how far a replica is, until it is closed.
+fn hear(server: &Server, mut stream: TcpStream, replica: &Replica) {
+    let mut reader = RequestReader::default();
+    while !replica.is_closed() {
+        reader.prepare();
+        match reader.fill(&mut (&mut stream).take(CHUNK as u64)) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => continue,
+                _ => break,
+            },
+        }
+        loop {
+            match reader.next(Limits::UNAUTHENTICATED) {
+                Ok(Some(request)) => acknowledge(server, replica, reader.args(request)),
+                Ok(None) => break,
+                Err(_) => return replica.close(),
+            }
+        }
+        reader.release();
+    }
+    replica.close();
+    server.replication.feed.wake();
+}
+
+fn acknowledge(server: &Server, replica: &Replica, args: Args<'_>) {
+    replica.hear();
+    if args.is(0, "replconf")
+        && args.is(1, "ack")
+        && let Some(place) = args.get(2).and_then(parse_i64)
+    {
+        replica.place.fetch_max(place.max(0) as u64, Ordering::AcqRel);
+        server.replication.look_at_waits(server);
+    }
+}
+
+/// Sends what the replica lacks, until it is closed.
+fn send(
+    server: &Arc<Server>,
+    mut stream: TcpStream,
+    replica: &Replica,
+    listing: &Listing,
+    ask: &Ask,
+) -> Result<(), String> {
+    let feed = &server.replication.feed;
+    // Its offset is that of the first byte that it lacks, counted from 1.
+    let known = ask.known.as_ref().map(|(id, next)| (id, next.wrapping_sub(1) as u64));
+    let going_on = known.filter(|(id, place)| feed.has(id, *place));
+    let (id, mut place) = match going_on {
+        Some((_, place)) => {
+            let (id, ..) = feed.facts();
+            write(&mut stream, format!("+CONTINUE {id}\r\n").as_bytes())?;
+            info!(replica = listing.id, place, "a replica goes on");
+            (id, place)
+        }
+        None => {
+            let (id, place) = send_all(server, &mut stream, replica, ask.known.is_some())?;
+            info!(replica = listing.id, place, "a replica has a snapshot");
+            (id, place)
+        }
+    };
+    replica.hear();
+    replica.place.store(place, Ordering::Release);
+    replica.set_state(State::Follows);
+    let mut bytes = Vec::new();
+    while !replica.is_closed() && !server.stopping() && !listing.is_killed() {
+        match feed.read(&id, place, CHUNK, TICK, &mut bytes) {
+            Ok(len) => {
+                write(&mut stream, &bytes)?;
+                place += len as u64;
+            }
+            Err(Lack::Nothing) => {}
+            Err(Lack::Lost) => {
+                return Err(format!(
+                    "it was too slow: what it lacks is not in the backlog of {} bytes any more, see --repl-backlog-size",
+                    feed.most()
+                ));
+            }
+        }
+        if replica.silence() > SILENCE {
+            return Err("it has said nothing for a minute".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn write(stream: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {
+    stream.write_all(bytes).map_err(|error| error.to_string())
+}
+
+/// Sends a snapshot. Returns the stream's name, and where in it the snapshot was taken.
+fn send_all(
+    server: &Arc<Server>,
+    stream: &mut TcpStream,
+    replica: &Replica,
+    has_words: bool,
+) -> Result<(String, u64), String> {
+    let told = |error: io::Error| format!("the snapshot for a replica: {error}");
+    let make = server.replication.make.as_ref().ok_or("there is no pool")?;
+    let mut beat = Instant::now();
+    let made = make(server, &mut || {
+        if beat.elapsed() >= BEAT {
+            beat = Instant::now();
+            if stream.write_all(b"\n").is_err() {
+                replica.close();
+            }
+        }
+        !replica.is_closed() && !server.stopping()
+    });
+    let Snapshot { mut file, place } = made.map_err(|error| {
+        let text = format!("no snapshot for a replica: {error}");
+        warn!("{text}");
+        text
+    })?;
+    let (id, ..) = server.replication.feed.facts();
+    let len = file.stream_position().map_err(told)?;
+    file.rewind().map_err(told)?;
+    replica.set_state(State::Receives);
+    if has_words {
+        write(stream, format!("+FULLRESYNC {id} {place}\r\n").as_bytes())?;
+    }
+    write(stream, format!("${len}\r\n").as_bytes())?;
+    let mut bytes = vec![0; CHUNK];
+    let mut left = len;
+    while left > 0 {
+        let most = (CHUNK as u64).min(left) as usize;
+        let read = file.read(&mut bytes[..most]).map_err(told)?;
+        if read == 0 {
+            return Err("the snapshot for a replica was cut short".to_owned());
+        }
+        write(stream, &bytes[..read])?;
+        left -= read as u64;
+    }
+    Ok((id, place))
+}

@@ -1,0 +1,309 @@
+//! The keyspace as it was at one moment, read while clients go on.
+//!
+//! A walk goes through the keys, some in each transaction, in the order of their places in the hash maps, which they keep
+//! when these grow and shrink. A command that is about to write a key which the walk has not reached adds the key to what
+//! is read first, as it is before the write, or notes that it is not there; the walk leaves out noted keys.
+//!
+//! Invariants: the moment is a write transaction, so that no other write transaction is under way: each later one finds
+//! the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they hold it.
+
+use crate::command::Failure;
+use crate::keyspace::{DATABASES, Database, Entry, now};
+use crate::rdb::file::FileEncoder;
+use crate::rdb::values;
+use crate::transfer::read;
+use crate::transfer::record::Change;
+use crate::transfer::resp::Encoder;
+use perdura::{Error, Result, Tx};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Keys, at least, of one transaction of the walk, unless fewer are left.
+const KEYS: u64 = 32;
+
+/// Why a walk came to no end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WalkError {
+    #[error(transparent)]
+    Pool(#[from] Error),
+    #[error("FLUSHALL or FLUSHDB deleted what was still to be written")]
+    Flushed,
+    #[error("it was given up")]
+    GivenUp,
+}
+
+/// A walk, if one is under way, which writers must look at.
+#[derive(Default)]
+pub(crate) struct Walking {
+    on: AtomicBool,
+    walk: Mutex<Option<Walk>>,
+}
+
+impl Walking {
+    fn walk(&self) -> MutexGuard<'_, Option<Walk>> {
+        self.walk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A walk begins, in the write transaction under way.
+    pub(crate) fn begin(&self, form: Form) {
+        *self.walk() = Some(Walk::new(form));
+        self.on.store(true, Ordering::Release);
+    }
+
+    /// It is over, or given up.
+    pub(crate) fn end(&self) {
+        self.on.store(false, Ordering::Release);
+        *self.walk() = None;
+    }
+
+    /// Reads some keys more. Whether there are others.
+    ///
+    /// # Errors
+    /// As reads of them.
+    pub(crate) fn step(&self, tx: &mut dyn Tx, header: u64) -> Result<bool> {
+        self.walk().as_mut().map_or(Ok(false), |walk| walk.step(tx, header))
+    }
+
+    /// Appends what was read; if it was the last of it, the end as well.
+    ///
+    /// # Errors
+    /// When something was not read.
+    pub(crate) fn take(
+        &self,
+        is_last: bool,
+        to: &mut Vec<u8>,
+    ) -> std::result::Result<(), WalkError> {
+        let mut walk = self.walk();
+        let walk = walk.as_mut().ok_or(WalkError::GivenUp)?;
+        if let Some(failed) = walk.failed.take() {
+            return Err(failed);
+        }
+        walk.text.take(is_last, to);
+        Ok(())
+    }
+
+    /// A key of `db` is about to be written, in the transaction under way: as it is now, it belongs to the moment.
+    #[inline]
+    pub(crate) fn keep(&self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
+        if self.on.load(Ordering::Acquire)
+            && let Some(walk) = self.walk().as_mut()
+        {
+            walk.keep(tx, db, key);
+        }
+    }
+
+    /// All keys of a database are about to be deleted.
+    pub(crate) fn flush(&self) {
+        if self.on.load(Ordering::Acquire)
+            && let Some(walk) = self.walk().as_mut()
+        {
+            walk.failed.get_or_insert(WalkError::Flushed);
+        }
+    }
+}
+
+/// Reads all of it in the transaction under way, which sees one moment; `each` gets the bytes, piece by piece, as long as it
+/// returns true.
+///
+/// # Errors
+/// As reads of it.
+pub(crate) fn whole(
+    tx: &mut dyn Tx,
+    header: u64,
+    form: Form,
+    each: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<()> {
+    let (mut walk, mut bytes) = (Walk::new(form), Vec::new());
+    loop {
+        let more = walk.step(tx, header)?;
+        walk.text.take(!more, &mut bytes);
+        if !each(&bytes) || !more {
+            return Ok(());
+        }
+        bytes.clear();
+    }
+}
+
+/// What was read, up to the walk's place, and of keys that were about to be written.
+struct Walk {
+    /// Keys that have expired by then are left out.
+    moment: u64,
+    /// Whether the libraries of functions were read: as they are at its first step.
+    has_libraries: bool,
+    /// The place: a database, and a cursor in its keys.
+    db: u8,
+    cursor: u64,
+    /// Keys beyond the place that were read, or were not there at the moment.
+    kept: HashSet<(u8, Vec<u8>)>,
+    text: Text,
+    failed: Option<WalkError>,
+}
+
+/// How it is written.
+pub(crate) enum Form {
+    /// As an export.
+    Commands(Encoder),
+    /// As Redis's snapshots.
+    Snapshot(FileEncoder),
+}
+
+impl Form {
+    pub(crate) fn commands() -> Self {
+        Form::Commands(Encoder::default())
+    }
+
+    pub(crate) fn snapshot() -> Self {
+        Form::Snapshot(FileEncoder::default())
+    }
+}
+
+/// The bytes to be written.
+struct Text {
+    form: Form,
+    bytes: Vec<u8>,
+    keys: u64,
+}
+
+impl Text {
+    fn new(mut form: Form) -> Self {
+        let mut bytes = Vec::new();
+        match &mut form {
+            Form::Commands(encoder) => encoder.begin(&mut bytes),
+            Form::Snapshot(file) => file.begin(&mut bytes),
+        }
+        Text { form, bytes, keys: 0 }
+    }
+
+    /// Adds one key.
+    fn add(&mut self, tx: &mut dyn Tx, db: u8, key: &[u8], entry: Entry) -> Result<()> {
+        let Text { form, bytes, keys } = self;
+        match form {
+            Form::Commands(encoder) => read::one(tx, db, key, entry, &mut |record| {
+                encoder.record(&record, bytes);
+                Ok(())
+            })?,
+            Form::Snapshot(file) => {
+                let mut value = Vec::new();
+                values::write(tx, entry, &mut value, &mut |_| true).map_err(
+                    |failure| match failure {
+                        Failure::Pool(error) => error,
+                        _ => Error::Invalid("a value that cannot be written"),
+                    },
+                )?;
+                file.key(db, key, entry.expires(), &value, bytes);
+            }
+        }
+        *keys += 1;
+        Ok(())
+    }
+
+    fn add_libraries(&mut self, tx: &mut dyn Tx, header: u64) -> Result<()> {
+        let Text { form, bytes, .. } = self;
+        read::libraries(tx, header, &mut |record| {
+            match (&mut *form, &record.change) {
+                (Form::Commands(encoder), _) => encoder.record(&record, bytes),
+                (Form::Snapshot(file), Change::Library(code)) => file.library(code, bytes),
+                (Form::Snapshot(_), _) => {}
+            }
+            Ok(())
+        })
+    }
+
+    fn take(&mut self, is_last: bool, to: &mut Vec<u8>) {
+        let Text { form, bytes, keys } = self;
+        match form {
+            Form::Commands(encoder) if is_last => encoder.end(*keys, bytes),
+            Form::Commands(_) => {}
+            Form::Snapshot(file) => {
+                file.sent(bytes);
+                if is_last {
+                    file.end(bytes);
+                }
+            }
+        }
+        to.append(bytes);
+    }
+}
+
+impl Walk {
+    fn new(form: Form) -> Self {
+        Walk {
+            moment: now(),
+            has_libraries: false,
+            db: 0,
+            cursor: 0,
+            kept: HashSet::new(),
+            text: Text::new(form),
+            failed: None,
+        }
+    }
+
+    /// Whether the walk has come past a key.
+    fn is_past(&self, tx: &mut dyn Tx, db: Database, key: &[u8]) -> Result<bool> {
+        if db.index() != self.db {
+            return Ok(db.index() < self.db);
+        }
+        match db.keys(tx)? {
+            Some(keys) => keys.is_before(tx, key, self.cursor),
+            None => Ok(false),
+        }
+    }
+
+    fn keep(&mut self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
+        let known = (db.index(), key.to_vec());
+        if self.failed.is_some() || self.kept.contains(&known) {
+            return;
+        }
+        let kept = self.is_past(tx, db, key).and_then(|is_past| {
+            if is_past {
+                return Ok(());
+            }
+            if let Some(found) = db.find(tx, key)?
+                && !found.entry.expired(self.moment)
+            {
+                self.text.add(tx, db.index(), key, found.entry)?;
+            }
+            self.kept.insert(known);
+            Ok(())
+        });
+        if let Err(error) = kept {
+            // The client's command may well succeed.
+            self.failed = Some(error.into());
+        }
+    }
+
+    /// Some keys more. Whether there are others.
+    fn step(&mut self, tx: &mut dyn Tx, header: u64) -> Result<bool> {
+        if !self.has_libraries {
+            self.has_libraries = true;
+            self.text.add_libraries(tx, header)?;
+        }
+        let db = Database::new(header, self.db);
+        let mut next = 0;
+        if let Some(keys) = db.keys(tx)? {
+            let found;
+            (next, found) = keys.scan(tx, self.cursor, KEYS)?;
+            for (key, entry) in found {
+                let entry = entry.checked(keys.at())?;
+                let known = (self.db, key);
+                if keys.is_before(tx, &known.1, self.cursor)?
+                    || entry.expired(self.moment)
+                    || self.kept.contains(&known)
+                {
+                    continue;
+                }
+                self.text.add(tx, known.0, &known.1, entry)?;
+            }
+        }
+        self.cursor = next;
+        if next == 0 {
+            self.db += 1;
+        }
+        Ok(self.db < DATABASES)
+    }
+}
+
+#[cfg(test)]
+#[path = "walk_tests.rs"]
+mod tests;
