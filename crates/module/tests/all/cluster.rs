@@ -54,6 +54,17 @@ impl Cluster {
         self.nodes().iter().filter(is_master).map(|node| (node[0].clone(), port(node))).collect()
     }
 
+    /// How many slots each master has.
+    fn slots(&self) -> Vec<(String, u32)> {
+        let count = |range: &String| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(last.parse::<u32>().ok()? - first.parse::<u32>().ok()? + 1)
+        };
+        let nodes = self.nodes();
+        let with_slots = nodes.iter().filter(|node| node.len() > 8);
+        with_slots.map(|node| (node[0].clone(), node[8..].iter().filter_map(count).sum())).collect()
+    }
+
     fn at(&mut self, port: u16) -> &mut Server {
         self.0.iter_mut().find(|server| server.port == port).expect("a server")
     }
@@ -166,7 +177,7 @@ fn keys_of_a_slot_that_moved_meanwhile_are_gone() {
 
 fn make_happen(event: Event, cluster: &mut Cluster, random: &mut Random) {
     let masters = cluster.masters();
-    let (id, port) = masters[random.below(masters.len() as u64) as usize].clone();
+    let (_, port) = masters[random.below(masters.len() as u64) as usize].clone();
     match event {
         Event::Failover => {
             cluster.at(port).kill();
@@ -182,14 +193,17 @@ fn make_happen(event: Event, cluster: &mut Cluster, random: &mut Random) {
             cluster.0[server].restart();
         }
         Event::Move => {
-            let (to, _) = masters.iter().find(|master| master.0 != id).expect("another");
+            // From the one with the most slots: a master that has none left becomes a replica.
+            let slots = cluster.slots();
+            let (id, _) = slots.iter().max_by_key(|(_, count)| *count).expect("masters");
+            let (to, _) = slots.iter().min_by_key(|(_, count)| *count).expect("masters");
             let address = format!("127.0.0.1:{port}");
             let (moved, text) = cli(&[
                 "--cluster",
                 "reshard",
                 &address,
                 "--cluster-from",
-                &id,
+                id,
                 "--cluster-to",
                 to,
                 "--cluster-slots",
