@@ -18,7 +18,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve a pool to Redis clients
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// Create or inspect a pool, or move its data
     #[command(subcommand)]
     Pool(pool::Command),

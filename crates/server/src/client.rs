@@ -1,8 +1,9 @@
 //! One client's state: commands on the client change it.
 
-use crate::command::Queue;
+use crate::acl::{self, Context, DEFAULT, Denied, User};
+use crate::command::{Command, Failure, Queue};
 use crate::listing::{Label, Listing};
-use crate::protocol::{Limits, Protocol};
+use crate::protocol::{Args, Limits, Protocol};
 use crate::pubsub::{Listener, Subscriptions};
 use crate::replication::Ask;
 use crate::server::Server;
@@ -15,6 +16,10 @@ pub(crate) struct Client {
     pub(crate) protocol: Protocol,
     pub(crate) db: u8,
     pub(crate) authenticated: bool,
+    /// Whether it may send every request, without a look at its user.
+    pub(crate) trusted: bool,
+    /// Its user, as its thread knows it.
+    pub(crate) user: Arc<User>,
     /// Since MULTI, until EXEC or DISCARD.
     pub(crate) queue: Option<Queue>,
     pub(crate) watched: WatchList,
@@ -37,6 +42,8 @@ pub(crate) struct Client {
 pub(crate) struct Home {
     pub(crate) worker: usize,
     pub(crate) slot: usize,
+    /// Whether it is connected by TCP, without TLS.
+    pub(crate) is_plain: bool,
 }
 
 impl Home {
@@ -67,11 +74,14 @@ impl Replies {
 
 impl Client {
     pub(crate) fn new(server: &Server, listing: Arc<Listing>) -> Self {
+        let user = listing.user();
         Client {
             listing,
             protocol: Protocol::default(),
             db: 0,
-            authenticated: server.options.password.is_none(),
+            authenticated: user.is_free(),
+            trusted: user.is_free() && user.is_unlimited(),
+            user,
             queue: None,
             watched: WatchList::default(),
             replies: Replies::default(),
@@ -91,15 +101,36 @@ impl Client {
         db: u8,
         protocol: Protocol,
     ) -> Self {
-        let Listing { id, address, local, .. } = *listing;
-        let client = Client::new(server, Arc::new(Listing::new(id, address, local)));
-        Client { db, protocol, authenticated: true, ..client }
+        let Listing { id, address, local, .. } = listing;
+        let own = Listing::new(*id, address.clone(), local.clone());
+        let client = Client::new(server, Arc::new(own));
+        Client { db, protocol, ..client }
     }
 
     /// The limits of its requests.
     pub(crate) fn limits(&self) -> Limits {
         let limits = if self.authenticated { Limits::USUAL } else { Limits::UNAUTHENTICATED };
         Limits { request: limits.request.min(self.most_request), ..limits }
+    }
+
+    /// Its user may be another one, or may have been changed.
+    pub(crate) fn renew(&mut self) {
+        self.user = self.listing.user();
+        // It needs no password any more.
+        self.authenticated |= self.user.name == DEFAULT && self.user.is_free();
+        self.trusted = self.authenticated && self.user.is_unlimited();
+    }
+
+    /// Whether it may send a request, unless it is [trusted](Self::trusted).
+    #[cold]
+    pub(crate) fn may(&self, command: &Command, args: Args<'_>) -> bool {
+        self.authenticated && acl::check(&self.user, command, args).is_ok()
+    }
+
+    /// Notes that its request is denied. Returns the error.
+    pub(crate) fn denied(&self, server: &Server, denied: &Denied, context: Context) -> Failure {
+        server.acl.note(&self.listing, denied, context, None, server.tuning.acl_log_len());
+        Failure::say(format!("NOPERM {}", denied.text(&self.user, false)))
     }
 
     /// Chooses a database.
@@ -118,6 +149,7 @@ impl Client {
     /// As it was when it connected.
     pub(crate) fn reset(&mut self, server: &Server) {
         self.leave(server);
+        server.make_default(&self.listing);
         *self = Client { home: self.home, ..Client::new(server, Arc::clone(&self.listing)) };
         self.listing.set_db(0);
         self.listing.set_no_touch(false);

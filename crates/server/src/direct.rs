@@ -144,12 +144,7 @@ impl Request {
         if !command.takes(args.len()) {
             return Vec::new();
         }
-        let keys = command::keys(command, args).unwrap_or_default();
-        let places = |key: &[u8]| {
-            let is_it = |arg: &[u8]| arg.as_ptr() == key.as_ptr() && arg.len() == key.len();
-            args.iter().position(is_it)
-        };
-        let mut places: Vec<usize> = keys.into_iter().filter_map(places).collect();
+        let mut places = command::key_positions(command, args).unwrap_or_default();
         places.sort_unstable();
         places.dedup();
         places

@@ -1,6 +1,7 @@
 //! Errors that keep a server from starting, or end it.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::{fmt, io};
 
 /// Why a server did not start, or stopped.
@@ -15,6 +16,23 @@ pub enum ServeError {
         /// The system's error.
         source: io::Error,
     },
+    /// The path cannot be listened at.
+    #[error("cannot listen at {} ({source}); choose another path", path.display())]
+    ListenUnix {
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// There are too many sockets to listen at.
+    #[error("a server can listen at {0} addresses at most; give fewer")]
+    TooMany(usize),
+    /// The certificates cannot be used.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// There is an address for TLS, and no certificate.
+    #[error("TLS: a certificate and its key are needed; give tls-cert-file and tls-key-file")]
+    NoCertificate,
     /// There is no address to listen at.
     #[error("no address to listen at was given; give one")]
     NoAddress,
@@ -26,6 +44,15 @@ pub enum ServeError {
     /// The pool holds something else than a keyspace of this version.
     #[error("{0}")]
     Keyspace(String),
+    /// The file of users cannot be read.
+    #[error("{0}")]
+    Users(String),
+    /// Both a file of users and a password were given.
+    #[error(
+        "both a password and a file of users are given: write the default user's password into the file, in its line \
+         `user default on >PASSWORD ~* &* +@all`"
+    )]
+    TwoPasswords,
     /// The pool failed.
     #[error(transparent)]
     Pool(#[from] perdura::Error),

@@ -11,10 +11,11 @@
 //!
 //! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (the data in the
 //! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
-//! (threads and signals). For operators: `stats`, `slow_log`, `metrics`, `logging`, `notify`, `save`.
+//! (threads and signals), `acl` (users). For operators: `stats`, `slow_log`, `metrics`, `logging`, `notify`, `save`.
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod client;
 mod command;
 #[cfg(test)]
@@ -52,6 +53,7 @@ mod store;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
+mod tls;
 pub mod transfer;
 mod waiting;
 #[cfg(test)]
@@ -68,4 +70,5 @@ pub use eviction::EvictionPolicy;
 pub use keyspace::{Findings, check, check_root};
 pub use logging::{LogFormat, LogLevel, log_warning, start_logging};
 pub use options::Options;
-pub use serve::{Listener, Server, Shutdown, run, serve};
+pub use serve::{Listener, Server, Shutdown, check_files, run, serve};
+pub use tls::{ClientCertificates, TlsFiles};

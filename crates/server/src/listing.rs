@@ -1,19 +1,61 @@
 //! The list of clients: each thread shows facts about its clients to all others.
 
+use crate::acl::User;
 use crate::protocol::Protocol;
 use crate::pubsub::{Kind, Subscriptions};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
+
+/// The address of an end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Inet(SocketAddr),
+    /// A socket of the Unix domain, at this path.
+    Unix(Arc<str>),
+}
+
+impl Peer {
+    /// Its address in the network; that of this machine for a socket of the Unix domain.
+    pub(crate) fn ip(&self) -> IpAddr {
+        match self {
+            Peer::Inet(address) => address.ip(),
+            Peer::Unix(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
+
+    /// Whether it is on this machine, as its address says.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Peer::Inet(address) => address.ip().to_canonical().is_loopback(),
+            Peer::Unix(_) => true,
+        }
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Peer::Inet(address)
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Peer::Inet(address) => address.fmt(f),
+            Peer::Unix(path) => write!(f, "{path}:0"),
+        }
+    }
+}
 
 /// The facts about a client that CLIENT LIST shows, to any thread.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) id: u64,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Peer,
     /// The server's end of the connection.
-    pub(crate) local: SocketAddr,
+    pub(crate) local: Peer,
     /// CLIENT KILL has ended it: nothing more is done for it.
     killed: AtomicBool,
     /// It waits for a key to be filled.
@@ -28,7 +70,13 @@ pub(crate) struct Listing {
     /// Seconds after `since` at which the last command came.
     active: AtomicU64,
     labels: Mutex<[String; 3]>,
+    user: Mutex<Arc<User>>,
+    /// Whether there are requests that its user may not send.
+    limited: AtomicBool,
 }
+
+/// A user that may do everything.
+static ANYBODY: LazyLock<Arc<User>> = LazyLock::new(|| Arc::new(User::anybody()));
 
 /// Facts that clients state about themselves.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +87,11 @@ pub(crate) enum Label {
 }
 
 impl Listing {
-    pub(crate) fn new(id: u64, address: SocketAddr, local: SocketAddr) -> Self {
+    pub(crate) fn new(id: u64, address: impl Into<Peer>, local: impl Into<Peer>) -> Self {
         Listing {
             id,
-            address,
-            local,
+            address: address.into(),
+            local: local.into(),
             killed: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
@@ -53,6 +101,8 @@ impl Listing {
             protocol: AtomicU8::new(2),
             active: AtomicU64::new(0),
             labels: Mutex::default(),
+            user: Mutex::new(Arc::clone(&ANYBODY)),
+            limited: AtomicBool::new(false),
         }
     }
 
@@ -112,6 +162,22 @@ impl Listing {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)[0].clone()
     }
 
+    /// The user whose password it has given, or the default user.
+    pub(crate) fn user(&self) -> Arc<User> {
+        Arc::clone(&self.user.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Only under the lock of the list of users: see `acl/mod.rs`.
+    pub(crate) fn set_user(&self, user: Arc<User>) {
+        self.limited.store(!user.is_unlimited(), Ordering::Relaxed);
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = user;
+    }
+
+    /// Its user, if there are requests that it may not send.
+    pub(crate) fn limited_user(&self) -> Option<Arc<User>> {
+        self.limited.load(Ordering::Relaxed).then(|| self.user())
+    }
+
     /// Its line in CLIENT LIST; `command` is the running one, or NULL.
     pub(crate) fn line(&self, command: &str) -> String {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -124,10 +190,12 @@ impl Listing {
             () => "N",
         };
         let age = self.since.elapsed().as_secs();
+        let user = self.user();
+        let user = String::from_utf8_lossy(&user.name);
         format!(
             "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags={flags} db={} sub={sub} \
              psub={psub} ssub={ssub} multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 \
-             omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
+             omem=0 tot-mem=0 events=r cmd={command} user={user} redir=-1 resp={} \
              lib-name={library} lib-ver={version}\n",
             self.id,
             self.address,

@@ -1,7 +1,9 @@
 //! How a server is set up.
 
 use crate::eviction::EvictionPolicy;
+use crate::tls::TlsFiles;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// How a server is set up; [`Options::default`] works for a try on one's own machine.
 #[derive(Clone, Debug)]
@@ -15,6 +17,13 @@ pub struct Options {
     pub max_clients: usize,
     /// The password that clients must give to AUTH, if any.
     pub password: Option<String>,
+    /// The file with the users, if there is one: in Redis's format. Without it there is only the default user, and those
+    /// that ACL SETUSER adds are gone when the server ends.
+    pub acl_file: Option<PathBuf>,
+    /// Certificates for clients that speak TLS, if there are any.
+    pub tls: Option<TlsFiles>,
+    /// Whether clients of other machines are refused while the default user needs no password.
+    pub protected_mode: bool,
     /// Bytes of one reply; a command with a larger one fails. The bytes that wait for one client to read
     /// them are never many more, since a client that does not read is not served.
     pub max_reply: usize,
@@ -55,6 +64,9 @@ impl Default for Options {
             threads: None,
             max_clients: 10_000,
             password: None,
+            acl_file: None,
+            tls: None,
+            protected_mode: true,
             max_reply: 1 << 30,
             debug_command: false,
             max_request: 1 << 30,
@@ -95,6 +107,25 @@ impl Options {
     /// Asks every client for this password.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Reads users from this file, which ACL SAVE writes. The default user's password is in it, too: there must be no
+    /// [`password`](Self::password).
+    pub fn acl_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.acl_file = Some(path.into());
+        self
+    }
+
+    /// Speaks TLS, with these certificates, at the addresses of [`Listener::bind_tls`](crate::Listener::bind_tls).
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
+    /// Refuses clients of other machines, or not, while the default user needs no password.
+    pub fn protected_mode(mut self, on: bool) -> Self {
+        self.protected_mode = on;
         self
     }
 

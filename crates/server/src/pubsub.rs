@@ -202,6 +202,14 @@ impl PubSub {
         taken.map(|(name, listeners)| (Arc::clone(name), listeners.len())).collect()
     }
 
+    /// The numbers of the clients that listen to a name which `takes` takes.
+    pub(crate) fn listening(&self, takes: impl Fn(Kind, &[u8]) -> bool) -> HashSet<u64> {
+        let names = self.names();
+        let of = |kind: Kind| names[kind as usize].iter().map(move |(name, all)| (kind, name, all));
+        let taken = Kind::ALL.into_iter().flat_map(of).filter(|(kind, name, _)| takes(*kind, name));
+        taken.flat_map(|(_, _, listeners)| listeners.keys().copied()).collect()
+    }
+
     /// How many clients listen to this very name.
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.names()[kind as usize].get(name).map_or(0, BTreeMap::len)
@@ -438,7 +446,7 @@ mod tests {
     }
 
     fn listener(number: u64) -> Listener {
-        let address = ([127, 0, 0, 1], 0).into();
+        let address: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
         let client = Arc::new(Listing::new(number, address, address));
         Listener { worker: 0, slot: number as usize, client }
     }

@@ -1,17 +1,19 @@
 //! A server's life: binding, threads, signals, its end.
 
+use crate::acl::{Acl, DEFAULT};
 use crate::descriptors;
 use crate::error::ServeError;
 use crate::keyspace;
 use crate::metrics::{self, Report};
-use crate::net::{Inbox, Worker, http};
+use crate::net::{DOORS_MAX, Door, Inbox, UnixDoor, Worker, http};
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::replication::Replication;
 use crate::save::Save;
-use crate::server;
+use crate::server::{self, Doors};
 use crate::signals;
 use crate::store::{Session, Store};
+use crate::tls::Tls;
 use crate::waiting::Delivery;
 use mio::net::TcpListener;
 use perdura::Pool;
@@ -20,6 +22,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -86,9 +89,9 @@ pub fn serve<E: From<ServeError>>(
     ended
 }
 
-/// A socket that listens. One that is bound before its pool is opened, or created, fails
+/// Sockets that listen. One that is bound before its pool is opened, or created, fails
 /// before anything is done with the pool.
-pub struct Listener(TcpListener);
+pub struct Listener(Vec<Door>);
 
 impl Listener {
     /// Listens at the first of `addresses` that can be listened at.
@@ -96,23 +99,67 @@ impl Listener {
     /// # Errors
     /// When none can: the last one's.
     pub fn bind(addresses: &[SocketAddr]) -> Result<Self, ServeError> {
-        let mut failure = ServeError::NoAddress;
-        for &address in addresses {
-            match TcpListener::bind(address) {
-                Ok(socket) => return Ok(Listener(socket)),
-                Err(source) => failure = ServeError::Listen { address, source },
-            }
-        }
-        Err(failure)
+        Ok(Listener(vec![Door::Tcp(bind(addresses)?)]))
     }
 
-    /// Where it listens.
+    /// The same for clients that speak TLS: [`Options::tls`] says how.
     ///
     /// # Errors
-    /// When the system does not say.
-    pub fn local_addr(&self) -> Result<SocketAddr, ServeError> {
-        Ok(self.0.local_addr()?)
+    /// As [`bind`](Self::bind).
+    pub fn bind_tls(addresses: &[SocketAddr]) -> Result<Self, ServeError> {
+        Ok(Listener(vec![Door::Tls(bind(addresses)?)]))
     }
+
+    /// Listens at a path, with these permissions of its file, if they are given. A socket that was left there is replaced.
+    /// The file is gone when the server has ended.
+    ///
+    /// # Errors
+    /// When somebody listens there, or the system refuses.
+    pub fn bind_unix(path: &Path, mode: Option<u32>) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::ListenUnix { path: path.to_owned(), source };
+        Ok(Listener(vec![Door::Unix(UnixDoor::bind(path, mode).map_err(failed)?)]))
+    }
+
+    /// These sockets, and others.
+    ///
+    /// # Errors
+    /// When they are too many.
+    pub fn and(mut self, mut other: Listener) -> Result<Self, ServeError> {
+        self.0.append(&mut other.0);
+        if self.0.len() > DOORS_MAX { Err(ServeError::TooMany(DOORS_MAX)) } else { Ok(self) }
+    }
+
+    /// The first address that it listens at.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn local_addr(&self) -> Result<SocketAddr, ServeError> {
+        self.0.iter().find_map(Door::address).ok_or(ServeError::NoAddress)
+    }
+
+    /// Where it listens, besides the first address.
+    fn doors(&self) -> Doors {
+        let mut doors = Doors::default();
+        for door in &self.0 {
+            match door {
+                Door::Tcp(_) => doors.plain.extend(door.address()),
+                Door::Tls(_) => doors.tls.extend(door.address()),
+                Door::Unix(door) => doors.unix.push(door.name().to_owned()),
+            }
+        }
+        doors
+    }
+}
+
+fn bind(addresses: &[SocketAddr]) -> Result<TcpListener, ServeError> {
+    let mut failure = ServeError::NoAddress;
+    for &address in addresses {
+        match TcpListener::bind(address) {
+            Ok(socket) => return Ok(socket),
+            Err(source) => failure = ServeError::Listen { address, source },
+        }
+    }
+    Err(failure)
 }
 
 /// A server that listens, and is yet to be run.
@@ -189,15 +236,22 @@ impl Server {
 
     pub(crate) fn on<S: Store + Sync>(
         store: S,
-        Listener(listener): Listener,
+        listener: Listener,
         options: Options,
     ) -> Result<Self, ServeError> {
         let options =
             Options { max_clients: descriptors::room_for(options.max_clients), ..options };
-        let address = listener.local_addr()?;
+        // A server that has no address in the network says that it has port 0.
+        let address = listener.local_addr().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let tls = options.tls.as_ref().map(Tls::new).transpose().map_err(ServeError::Tls)?;
+        if tls.is_none() && !listener.doors().tls.is_empty() {
+            return Err(ServeError::NoCertificate);
+        }
+        let acl = read_users(&options)?;
         let keyspace = open_keyspace(&store)?;
         let facts = store.clone();
         let mut shared = server::Server::new(options, address, Box::new(move || facts.facts()));
+        (shared.acl, shared.tls, shared.doors) = (acl, tls, listener.doors());
         shared.save = Arc::new(Save::of(store.clone(), keyspace));
         shared.replication = Replication::of(shared.options.backlog, store.clone(), keyspace);
         let shared = Arc::new(shared);
@@ -216,13 +270,13 @@ impl Server {
         let deliver = move |delivery: Delivery| all[delivery.to.worker].deliver(delivery);
         let _ = shared.deliver.set(Box::new(deliver));
         let mut workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>> = Vec::new();
-        let mut listener = Some(listener);
+        let mut doors = Some(listener.0);
         for (index, poll) in polls.into_iter().enumerate() {
             let session = store.session()?;
             let (shared, inboxes) = (Arc::clone(&shared), Arc::clone(&inboxes));
             let mut worker = Worker::new(index, shared, session, keyspace, poll, inboxes);
-            if let Some(listener) = listener.take() {
-                worker.listen(listener)?;
+            if let Some(doors) = doors.take() {
+                worker.listen(doors)?;
             }
             workers.push(Box::new(move || worker.run()));
         }
@@ -234,14 +288,22 @@ impl Server {
     }
 
     /// Serves metrics for Prometheus as well: over HTTP, at `/metrics` of this listener.
-    pub fn metrics(mut self, Listener(listener): Listener) -> Self {
-        self.metrics = Some(listener);
+    pub fn metrics(mut self, listener: Listener) -> Self {
+        self.metrics = listener.0.into_iter().find_map(|door| match door {
+            Door::Tcp(listener) => Some(listener),
+            Door::Tls(_) | Door::Unix(_) => None,
+        });
         self
     }
 
-    /// Where it listens.
+    /// Where it listens: the first address.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// Where it listens for clients that speak TLS.
+    pub fn tls_addrs(&self) -> &[SocketAddr] {
+        &self.shared.doors.tls
     }
 
     /// The handle that ends it.
@@ -262,10 +324,18 @@ impl Server {
             None => None,
         };
         info!(address = %shared.address, threads = shared.stats.len(), "listening");
+        let doors = &shared.doors;
+        for address in doors.plain.iter().filter(|address| **address != shared.address) {
+            info!(%address, "listening");
+        }
+        doors.tls.iter().for_each(|address| info!(%address, "listening with TLS"));
+        doors.unix.iter().for_each(|path| info!(path, "listening"));
         if let Some((listener, _)) = &metrics {
             info!(address = %listener.local_addr()?, "serving metrics");
         }
-        if shared.options.password.is_none() && !shared.address.ip().is_loopback() {
+        if shared.acl.user(DEFAULT).is_some_and(|user| user.is_free())
+            && !shared.address.ip().is_loopback()
+        {
             warn!("anyone who reaches this address can read and write; set a password");
         }
         let _save = StopSave(Arc::clone(&self.shared.save));
@@ -338,6 +408,25 @@ impl Drop for StopAll {
     fn drop(&mut self) {
         self.0.stop("a thread has ended");
     }
+}
+
+/// The users that a server begins with.
+fn read_users(options: &Options) -> Result<Acl, ServeError> {
+    let acl = Acl::new(options.password.as_deref());
+    match &options.acl_file {
+        None => Ok(acl),
+        Some(_) if options.password.is_some() => Err(ServeError::TwoPasswords),
+        Some(path) => acl.with_file(path).map_err(ServeError::Users),
+    }
+}
+
+/// Checks that a server with these options can read its users and certificates, before a pool is made for it.
+///
+/// # Errors
+/// What is wrong with a file; or that there is a password besides a file of users.
+pub fn check_files(options: &Options) -> Result<(), ServeError> {
+    read_users(options)?;
+    options.tls.as_ref().map(Tls::new).transpose().map_err(ServeError::Tls).map(drop)
 }
 
 /// The keyspace's header, durable.

@@ -1,8 +1,9 @@
 //! The state that all threads of a server share.
 
+use crate::acl::{Acl, DEFAULT};
 use crate::command::{Events, Tuning};
 use crate::eviction::Eviction;
-use crate::listing::Listing;
+use crate::listing::{Listing, Peer};
 use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
@@ -13,6 +14,7 @@ use crate::script::{Runs, Scripts};
 use crate::slow_log::{SlowCommand, SlowLog};
 use crate::stats::Stats;
 use crate::store::Facts;
+use crate::tls::Tls;
 use crate::waiting::{Delivery, Waiting};
 use crate::watch::Watch;
 use perdura::{Counters, Error};
@@ -26,11 +28,27 @@ use tracing::{debug, error, info, warn};
 /// Time from one line of the log that says that the pool is full to the next.
 const FULL: Duration = Duration::from_secs(60);
 
+/// Where a server listens, besides its first address.
+#[derive(Debug, Default)]
+pub(crate) struct Doors {
+    /// Addresses without TLS, and with it.
+    pub(crate) plain: Vec<SocketAddr>,
+    pub(crate) tls: Vec<SocketAddr>,
+    /// Paths of sockets of the Unix domain.
+    pub(crate) unix: Vec<String>,
+}
+
 /// The state that all threads of a server share.
 pub(crate) struct Server {
     pub(crate) options: Options,
-    /// Where it really listens.
+    /// Where it really listens: the first of these addresses.
     pub(crate) address: SocketAddr,
+    /// Where else.
+    pub(crate) doors: Doors,
+    /// What its connections with TLS share, if there are any.
+    pub(crate) tls: Option<Tls>,
+    /// Whether clients of other machines are refused while nobody needs a password.
+    protected: AtomicBool,
     pub(crate) started: Instant,
     pub(crate) watch: Watch,
     /// Clients that wait for keys to be filled, and the function that sends them replies.
@@ -58,6 +76,7 @@ pub(crate) struct Server {
     /// The counters of each worker's session of the pool, as of a moment ago.
     engine: Box<[Mutex<Counters>]>,
     pub(crate) slow_log: SlowLog,
+    pub(crate) acl: Acl,
     pub(crate) pubsub: PubSub,
     /// The events of keys that are published.
     pub(crate) events: Events,
@@ -87,12 +106,16 @@ impl Server {
         let eviction = Eviction::new();
         eviction.set(options.eviction, facts().limit);
         Server {
+            acl: Acl::new(options.password.as_deref()),
             max_clients: AtomicUsize::new(options.max_clients),
             tuning: Tuning::new(&options),
             eviction,
             expires_actively: AtomicBool::new(true),
+            protected: AtomicBool::new(options.protected_mode),
             options,
             address,
+            doors: Doors::default(),
+            tls: None,
             started: Instant::now(),
             watch: Watch::new(workers),
             waiting: Waiting::default(),
@@ -165,11 +188,26 @@ impl Server {
     }
 
     /// There was no place for a client.
-    pub(crate) fn note_refused(&self, address: SocketAddr) {
+    pub(crate) fn note_refused(&self, address: &Peer) {
         if let Some(suppressed) = self.refused_clients.take() {
             let most = self.max_clients();
             warn!(%address, max_clients = most, suppressed, "client refused: too many are connected");
         }
+    }
+
+    pub(crate) fn is_protected(&self) -> bool {
+        self.protected.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_protected(&self, on: bool) {
+        self.protected.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether a client from there is refused, since it would need no password.
+    pub(crate) fn protects_from(&self, peer: &Peer) -> bool {
+        self.is_protected()
+            && !peer.is_local()
+            && self.acl.user(DEFAULT).is_some_and(|user| user.needs_no_password)
     }
 
     /// Takes a place for a client, if there is one.
@@ -202,12 +240,23 @@ impl Server {
     }
 
     /// Puts an admitted client on the list.
-    pub(crate) fn enlist(&self, address: SocketAddr, local: SocketAddr) -> Arc<Listing> {
+    pub(crate) fn enlist(&self, address: Peer, local: Peer) -> Arc<Listing> {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
-        let listing = Arc::new(Listing::new(id, address, local));
-        self.clients().insert(id, Arc::clone(&listing));
         debug!(client = id, %address, "client connected");
+        let listing = Arc::new(Listing::new(id, address, local));
+        {
+            // On the list with its user: whoever changes that finds the client.
+            let users = self.acl.users();
+            users.get(DEFAULT).into_iter().for_each(|user| listing.set_user(Arc::clone(user)));
+            self.clients().insert(id, Arc::clone(&listing));
+        }
         listing
+    }
+
+    /// Makes a client the default user again.
+    pub(crate) fn make_default(&self, client: &Listing) {
+        let users = self.acl.users();
+        users.get(DEFAULT).into_iter().for_each(|user| client.set_user(Arc::clone(user)));
     }
 
     /// Takes a client from the list, and gives its place to another.

@@ -49,7 +49,7 @@ impl SlowCommand {
     }
 }
 
-/// Options of Redis that are passwords: there are none of them, but a client may try to set one.
+/// Options of Redis that are passwords.
 const SECRET: [&[u8]; 3] = [b"requirepass", b"masterauth", b"masteruser"];
 
 /// The kept part of a command: of those that give a password, none of the arguments.
@@ -61,6 +61,10 @@ fn kept(command: &str, args: Args<'_>) -> Vec<Vec<u8>> {
     if command == "config"
         && args.iter().any(|arg| SECRET.iter().any(|name| arg.eq_ignore_ascii_case(name)))
     {
+        return [args.at(0), args.at(1), b"(redacted)"].map(<[u8]>::to_vec).into();
+    }
+    let changes_users = ["setuser", "getuser", "deluser"].iter().any(|sub| args.is(1, sub));
+    if command == "acl" && changes_users {
         return [args.at(0), args.at(1), b"(redacted)"].map(<[u8]>::to_vec).into();
     }
     let beyond = args.len().saturating_sub(MOST_ARGUMENTS);
@@ -160,7 +164,8 @@ mod tests {
     #[test]
     fn the_oldest_are_forgotten() {
         let args: OwnedArgs = [&b"get"[..], b"key"].into_iter().collect();
-        let client = Listing::new(7, ([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let at = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let client = Listing::new(7, at(1), at(2));
         let log = SlowLog::default();
         for micros in 1..=3 {
             let took = Duration::from_micros(micros);

@@ -423,12 +423,13 @@ fn place_of(code: &str) -> usize {
 }
 
 /// The codes of error replies that are counted apart; others are counted with the last.
-pub(crate) const CODES: [&str; 10] = [
+pub(crate) const CODES: [&str; 11] = [
     "BUSYGROUP",
     "EXECABORT",
     "MISCONF",
     "NOAUTH",
     "NOGROUP",
+    "NOPERM",
     "NOPROTO",
     "OOM",
     "WRONGPASS",
@@ -582,7 +583,7 @@ mod tests {
     }
 
     fn listing() -> crate::listing::Listing {
-        let address = ([127, 0, 0, 1], 0).into();
+        let address: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
         crate::listing::Listing::new(1, address, address)
     }
 

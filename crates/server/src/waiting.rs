@@ -99,13 +99,15 @@ impl Waiter {
 }
 
 /// Why a client does not wait any longer, though nobody has filled its keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Doom {
     /// It has disconnected.
     Gone,
     TimedOut,
     /// CLIENT UNBLOCK with an error.
     Unblocked,
+    /// Its user may not do any more what it waits for; the error.
+    Denied(Arc<str>),
     /// What it waits for does not fit into the log, by itself.
     TooLarge {
         needed: u64,
@@ -131,6 +133,7 @@ impl Delivery {
                 None => out.null_array(),
             },
             Doom::Unblocked => out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            Doom::Denied(text) => out.error(&text),
             Doom::TooLarge { needed, available } => {
                 Failure::Pool(Error::TooLarge { needed, available }).tell(&mut out);
             }
@@ -280,12 +283,21 @@ impl Waiting {
         let mut lists = self.lists();
         let listed = lists.clients.get_mut(&id)?;
         listed.claimed = false;
-        let Some(doom) = listed.doom else {
+        let Some(doom) = listed.doom.clone() else {
             return Some(Released::Waits(Arc::clone(&listed.waiter)));
         };
         let listed = lists.remove(id)?;
         self.count.fetch_sub(1, Ordering::SeqCst);
         Some(Released::Ended(listed.waiter, doom))
+    }
+
+    /// What `look` says of a client on the list.
+    pub(crate) fn look<T>(&self, id: u64, look: impl FnOnce(&Waiter) -> Option<T>) -> Option<T> {
+        if self.count() == 0 {
+            return None;
+        }
+        let waiter = self.lists().clients.get(&id).map(|listed| Arc::clone(&listed.waiter))?;
+        look(&waiter)
     }
 
     /// Takes a client off the list, unless it is about to be served.
@@ -360,7 +372,7 @@ impl Waits {
 
     /// The client that was claimed last does not wait any longer.
     pub(crate) fn give_up(&self, waiting: &Waiting, doom: Doom) {
-        if let Some(waiter) = waiting.end(self.tried.get(), doom) {
+        if let Some(waiter) = waiting.end(self.tried.get(), doom.clone()) {
             self.deliveries.borrow_mut().extend(Delivery::of(&waiter, doom));
         }
     }

@@ -55,7 +55,7 @@ fn array(client: &mut Client, len: usize) -> Vec<String> {
 fn the_order_of_arrival_holds() {
     let waiting = Waiting::default();
     let come = |id: u64| {
-        let address = ([127, 0, 0, 1], 0).into();
+        let address: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
         waiting.add(Waiter {
             to: Address { worker: 0, slot: 0, id },
             client: Arc::new(Listing::new(id, address, address)),

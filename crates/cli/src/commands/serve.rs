@@ -13,8 +13,8 @@ use perdura::{EngineKind, Info, Pool, Recovery, roots};
 use perdura_memory::mapped::record::{Faults, Recorder};
 use perdura_server::transfer::is_keyspace;
 use perdura_server::{
-    EvictionPolicy, Listener, LogFormat, LogLevel, Options, ServeError, Server, log_warning,
-    start_logging,
+    ClientCertificates, EvictionPolicy, Listener, LogFormat, LogLevel, Options, ServeError, Server,
+    TlsFiles, check_files, log_warning, start_logging,
 };
 use std::fs::File;
 use std::io::Read;
@@ -54,10 +54,44 @@ pub struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "auto")]
     domain: DomainChoice,
 
-    /// Address or host name, and port, to listen at; port 0 takes a free one. If a name has several
-    /// addresses, the first that works
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7379")]
-    listen: Addresses,
+    /// Address or host name, and port, to listen at, or several, separated by commas; port 0 takes a free one. If a
+    /// name has several addresses, the first that works. `off` for none: clients use TLS or a socket
+    #[arg(long, value_name = "ADDRESSES", default_value = "127.0.0.1:7379")]
+    listen: Listen,
+
+    /// Path of a socket of the Unix domain to listen at, too
+    #[arg(long, value_name = "PATH")]
+    unixsocket: Option<PathBuf>,
+
+    /// Permissions of that socket's file, in octal digits [default: as the process's mask says]
+    #[arg(long, value_name = "MODE")]
+    unixsocketperm: Option<Mode>,
+
+    /// Refuse clients of other machines as long as the default user needs no password
+    #[arg(long, value_name = "yes|no", default_value = "yes")]
+    protected_mode: YesNo,
+
+    /// Port to listen at for clients that speak TLS, at the addresses of --listen; or addresses and ports. Needs
+    /// --tls-cert-file and --tls-key-file
+    #[arg(long, value_name = "PORT")]
+    tls_port: Option<TlsListen>,
+
+    /// File with the server's certificate for TLS, in PEM, and those that lead to its root
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+
+    /// File with the private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key_file: Option<PathBuf>,
+
+    /// File with the certificates, in PEM, by which clients' certificates are signed
+    #[arg(long, value_name = "FILE")]
+    tls_ca_cert_file: Option<PathBuf>,
+
+    /// Whether clients that speak TLS must have a certificate
+    #[arg(long, value_name = "yes|optional|no", default_value_t = ClientCertificates::default().name().to_owned(),
+        value_parser = PossibleValuesParser::new(ClientCertificates::NAMES))]
+    tls_auth_clients: String,
 
     /// Threads that serve clients [default: one for each core but one; at most 8]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -86,6 +120,11 @@ pub struct Arguments {
     /// overrides PERDURA_PASSWORD
     #[arg(long, value_name = "FILE", overrides_with = "requirepass")]
     requirepass_file: Option<PathBuf>,
+
+    /// File with the users, in Redis's format, which ACL SAVE writes. The default user's password is in it, too: there
+    /// must be no --requirepass
+    #[arg(long, value_name = "FILE")]
+    aclfile: Option<PathBuf>,
 
     /// Serve metrics for Prometheus over HTTP at this address, under /metrics. They need no password:
     /// choose an address that only monitors reach
@@ -172,6 +211,72 @@ impl FromStr for Addresses {
     }
 }
 
+/// The addresses to listen at, each of which may have several to choose from.
+#[derive(Clone, Debug)]
+struct Listen(Vec<Addresses>);
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Listen(Vec::new())),
+            _ => {
+                text.split(',').map(|one| one.trim().parse()).collect::<Result<_, _>>().map(Listen)
+            }
+        }
+    }
+}
+
+/// Where to listen for clients that speak TLS.
+#[derive(Clone, Debug)]
+enum TlsListen {
+    /// At this port of the other addresses.
+    Port(u16),
+    At(Listen),
+}
+
+impl FromStr for TlsListen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(port) => Ok(TlsListen::Port(port)),
+            Err(_) => text.parse().map(TlsListen::At),
+        }
+    }
+}
+
+/// Permissions, in octal digits.
+#[derive(Clone, Copy, Debug)]
+struct Mode(u32);
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+        let wrong = || format!("'{text}' is not permissions in octal digits, such as 770");
+        mode.map(Mode).ok_or_else(wrong)
+    }
+}
+
+/// A choice in Redis's words.
+#[derive(Clone, Copy, Debug)]
+struct YesNo(bool);
+
+impl FromStr for YesNo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "yes" => Ok(YesNo(true)),
+            "no" => Ok(YesNo(false)),
+            _ => Err(format!("'{text}' is neither yes nor no")),
+        }
+    }
+}
+
 /// Names that are listed of a program's collections.
 const MOST_NAMES: usize = 5;
 /// Bytes of a file with a password.
@@ -194,28 +299,81 @@ pub fn run(line: &Arguments) -> Outcome {
     let password = password(line, arguments)?;
     start_logging(arguments.log_level, arguments.log_format);
     // Before the pool is made: a server that cannot start leaves none behind.
-    let listener = listen(&arguments.listen, "--listen")?;
+    let options = options(arguments, password);
+    check_files(&options)?;
+    let listener = listen_everywhere(arguments)?;
     let metrics = arguments.metrics.as_ref().map(|at| listen(at, "--metrics")).transpose()?;
     let is_new = !arguments.pool.exists();
     let pool = open(arguments)?;
-    let mut server = Server::with(&pool, listener, options(arguments, password))?;
+    let mut server = Server::with(&pool, listener, options)?;
     if let Some(metrics) = metrics {
         server = server.metrics(metrics);
     }
     describe(&pool.info(), pool.recovery(), if is_new { None } else { arguments.size })?;
     describe_contents(&pool, is_new)?;
-    let ready = format!("ready at {}; Ctrl-C ends it", server.local_addr());
+    for address in server.tls_addrs() {
+        print(format!("TLS at {address}"))?;
+    }
+    if let Some(path) = &arguments.unixsocket {
+        print(format!("socket at {}", path.display()))?;
+    }
+    let at = match (arguments.listen.0.is_empty(), &arguments.unixsocket) {
+        (true, Some(path)) if arguments.tls_port.is_none() => path.display().to_string(),
+        _ => server.local_addr().to_string(),
+    };
+    let ready = format!("ready at {at}; Ctrl-C ends it");
     perdura_server::serve(pool, server, || print(ready))?;
     print("closed")
 }
 
 fn listen(at: &Addresses, flag: &str) -> Outcome<Listener> {
-    Listener::bind(&at.0).map_err(|error| match error {
-        ServeError::Listen { .. } | ServeError::NoAddress => {
+    named(Listener::bind(&at.0), flag)
+}
+
+/// An error of listening, with the option that says where.
+fn named(listener: Result<Listener, ServeError>, flag: &str) -> Outcome<Listener> {
+    listener.map_err(|error| match error {
+        ServeError::Listen { .. } | ServeError::ListenUnix { .. } | ServeError::NoAddress => {
             Failure::new(format!("{error} with `{flag}`"))
         }
         other => other.into(),
     })
+}
+
+/// Listens at all addresses that the options name.
+fn listen_everywhere(arguments: &Arguments) -> Outcome<Listener> {
+    let mut all: Vec<Listener> = Vec::new();
+    for at in &arguments.listen.0 {
+        all.push(listen(at, "--listen")?);
+    }
+    let with_port = |port: u16| -> Vec<Addresses> {
+        let others = all.iter().filter_map(|one| one.local_addr().ok());
+        others.map(|other| Addresses(vec![SocketAddr::new(other.ip(), port)])).collect()
+    };
+    let secure = match &arguments.tls_port {
+        None => Vec::new(),
+        Some(TlsListen::Port(port)) => with_port(*port),
+        Some(TlsListen::At(Listen(addresses))) => addresses.clone(),
+    };
+    if arguments.tls_port.is_some() && secure.is_empty() {
+        let text = "there is no address for `--tls-port`: give it with its port, 0.0.0.0:7380";
+        return Err(Failure::new(text));
+    }
+    for at in &secure {
+        all.push(named(Listener::bind_tls(&at.0), "--tls-port")?);
+    }
+    if let Some(path) = &arguments.unixsocket {
+        all.push(named(
+            Listener::bind_unix(path, arguments.unixsocketperm.map(|mode| mode.0)),
+            "--unixsocket",
+        )?);
+    }
+    let mut all = all.into_iter();
+    let Some(first) = all.next() else {
+        let text = "there is nothing to listen at: with `--listen off` give `--tls-port` or `--unixsocket`";
+        return Err(Failure::new(text));
+    };
+    Ok(all.try_fold(first, Listener::and)?)
 }
 
 fn open(arguments: &Arguments) -> Outcome<Pool> {
@@ -291,6 +449,18 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
     if let Some(password) = password {
         options = options.password(password);
     }
+    if let Some(path) = &arguments.aclfile {
+        options = options.acl_file(path);
+    }
+    if let (Some(cert_file), Some(key_file)) = (&arguments.tls_cert_file, &arguments.tls_key_file) {
+        options = options.tls(TlsFiles {
+            cert_file: cert_file.clone(),
+            key_file: key_file.clone(),
+            ca_file: arguments.tls_ca_cert_file.clone(),
+            clients: arguments.tls_auth_clients.parse().unwrap_or_default(),
+        });
+    }
+    options = options.protected_mode(arguments.protected_mode.0);
     options = options.slower_than(arguments.slowlog_log_slower_than);
     options = options.slow_log_len(arguments.slowlog_max_len as usize);
     options = options.eviction(arguments.maxmemory_policy);

@@ -11,8 +11,12 @@ use crate::protocol::{Args, glob, number};
 use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::server::Server;
 use crate::stats::Stats;
+use crate::tls::{ClientCertificates, Tls, TlsFiles};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use tracing::warn;
 
 pub(super) const TABLE: &[Command] =
     &[Command::new("config", -2, (0, 0, 0), Run::Client(config), "The server's options.")];
@@ -29,7 +33,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 16] = [
+static NUMBERS: [NumberOption; 17] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -74,6 +78,7 @@ static NUMBERS: [NumberOption; 16] = [
     NumberOption::new("hll-sparse-max-bytes", "hll-sparse-max-bytes", 3000, true),
     NumberOption::new("stream-node-max-entries", "stream-node-max-entries", 100, false),
     NumberOption::new("stream-node-max-bytes", "stream-node-max-bytes", 4096, true),
+    NumberOption::new("acllog-max-len", "acllog-max-len", 128, false),
 ];
 
 /// Places in [`NUMBERS`].
@@ -85,6 +90,7 @@ const SCRIPT_TIME: usize = 11;
 const SAMPLES: usize = 12;
 const SPARSE_MAX: usize = 13;
 const STREAM_CHUNK: usize = 14;
+const ACL_LOG_LEN: usize = 16;
 
 /// Milliseconds that a script may run, unless that is set.
 const SCRIPT_MILLIS: i64 = 5000;
@@ -156,6 +162,11 @@ impl Tuning {
         self.0[SCRIPT_TIME].store(millis, Ordering::Relaxed);
     }
 
+    /// Entries that ACL LOG keeps.
+    pub(crate) fn acl_log_len(&self) -> usize {
+        usize::try_from(self.0[ACL_LOG_LEN].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+
     fn seconds(&self, index: usize) -> Option<Duration> {
         let seconds = u64::try_from(self.0[index].load(Ordering::Relaxed)).unwrap_or(0);
         (seconds > 0).then(|| Duration::from_secs(seconds))
@@ -222,7 +233,7 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("aof-use-rdb-preamble", "no".to_owned()),
         ("appendfsync", "always".to_owned()),
         ("appendonly", if facts.keeps_log() { "yes" } else { "no" }.to_owned()),
-        ("bind", server.address.ip().to_string()),
+        ("bind", bound(server)),
         ("databases", crate::keyspace::DATABASES.to_string()),
         ("io-threads", server.stats.len().to_string()),
         ("client-output-buffer-limit", output_limit()),
@@ -234,7 +245,14 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("repl-backlog-size", server.options.backlog.to_string()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
+        ("requirepass", server.acl.password()),
+        ("aclfile", server.acl.file().map(|path| path.display().to_string()).unwrap_or_default()),
+        (PROTECTED, yes_no(server.is_protected()).to_owned()),
+        ("unixsocket", server.doors.unix.join(" ")),
+        ("tls-port", server.doors.tls.first().map_or(0, SocketAddr::port).to_string()),
+        (CHANNELS, open_channels(server.acl.opens_channels()).to_owned()),
     ];
+    options.extend(tls_options(&server.tls.as_ref().map(Tls::files).unwrap_or_default()));
     for (option, value) in NUMBERS.iter().zip(&server.tuning.0) {
         let value = value.load(Ordering::Relaxed).to_string();
         if option.old_name != option.name {
@@ -243,6 +261,60 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         options.push((option.name, value));
     }
     options
+}
+
+/// Whether clients of other machines are refused while nobody needs a password.
+const PROTECTED: &str = "protected-mode";
+
+fn yes_no(on: bool) -> &'static str {
+    if on { "yes" } else { "no" }
+}
+
+/// The addresses in the network that it listens at, each once.
+fn bound(server: &Server) -> String {
+    let doors = &server.doors;
+    let mut all: Vec<String> = Vec::new();
+    for address in std::iter::once(&server.address).chain(&doors.plain).chain(&doors.tls) {
+        let ip = address.ip().to_string();
+        if !all.contains(&ip) {
+            all.push(ip);
+        }
+    }
+    all.join(" ")
+}
+
+/// The options of TLS that can be set.
+fn tls_options(files: &TlsFiles) -> [(&'static str, String); 4] {
+    let shown = |path: &Path| path.display().to_string();
+    [
+        ("tls-cert-file", shown(&files.cert_file)),
+        ("tls-key-file", shown(&files.key_file)),
+        ("tls-ca-cert-file", files.ca_file.as_deref().map(shown).unwrap_or_default()),
+        ("tls-auth-clients", files.clients.name().to_owned()),
+    ]
+}
+
+/// Sets an option of TLS.
+fn set_tls(files: &mut TlsFiles, name: &str, value: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(value).map_err(|_| "argument must be text in UTF-8")?;
+    match name {
+        "tls-cert-file" => files.cert_file = text.into(),
+        "tls-key-file" => files.key_file = text.into(),
+        "tls-ca-cert-file" => files.ca_file = Some(text).filter(|t| !t.is_empty()).map(Into::into),
+        _ => {
+            let names = ClientCertificates::NAMES.join(", ");
+            let wrong = |_| format!("argument(s) must be one of the following: {names}");
+            files.clients = text.parse().map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether new users may use all channels.
+const CHANNELS: &str = "acl-pubsub-default";
+
+fn open_channels(opens: bool) -> &'static str {
+    if opens { "allchannels" } else { "resetchannels" }
 }
 
 /// The limits of unsent bytes, of which those of clients that listen are this server's.
@@ -270,10 +342,12 @@ fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
         }
         (b"resetstat", 2) => {
             call.server.stats.iter().for_each(Stats::restart);
+            call.server.acl.reset_counts();
             call.ok()
         }
         (b"set", 4..) => {
             set_options(call.server, args.from(2))?;
+            call.client.renew();
             call.ok()
         }
         (b"get" | b"set" | b"resetstat", _) => Err(Failure::subcommand_arity(args, "config")),
@@ -291,6 +365,8 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     let given = names(&known, pairs)?;
     let (mut clients, mut events, mut numbers) = (None, None, Vec::new());
     let mut policy = None;
+    let (mut password, mut opens) = (None, None);
+    let (mut protected, mut tls, mut tls_name) = (None, None, "");
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
@@ -300,12 +376,40 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             events = Some(Classes::parse(pairs.at(value)).ok_or_else(|| refused(name, why))?);
         } else if name == "maxmemory-policy" {
             policy = Some(policy_of(pairs.at(value)).map_err(|why| refused(name, &why))?);
+        } else if name == "requirepass" {
+            let why = "argument must be text in UTF-8";
+            let text = std::str::from_utf8(pairs.at(value)).map_err(|_| refused(name, why))?;
+            password = Some(text);
+        } else if name == PROTECTED {
+            let why = "argument must be 'yes' or 'no'";
+            let is = |on: &bool| pairs.is(value, yes_no(*on));
+            protected = Some([true, false].into_iter().find(is).ok_or_else(|| refused(name, why))?);
+        } else if name.starts_with("tls-") && name != "tls-port" && server.tls.is_some() {
+            let now = || server.tls.as_ref().map(Tls::files).unwrap_or_default();
+            set_tls(tls.get_or_insert_with(now), name, pairs.at(value))
+                .map_err(|why| refused(name, &why))?;
+            tls_name = name;
+        } else if name == CHANNELS {
+            let why = "argument(s) must be one of the following: allchannels, resetchannels";
+            let is = |opens: &bool| pairs.is(value, open_channels(*opens));
+            opens = Some([true, false].into_iter().find(is).ok_or_else(|| refused(name, why))?);
         } else if let Some(index) = NUMBERS.iter().position(|option| option.is(name)) {
             let value = NUMBERS[index].parse(pairs.at(value)).map_err(|why| refused(name, &why))?;
             numbers.push((index, value));
         } else if !pairs.is(value, current) {
             return Err(refused(name, "can't set immutable config"));
         }
+    }
+    // The only ones that may fail, before anything is set.
+    if let (Some(files), Some(own)) = (tls, &server.tls)
+        && let Err(why) = own.set(files)
+    {
+        warn!("TLS: {why}");
+        let text = "Unable to update TLS configuration. Check server logs.";
+        return Err(refused(tls_name, text));
+    }
+    if let Some(protected) = protected {
+        server.set_protected(protected);
     }
     if let Some(clients) = clients {
         server.set_max_clients(clients);
@@ -315,6 +419,12 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     if let Some(policy) = policy {
         server.eviction.set(policy, server.facts().limit);
+    }
+    if let Some(password) = password {
+        server.set_password(password);
+    }
+    if let Some(opens) = opens {
+        server.acl.set_opens_channels(opens);
     }
     for (index, value) in numbers {
         server.tuning.0[index].store(value, Ordering::Relaxed);
@@ -404,6 +514,7 @@ mod tests {
         assert_eq!(NUMBERS[SAMPLES].name, "maxmemory-samples");
         assert_eq!(NUMBERS[SCRIPT_TIME].name, "busy-reply-threshold");
         assert_eq!(NUMBERS[SPARSE_MAX].name, "hll-sparse-max-bytes");
+        assert_eq!(NUMBERS[ACL_LOG_LEN].name, "acllog-max-len");
         let usual = Tuning::new(&Options::new());
         assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));
         let slow = |micros| Tuning::new(&Options::new().slower_than(micros));

@@ -1,11 +1,11 @@
 //! Commands about the client's own connection.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, pubsub, shown};
+use crate::acl::{Context, DEFAULT, Denied, Reason};
 use crate::client::Replies;
-use crate::listing::{Label, Listing};
+use crate::listing::{Label, Listing, Peer};
 use crate::protocol::{Args, Protocol, number};
 use crate::waiting::{Delivery, Doom};
-use std::net::SocketAddr;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -51,36 +51,32 @@ fn select(call: &mut ClientCall<'_>) -> Outcome<Next> {
     call.ok()
 }
 
-/// Checks a user's password; the only user is `default`.
+/// Makes the client this user, if the password is right.
 fn check_password(call: &mut ClientCall<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    let right = match &call.server.options.password {
-        None => user == b"default",
-        Some(right) => user == b"default" && same(right.as_bytes(), password),
-    };
-    if !right {
+    if !call.server.acl.log_in(&call.client.listing, user, password) {
         call.server.note_wrong_password(&call.client.listing);
+        let in_multi = call.client.queue.is_some();
+        let context = if in_multi { Context::Multi } else { Context::TopLevel };
+        let denied = Denied { reason: Reason::Password, object: call.args.at(0).to_vec() };
+        let len = call.server.tuning.acl_log_len();
+        call.server.acl.note(&call.client.listing, &denied, context, Some(user), len);
         let text = "WRONGPASS invalid username-password pair or user is disabled.";
         return Err(Failure::Say(text.into()));
     }
     call.client.authenticated = true;
+    call.client.renew();
     Ok(())
-}
-
-/// Whether they are the same, in a time that does not depend on where they differ.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    let differences = a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b));
-    a.len() == b.len() && differences == 0
 }
 
 fn auth(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let args = call.args;
     match args.len() {
-        2 if call.server.options.password.is_none() => {
+        2 if call.server.acl.user(DEFAULT).is_some_and(|user| user.needs_no_password) => {
             let text = "ERR AUTH <password> called without any password configured for the \
                         default user. Are you sure your configuration is correct?";
             return Err(Failure::Say(text.into()));
         }
-        2 => check_password(call, b"default", args.at(1))?,
+        2 => check_password(call, DEFAULT, args.at(1))?,
         3 => check_password(call, args.at(1), args.at(2))?,
         _ => return Err(Failure::SYNTAX),
     }
@@ -325,6 +321,7 @@ struct Doomed<'a> {
     address: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    user: Option<&'a [u8]>,
     /// Whether it spares the client that asks.
     skip_me: bool,
 }
@@ -332,7 +329,8 @@ struct Doomed<'a> {
 impl<'a> Doomed<'a> {
     /// Reads `ADDRESS`, or pairs of a filter's name and its value.
     fn parse(args: Args<'a>) -> Outcome<Self> {
-        let mut doomed = Doomed { id: None, address: None, local: None, kind: None, skip_me: true };
+        let mut doomed =
+            Doomed { id: None, address: None, local: None, kind: None, user: None, skip_me: true };
         if args.len() == 1 {
             return Ok(Doomed { address: Some(args.at(0)), skip_me: false, ..doomed });
         }
@@ -347,12 +345,7 @@ impl<'a> Doomed<'a> {
                 b"type" => doomed.kind = Some(ClientType::of(args, at + 1)?),
                 b"addr" => doomed.address = Some(value),
                 b"laddr" => doomed.local = Some(value),
-                // All clients are this one user.
-                b"user" if value == b"default" => {}
-                b"user" => {
-                    let name = shown(value, usize::MAX);
-                    return Err(Failure::say(format!("ERR No such user '{name}'")));
-                }
+                b"user" => doomed.user = Some(value),
                 b"skipme" if args.is(at + 1, "yes") => doomed.skip_me = true,
                 b"skipme" if args.is(at + 1, "no") => doomed.skip_me = false,
                 _ => return Err(Failure::SYNTAX),
@@ -362,13 +355,14 @@ impl<'a> Doomed<'a> {
     }
 
     fn takes(&self, client: &Listing, own: u64) -> bool {
-        let is = |wanted: Option<&[u8]>, address: SocketAddr| {
+        let is = |wanted: Option<&[u8]>, address: &Peer| {
             wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
         };
         self.kind.is_none_or(|kind| kind.has(client))
             && self.id.is_none_or(|id| id == client.id)
-            && is(self.address, client.address)
-            && is(self.local, client.local)
+            && self.user.is_none_or(|name| client.user().name == name)
+            && is(self.address, &client.address)
+            && is(self.local, &client.local)
             && !(self.skip_me && client.id == own)
     }
 }
@@ -377,6 +371,10 @@ impl<'a> Doomed<'a> {
 fn kill(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let (args, own) = (call.args.from(2), call.client.listing.id);
     let doomed = Doomed::parse(args)?;
+    if let Some(name) = doomed.user.filter(|name| call.server.acl.user(name).is_none()) {
+        let name = shown(name, usize::MAX);
+        return Err(Failure::say(format!("ERR No such user '{name}'")));
+    }
     let all: Vec<_> = call.server.clients().values().cloned().collect();
     let mut killed = 0;
     for client in all.iter().filter(|client| doomed.takes(client, own)) {

@@ -1,6 +1,7 @@
 //! INFO: facts about the server, for people and monitors; and TIME.
 
 use super::{Call, ClientCall, Command, Next, Outcome, Run};
+use crate::acl::Reason;
 use crate::keyspace::{DATABASES, Database, now};
 use crate::pubsub::Kind;
 use crate::replication::ReplicaFacts;
@@ -185,6 +186,10 @@ fn write_stats(server: &Server, to: &mut String) {
         "pubsub_channels": server.pubsub.name_count(Kind::Channel),
         "pubsub_patterns": server.pubsub.name_count(Kind::Pattern),
         "pubsubshard_channels": server.pubsub.name_count(Kind::Shard),
+        "acl_access_denied_auth": server.acl.denied(Reason::Password),
+        "acl_access_denied_cmd": server.acl.denied(Reason::Command),
+        "acl_access_denied_key": server.acl.denied(Reason::Key),
+        "acl_access_denied_channel": server.acl.denied(Reason::Channel),
     );
 }
 

@@ -4,6 +4,7 @@
 
 use super::{Command, Failure, Outcome};
 use crate::protocol::{Args, number};
+use std::ops::Range;
 
 /// Keys beside those that a command has at fixed places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,49 +54,61 @@ pub(crate) fn move_about(command: &Command) -> bool {
     more(command).is_some() || command.name == "sort_ro"
 }
 
+/// Whether a command has keys.
+#[cfg(test)]
+pub(crate) fn has_keys(command: &Command) -> bool {
+    command.keys.0 > 0 || more(command).is_some()
+}
+
 /// The keys in a request, whose length is one that the command takes.
-pub(crate) fn keys<'a>(command: &Command, args: Args<'a>) -> Outcome<Vec<&'a [u8]>> {
+pub(super) fn keys<'a>(command: &Command, args: Args<'a>) -> Outcome<Vec<&'a [u8]>> {
+    let positions = positions(command, args)?;
+    Ok(positions.into_iter().map(|at| args.at(at)).collect())
+}
+
+/// The arguments that are keys, as [`keys`].
+pub(crate) fn positions(command: &Command, args: Args<'_>) -> Outcome<Vec<usize>> {
     let more = more(command);
     let (first, last, step) = command.keys;
     if first == 0 && more.is_none() {
         return Err(Failure::Say("ERR The command has no key arguments".into()));
     }
-    let mut keys: Vec<&[u8]> = Vec::new();
+    let mut keys = Vec::new();
     if first > 0 {
         let last = if last < 0 { args.len() as i32 + last } else { last };
-        keys.extend((first..=last).step_by(step as usize).filter_map(|at| args.get(at as usize)));
+        let all = (first..=last).step_by(step as usize).map(|at| at as usize);
+        keys.extend(all.filter(|&at| at < args.len()));
     }
     match more {
         None => {}
-        Some(More::Counted(at)) => keys.extend(counted(args, at, 1)?.iter()),
-        Some(More::CountedOrNone(at)) => keys.extend(counted(args, at, 0)?.iter()),
-        Some(More::Streams) => keys.extend(streams(args)?.iter()),
-        Some(More::After(words, from)) => {
-            keys.extend(last_after(words, args.from(from)));
-        }
+        Some(More::Counted(at)) => keys.extend(counted(args, at, 1)?),
+        Some(More::CountedOrNone(at)) => keys.extend(counted(args, at, 0)?),
+        Some(More::Streams) => keys.extend(streams(args)?),
+        Some(More::After(words, from)) => keys.extend(last_after(words, args, from)),
     }
     Ok(keys)
 }
 
-fn counted<'a>(args: Args<'a>, at: usize, least: usize) -> Outcome<Args<'a>> {
-    let rest = args.from(at + 1);
+fn counted(args: Args<'_>, at: usize, least: usize) -> Outcome<Range<usize>> {
+    let left = args.len().saturating_sub(at + 1);
     let count = args.get(at).and_then(number::parse_i64).and_then(|n| usize::try_from(n).ok());
-    let count = count.filter(|count| (least..=rest.len()).contains(count));
+    let count = count.filter(|count| (least..=left).contains(count));
     let wrong = "ERR Invalid arguments specified for command";
-    Ok(rest.first(0, count.ok_or(Failure::Say(wrong.into()))?))
+    let count = count.ok_or(Failure::Say(wrong.into()))?;
+    Ok(at + 1..at + 1 + count)
 }
 
 /// The keys of XREAD and XREADGROUP.
-fn streams<'a>(args: Args<'a>) -> Outcome<Args<'a>> {
+fn streams(args: Args<'_>) -> Outcome<Range<usize>> {
     let mut at = 1;
     while at < args.len() {
         at += match () {
             () if args.is(at, "streams") => {
-                let rest = args.from(at + 1);
-                if rest.len() == 0 || !rest.len().is_multiple_of(2) {
+                let left = args.len() - at - 1;
+                if left == 0 || !left.is_multiple_of(2) {
                     break;
                 }
-                return Ok(rest.first(0, rest.len() / 2));
+                return Ok(at + 1..at + 1 + left / 2);
             }
             () if args.is(at, "block") || args.is(at, "count") => 2,
             () if args.is(at, "group") => 3,
@@ -105,14 +118,14 @@ fn streams<'a>(args: Args<'a>) -> Outcome<Args<'a>> {
     Err(Failure::Say("ERR Invalid arguments specified for command".into()))
 }
 
-/// The argument after the last of these words, none of which is the argument of another option.
-fn last_after<'a>(words: &[&str], options: Args<'a>) -> Option<&'a [u8]> {
-    let is = |at: usize, names: &[&str]| names.iter().any(|name| options.is(at, name));
-    let (mut at, mut found) = (0, None);
-    while at < options.len() {
+/// The argument after the last of these words from a place on, none of which is the argument of another option.
+fn last_after(words: &[&str], args: Args<'_>, from: usize) -> Option<usize> {
+    let is = |at: usize, names: &[&str]| names.iter().any(|name| args.is(at, name));
+    let (mut at, mut found) = (from, None);
+    while at < args.len() {
         at += match () {
             () if is(at, words) => {
-                found = options.get(at + 1).or(found);
+                found = Some(at + 1).filter(|&at| at < args.len()).or(found);
                 2
             }
             () if is(at, &["limit"]) => 3,

@@ -4,6 +4,7 @@
 //! the *client* that sent it, and runs outside, exactly once. To add one: write its handler in
 //! its family's file and its line in that file's `TABLE`.
 
+mod acl;
 mod bits;
 pub(crate) mod blocking;
 mod call;
@@ -83,7 +84,9 @@ pub(crate) use client::{ClientCall, Command, Next, Run};
 pub(crate) use config::Tuning;
 pub(crate) use events::{Classes, Events};
 pub(crate) use failure::{Failure, Outcome, shown};
-pub(crate) use key_places::{keys, move_about};
+#[cfg(test)]
+pub(crate) use key_places::has_keys;
+pub(crate) use key_places::{move_about, positions as key_positions};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
 pub(crate) use pubsub::goes_while_subscribed;
 pub(crate) use random::Random;

@@ -5,8 +5,9 @@
 //! when the pool is full, nothing is done.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run, find};
-use crate::protocol::Args;
+use crate::acl::{self, Context};
 use crate::protocol::args::OwnedArgs;
+use crate::protocol::{Args, Reply};
 use crate::watch::WatchList;
 
 pub(super) const TABLE: &[Command] = &[
@@ -168,6 +169,12 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
 
 /// Prepares one queued command; one on the client is done now.
 fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -> Step {
+    if !call.client.trusted
+        && let Err(denied) = acl::check(&call.client.user, command, args.as_args())
+    {
+        call.client.denied(call.server, &denied, Context::Multi);
+        return said(call, &Failure::say(denied.text_of_exec()));
+    }
     if !matches!(command.run, Run::Client(_)) {
         return Step::Data { command, args, db: call.client.db };
     }
@@ -182,6 +189,14 @@ fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -
     if let Some(Err(failure)) = inner.run(command) {
         inner.fail(0, &failure);
     }
+    Step::Said(out)
+}
+
+/// The step of a command that is not performed.
+fn said(call: &mut ClientCall<'_>, failure: &Failure) -> Step {
+    call.stats.error(failure.code());
+    let mut out = Vec::new();
+    failure.tell(&mut Reply::new(&mut out, call.client.protocol));
     Step::Said(out)
 }
 

@@ -62,6 +62,10 @@ fn become_replica(call: &mut ClientCall<'_>, known: Option<(Vec<u8>, i64)>) -> O
     if call.client.queue.is_some() {
         return Err(Failure::Say("ERR Command not allowed inside a transaction".into()));
     }
+    if !call.client.home.is_plain {
+        let text = "ERR a replica must be connected by TCP, without TLS";
+        return Err(Failure::Say(text.into()));
+    }
     let announced = call.client.announced.take().unwrap_or_default();
     call.client.ask = Some(Box::new(Ask { known, ..*announced }));
     Ok(Next::Leave)

@@ -4,6 +4,7 @@
 
 use super::perform::Answer;
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run, find, perform};
+use crate::acl::{self, User};
 use crate::client::Client;
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
@@ -91,6 +92,7 @@ pub(super) fn run_code(
         tx: &mut *call.tx,
         call_of: Context { env, client: call.client, read_only },
         db: call.db.index(),
+        user: call.client.limited_user(),
         full: None,
         error: None,
     };
@@ -166,6 +168,8 @@ struct Inner<'a, 't> {
     call_of: Context<'a>,
     /// The database that the script has selected.
     db: u8,
+    /// The user who runs the script, if there are commands that it may not run.
+    user: Option<Arc<User>>,
     /// The code of the error of a command for whose writes there was no room.
     full: Option<String>,
     /// The error that ends the transaction.
@@ -181,7 +185,11 @@ impl Inner<'_, '_> {
         reply: &mut Vec<u8>,
     ) -> Result<(), ()> {
         let Context { env, client, read_only } = self.call_of;
-        let command = match allowed(args, read_only) {
+        let command = allowed(args, read_only).and_then(|command| {
+            self.check_user(command, args)?;
+            Ok(command)
+        });
+        let command = match command {
             Ok(command) => command,
             Err(failure) => {
                 env.tally.error(failure.code());
@@ -214,6 +222,18 @@ impl Inner<'_, '_> {
                 Err(())
             }
         }
+    }
+
+    /// Checks that the user who runs the script may run a command.
+    fn check_user(&self, command: &Command, args: Args<'_>) -> Outcome {
+        let Some(user) = &self.user else { return Ok(()) };
+        acl::check(user, command, args).map_err(|denied| {
+            let Context { env, client, .. } = self.call_of;
+            let len = env.server.tuning.acl_log_len();
+            env.server.acl.note(client, &denied, acl::Context::Script, None, len);
+            let text = denied.text(user, false);
+            Failure::say(format!("NOPERM ACL failure in script: {text}"))
+        })
     }
 
     /// A command on the client is one on the script's own: SELECT is for the rest of the script.

@@ -1,6 +1,7 @@
 //! SORT and SORT_RO.
 
-use super::{Call, Command, Failure, Outcome, Run, lists};
+use super::{Call, Command, Failure, Outcome, Run, find, lists};
+use crate::acl;
 use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
@@ -42,6 +43,16 @@ impl<'a> Query<'a> {
             alpha: false,
             store: None,
         };
+        // Keys that patterns name follow from data: all must be allowed.
+        let reads_all = call.client.limited_user().is_none_or(|user| {
+            find(args.at(0)).is_none_or(|command| acl::reads_all_keys(&user, command, args))
+        });
+        let check = |option: &str, is_key: bool| match reads_all || !is_key {
+            true => Ok(()),
+            false => Err(Failure::say(format!(
+                "ERR {option} option of SORT denied due to insufficient ACL permissions."
+            ))),
+        };
         let mut at = 2;
         while at < args.len() {
             let left = args.len() - at - 1;
@@ -59,10 +70,12 @@ impl<'a> Query<'a> {
                 }
                 () if args.is(at, "by") && left >= 1 => {
                     query.by = Some(args.at(at + 1));
+                    check("BY", args.at(at + 1).contains(&b'*'))?;
                     at += 1;
                 }
                 () if args.is(at, "get") && left >= 1 => {
                     query.gets.push(args.at(at + 1));
+                    check("GET", true)?;
                     at += 1;
                 }
                 () => return Err(Failure::SYNTAX),

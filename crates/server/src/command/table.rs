@@ -2,11 +2,11 @@
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use super::{
-    bits, choices, dump, geo, hyperloglog, lcs, set_algebra, set_choices, sets, sort, substrings,
-    zset_algebra, zset_pops,
+    acl, blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
 };
 use super::{
-    blocking, config, connection, copy, debug, expiry, functions, hash_numbers, hashes, info,
+    bits, choices, dump, geo, hyperloglog, lcs, set_algebra, set_choices, sets, sort, substrings,
+    zset_algebra, zset_pops,
 };
 use super::{
     key_places, keys, list_places, lists, multi, numbers, objects, pubsub, replication, saving,
@@ -14,6 +14,7 @@ use super::{
     streams, strings,
 };
 use super::{zset_ranges, zsets};
+use crate::acl::{CATEGORIES, catalog, category};
 use crate::protocol::{Args, Reply, glob};
 use std::sync::LazyLock;
 
@@ -21,7 +22,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 46] = [
+static FAMILIES: [(&str, &[Command]); 47] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -55,6 +56,7 @@ static FAMILIES: [(&str, &[Command]); 46] = [
     ("stream", stream_info::TABLE),
     ("connection", connection::TABLE),
     ("server", TABLE),
+    ("server", acl::TABLE),
     ("server", config::TABLE),
     ("server", saving::TABLE),
     ("server", replication::TABLE),
@@ -212,7 +214,12 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
     Ok(Next::Go)
 }
 
-/// COMMAND LIST, and its FILTERBY: no command is of a module, and categories are not listed.
+/// Whether there is a command of this name, or one whose subcommand it may be.
+pub(super) fn is_there(name: &str) -> bool {
+    find(name.split('|').next().unwrap_or_default().as_bytes()).is_some()
+}
+
+/// COMMAND LIST, and its FILTERBY: no command is of a module.
 fn list(out: &mut Reply<'_>, filter: Args<'_>) -> Outcome {
     let takes: &dyn Fn(&str) -> bool = match () {
         () if filter.len() == 0 => &|_| true,
@@ -220,13 +227,23 @@ fn list(out: &mut Reply<'_>, filter: Args<'_>) -> Outcome {
         () if filter.is(1, "pattern") => {
             &|name| glob::matches(&filter.at(2).to_ascii_lowercase(), name.as_bytes())
         }
-        () if filter.is(1, "module") || filter.is(1, "aclcat") => &|_| false,
+        () if filter.is(1, "module") => &|_| false,
+        () if filter.is(1, "aclcat") => {
+            let category = category(filter.at(2));
+            &move |name| category.is_some_and(|category| is_in(name, category))
+        }
         () => return Err(Failure::SYNTAX),
     };
     let names = || whole().map(|(_, command)| command.name).filter(|name| takes(name));
     out.array(names().count());
     names().for_each(|name| out.bulk(name.as_bytes()));
     Ok(())
+}
+
+/// Whether a command is in a category of ACL.
+fn is_in(name: &str, category: usize) -> bool {
+    let at = catalog().find(name.as_bytes());
+    at.is_some_and(|at| catalog().all[at].is_in(category))
 }
 
 /// A command's line in COMMAND and COMMAND INFO.
@@ -249,8 +266,12 @@ fn describe(out: &mut Reply<'_>, command: &Command) {
     out.integer(first.into());
     out.integer(last.into());
     out.integer(step.into());
-    // Categories, tips, key specifications, subcommands: none are listed.
-    for _ in 0..4 {
+    let categories = CATEGORIES.iter().enumerate().filter(|(at, _)| is_in(command.name, *at));
+    let categories: Vec<_> = categories.map(|(_, name)| format!("@{name}")).collect();
+    out.set(categories.len());
+    categories.iter().for_each(|name| out.simple(name));
+    // Tips, key specifications, subcommands: none are listed.
+    for _ in 0..3 {
         out.array(0);
     }
 }

@@ -4,6 +4,7 @@
 //! requests are waiting, and nothing is done while too much output is unsent. docs/server.md has the
 //! bounds.
 
+use super::socket::Socket;
 use crate::client::{Client, Replies};
 use crate::listing::Listing;
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
@@ -11,7 +12,6 @@ use crate::pubsub::{Parcel, UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::replication::Ask;
 use crate::server::Server;
 use crate::stats::Stats;
-use mio::net::TcpStream;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -26,6 +26,8 @@ const MOST_UNSENT_UNAUTHENTICATED: usize = 64 << 10;
 const MOST_READ: usize = 64 << 10;
 /// Bytes that are sent in one turn, so that sending a large reply does not keep others waiting.
 const MOST_SENT: usize = 1 << 20;
+/// How long a handshake of TLS may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// An output buffer beyond this is given back once it is sent; all of it, once the client is idle.
 const KEEP: usize = 2 << 20;
 
@@ -40,7 +42,7 @@ pub(crate) enum Incoming {
 
 /// One client's connection.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Socket,
     reader: RequestReader,
     /// Requests that were read and then put off.
     put_off: VecDeque<Request>,
@@ -74,6 +76,8 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// It has had no turn since it was asked to [`rest`](Connection::rest).
     idle: bool,
+    /// When it was made.
+    since: Instant,
     /// When it had a turn that [`rest`](Connection::rest) has noticed.
     active: Instant,
     /// Requests that this turn has taken from it.
@@ -87,7 +91,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, client: Client) -> Self {
+    pub(crate) fn new(stream: Socket, client: Client) -> Self {
         Connection {
             stream,
             reader: RequestReader::default(),
@@ -110,6 +114,7 @@ impl Connection {
             stalled: false,
             listed: false,
             idle: false,
+            since: Instant::now(),
             active: Instant::now(),
             taken: 0,
             batch: 0,
@@ -118,7 +123,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+    pub(crate) fn stream(&mut self) -> &mut Socket {
         &mut self.stream
     }
 
@@ -167,17 +172,21 @@ impl Connection {
     ) -> Option<(std::net::TcpStream, Arc<Listing>, Ask)> {
         self.client.leave(server);
         let ask = self.client.ask.take()?;
-        Some((self.stream.into(), self.client.listing, *ask))
+        match self.stream {
+            Socket::Tcp(stream) => Some((stream.into(), self.client.listing, *ask)),
+            // PSYNC has refused it.
+            Socket::Tls(_) | Socket::Unix(_) => None,
+        }
     }
 
     /// Whether it can be dropped.
     pub(crate) fn is_over(&self) -> bool {
-        self.broken || (self.closing && self.unsent() == 0)
+        self.broken || (self.closing && self.unsent() == 0 && !self.stream.is_pending())
     }
 
     /// Whether there is something to do that no event will announce.
     pub(crate) fn has_work(&self) -> bool {
-        let sends = self.writable && self.unsent() > 0;
+        let sends = self.writable && (self.unsent() > 0 || self.stream.is_pending());
         let works = self.readable || self.ended || self.stalled;
         let held = self.closing || self.blocked.is_some() || self.is_full();
         !self.broken && (sends || (works && !held) || (self.waits_in_vain() && !self.closing))
@@ -200,7 +209,8 @@ impl Connection {
                 Ok(read) => {
                     received += read;
                     // Less than there was room for: an edge will announce more.
-                    self.readable = read == room || self.to_end;
+                    let is_all = read < room && !self.stream.reads_parts();
+                    self.readable = !is_all || self.to_end;
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => self.readable = false,
@@ -375,7 +385,20 @@ impl Connection {
                 },
             }
         }
+        if self.stream.is_pending() && self.writable && !self.broken {
+            match self.stream.flush() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(error) => self.set_broken(&error),
+                Ok(()) => {}
+            }
+        }
         self.tidy();
+    }
+
+    /// Whether its peer has taken too long to begin with TLS.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.since);
+        since > HANDSHAKE && self.stream.is_handshaking()
     }
 
     /// Gives back the room of sent bytes.
@@ -413,6 +436,7 @@ impl Connection {
     /// Forgets the client.
     pub(crate) fn close(mut self, server: &Server) {
         self.client.leave(server);
+        self.stream.close();
         let reason = self.reason.as_deref().unwrap_or("the server ends");
         server.dismiss(self.client.listing.id, reason);
     }

@@ -2,11 +2,14 @@
 
 mod budget;
 mod connection;
+mod door;
 pub(crate) mod http;
 mod slots;
+mod socket;
 mod spin;
 mod turn;
 mod waiters;
 mod worker;
 
-pub(crate) use worker::{Inbox, Worker};
+pub(crate) use door::{Door, UnixDoor};
+pub(crate) use worker::{DOORS_MAX, Inbox, Worker};

@@ -23,6 +23,7 @@ use super::budget::{Budget, Claim};
 use super::connection::{Connection, Incoming};
 use super::slots::Slots;
 use super::worker::KILLED;
+use crate::acl::{self, Context, Denied};
 use crate::client::{Client, Replies};
 use crate::command::{
     Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find, find_whole,
@@ -396,7 +397,8 @@ fn on_data(connection: &Connection, request: Request) -> Option<&'static Command
         Run::Client(_) => command.part(args)?,
     };
     let is_on_data = matches!(command.run, Run::Read(_) | Run::Write(_));
-    let goes = is_on_data && command.takes(args.len()) && client.authenticated;
+    let takes = is_on_data && command.takes(args.len());
+    let goes = takes && (client.trusted || client.may(command, args));
     (goes && client.queue.is_none() && !client.restricted).then_some(command)
 }
 
@@ -407,6 +409,8 @@ enum Route {
     /// Into the queue of commands after MULTI.
     Queue(&'static Command),
     Reject(Failure),
+    /// The client's user may not do it.
+    Deny(Denied),
 }
 
 impl Route {
@@ -423,6 +427,11 @@ impl Route {
             && !matches!(command.name, "auth" | "hello" | "quit" | "reset" | "post" | "host:")
         {
             return Route::Reject(Failure::Say("NOAUTH Authentication required.".into()));
+        }
+        if !client.trusted
+            && let Err(denied) = acl::check(&client.user, command, args)
+        {
+            return Route::Deny(denied);
         }
         if client.restricted && !goes_while_subscribed(command) {
             return Route::Reject(Failure::say(format!(
@@ -474,12 +483,23 @@ impl Route {
                 call.run(command).unwrap_or(Ok(Next::Go))
             }
             Route::Reject(failure) => Err(refused(&mut call, failure)),
+            Route::Deny(denied) => {
+                let in_multi = call.client.queue.is_some();
+                let context = if in_multi { Context::Multi } else { Context::TopLevel };
+                Err(deny(&mut call, &denied, context))
+            }
         };
         outcome.unwrap_or_else(|failure| {
             call.fail(start, &failure);
             Next::Go
         })
     }
+}
+
+/// Notes that a request is denied. Returns the error.
+fn deny(call: &mut ClientCall<'_>, denied: &Denied, context: Context) -> Failure {
+    let failure = call.client.denied(call.server, denied, context);
+    refused(call, failure)
 }
 
 /// The error for a command that does not exist, with some of its arguments.

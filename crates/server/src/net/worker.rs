@@ -6,7 +6,9 @@
 
 use super::budget::Budget;
 use super::connection::Connection;
+use super::door::{Door, Guest};
 use super::slots::Slots;
+use super::socket::Socket;
 use super::spin::Spin;
 use super::turn::Turn;
 use super::waiters::recheck;
@@ -22,7 +24,6 @@ use crate::stats::{Stats, Tally};
 use crate::store::Session;
 use crate::waiting::{Delivery, Doom, Waits};
 use crate::watch::Touched;
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use perdura::{Error, Gather};
 use rustix::net::sockopt;
@@ -34,9 +35,23 @@ use std::time::{Duration, Instant};
 /// Why a client's connection ends that CLIENT KILL has named.
 pub(super) const KILLED: &str = "CLIENT KILL ended it";
 const WAKE: Token = Token(0);
-const LISTENER: Token = Token(1);
+/// Tokens of sockets that listen: this one and those that follow it.
+const DOOR: usize = 1;
+/// Sockets that listen.
+pub(crate) const DOORS_MAX: usize = 64;
+/// What a client from elsewhere is told while nobody needs a password: as Redis does.
+const PROTECTED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set \
+    for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from \
+    external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the \
+    command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is \
+    running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this \
+    change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and \
+    setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for \
+    testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. \
+    NOTE: You only need to do one of the above things in order for the server to start accepting connections from the \
+    outside.\r\n";
 /// Connections' tokens are their numbers and this.
-const FIRST: usize = 2;
+const FIRST: usize = DOOR + DOORS_MAX;
 /// How often the cron runs, and how soon an end is noticed.
 const TICK: Duration = Duration::from_millis(100);
 /// Connections that had nothing to do from one such time to the next give back their buffers.
@@ -46,7 +61,7 @@ const MOST_ACCEPTED: usize = 256;
 
 /// Connections on their way to a worker.
 pub(crate) struct Inbox {
-    streams: Mutex<Vec<(TcpStream, Arc<Listing>)>>,
+    streams: Mutex<Vec<(Socket, Arc<Listing>)>>,
     deliveries: Mutex<Vec<Delivery>>,
     /// Messages for clients that listen.
     mailbox: Mailbox,
@@ -54,7 +69,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    fn put(&self, stream: TcpStream, listing: Arc<Listing>) -> io::Result<()> {
+    fn put(&self, stream: Socket, listing: Arc<Listing>) -> io::Result<()> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).push((stream, listing));
         self.waker.wake()
     }
@@ -92,7 +107,7 @@ pub(crate) struct Worker<S> {
     keyspace: u64,
     poll: Poll,
     pub(super) inboxes: Arc<[Arc<Inbox>]>,
-    listener: Option<TcpListener>,
+    doors: Vec<Door>,
     pub(super) slots: Slots,
     turn: Turn,
     events: Events,
@@ -133,6 +148,8 @@ pub(crate) struct Worker<S> {
     rested: Instant,
     /// Kills of clients whose connections are closed.
     kills: u64,
+    /// Changes of users that its clients know of.
+    users: u64,
 }
 
 impl<S: Session> Worker<S> {
@@ -166,7 +183,7 @@ impl<S: Session> Worker<S> {
             keyspace,
             poll,
             inboxes,
-            listener: None,
+            doors: Vec::new(),
             slots: Slots::default(),
             turn: Turn::default(),
             events: Events::with_capacity(1024),
@@ -193,13 +210,16 @@ impl<S: Session> Worker<S> {
             waited: Duration::ZERO,
             rested: Instant::now(),
             kills: 0,
+            users: 0,
         }
     }
 
     /// Makes this the worker that accepts connections.
-    pub(crate) fn listen(&mut self, mut listener: TcpListener) -> io::Result<()> {
-        self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.listener = Some(listener);
+    pub(crate) fn listen(&mut self, mut doors: Vec<Door>) -> io::Result<()> {
+        for (door, token) in doors.iter_mut().zip(DOOR..FIRST) {
+            self.poll.registry().register(door.source(), Token(token), Interest::READABLE)?;
+        }
+        self.doors = doors;
         Ok(())
     }
 
@@ -225,7 +245,7 @@ impl<S: Session> Worker<S> {
             self.rest(now);
             self.close_killed();
             if std::mem::take(&mut self.crowded) {
-                self.accept();
+                (0..self.doors.len()).for_each(|door| self.accept(door));
             }
             if self.index == 0 {
                 self.run_cron(now);
@@ -245,7 +265,7 @@ impl<S: Session> Worker<S> {
             for event in &events {
                 match event.token() {
                     WAKE => self.collect(),
-                    LISTENER => self.accept(),
+                    Token(token @ DOOR..FIRST) => self.accept(token - DOOR),
                     Token(token) => {
                         let readable = event.is_readable().then_some(event.is_read_closed());
                         let writable = event.is_writable() || event.is_write_closed();
@@ -359,6 +379,12 @@ impl<S: Session> Worker<S> {
         let started = Instant::now();
         let first = self.receive(started);
         self.turns += 1;
+        // After the requests were read: none that came after a change is done by what was before.
+        let users = self.server.acl.version();
+        if users != self.users {
+            self.users = users;
+            self.slots.all().for_each(|connection| connection.client.renew());
+        }
         let server = &*self.server;
         let env = Env {
             server,
@@ -423,6 +449,9 @@ impl<S: Session> Worker<S> {
         let since = now.saturating_duration_since(self.rested);
         if since >= IDLE {
             self.slots.all().for_each(|connection| connection.rest(now));
+            if self.server.tls.is_some() {
+                self.close_those(|one| one.is_late(now).then_some("its handshake took too long"));
+            }
             self.rested = now;
             self.server.publish(self.index, self.session.counters());
             // After a long turn, clients may have sent something that was not read yet.
@@ -481,43 +510,58 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, door: usize) {
         for _ in 0..MOST_ACCEPTED {
-            let Some(listener) = &self.listener else { return };
-            match listener.accept() {
-                Ok((stream, address)) => self.welcome(stream, address),
+            let Some(listener) = self.doors.get(door) else { return };
+            match listener.accept(self.server.tls.as_ref()) {
+                Ok(guest) => self.welcome(guest),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 // No descriptors, or no memory, are left: later there may be.
                 Err(_) => return self.crowded = true,
             }
         }
-        self.relisten();
+        self.relisten(door);
     }
 
-    /// Asks for the listener's readiness anew, after not all connections were accepted.
-    fn relisten(&mut self) {
-        if let Some(listener) = &mut self.listener {
-            let _ = self.poll.registry().reregister(listener, LISTENER, Interest::READABLE);
+    /// Asks for a listener's readiness anew, after not all connections were accepted.
+    fn relisten(&mut self, door: usize) {
+        if let Some(listener) = self.doors.get_mut(door) {
+            let (source, token) = (listener.source(), Token(DOOR + door));
+            let _ = self.poll.registry().reregister(source, token, Interest::READABLE);
         }
     }
 
-    fn welcome(&mut self, mut stream: TcpStream, address: std::net::SocketAddr) {
-        if !self.server.admit() {
+    fn welcome(&mut self, guest: Guest) {
+        let Guest { mut socket, peer, local } = guest;
+        let refusal = if !self.server.protects_from(&peer) {
+            match self.server.admit() {
+                true => None,
+                false => {
+                    self.server.note_refused(&peer);
+                    Some("-ERR max number of clients reached\r\n")
+                }
+            }
+        } else {
+            Some(PROTECTED)
+        };
+        if let Some(text) = refusal {
             self.stats().rejected.add(1);
-            self.server.note_refused(address);
-            let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            if !matches!(socket, Socket::Tls(_)) {
+                let _ = socket.write(text.as_bytes());
+            }
             return;
         }
         self.stats().connections.add(1);
-        // Without it replies are late; not a reason to refuse.
-        let _ = stream.set_nodelay(true);
-        if let Some(idle) = self.server.tuning.keepalive() {
-            // The same: a peer that has died is then noticed later, or by `timeout`.
-            let _ = keep_alive(&stream, idle);
+        let keepalive = self.server.tuning.keepalive();
+        if let (Some(idle), Socket::Tcp(stream)) = (keepalive, &socket) {
+            // A peer that has died is noticed later, or by `timeout`, if it is refused.
+            let _ = keep_alive(stream, idle);
+        } else if let (Some(idle), Socket::Tls(tls)) = (keepalive, &mut socket) {
+            let _ = keep_alive(tls.stream(), idle);
         }
-        let local = stream.local_addr().unwrap_or(self.server.address);
-        let listing = self.server.enlist(address, local);
+        let stream = socket;
+        let listing = self.server.enlist(peer, local);
         let id = listing.id;
         let to = self.next % self.inboxes.len();
         self.next += 1;
@@ -539,7 +583,7 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    fn adopt(&mut self, mut stream: TcpStream, listing: Arc<Listing>) {
+    fn adopt(&mut self, mut stream: Socket, listing: Arc<Listing>) {
         let slot = self.slots.next();
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(&mut stream, Token(slot + FIRST), interest);
@@ -550,7 +594,8 @@ impl<S: Session> Worker<S> {
             return self.server.dismiss(listing.id, KILLED);
         }
         let mut client = Client::new(&self.server, listing);
-        client.home = Home { worker: self.index, slot };
+        let is_plain = matches!(stream, Socket::Tcp(_));
+        client.home = Home { worker: self.index, slot, is_plain };
         self.slots.insert(Connection::new(stream, client));
         self.notice(slot, Some(false), true);
     }
@@ -599,7 +644,7 @@ impl<S: Session> Worker<S> {
 
 /// Has the system ask the peer whether it is there once the connection was idle for so long, then three times, a third of
 /// that apart; without an answer the connection is broken.
-fn keep_alive(stream: &TcpStream, idle: Duration) -> io::Result<()> {
+fn keep_alive(stream: &mio::net::TcpStream, idle: Duration) -> io::Result<()> {
     /// The system's own.
     const LONGEST: Duration = Duration::from_secs(32_767);
     let idle = idle.min(LONGEST);

@@ -11,6 +11,9 @@ use crate::transfer::resp::Encoder;
 use perdura::{Result, Tx};
 use std::cell::{Cell, RefCell};
 
+/// Room that is kept from one transaction to the next.
+const KEEP: usize = 64 << 10;
+
 /// One command for replicas.
 #[derive(Clone, Copy)]
 struct Part {
@@ -133,6 +136,7 @@ impl Effects {
     /// The transaction is run again, or was not committed.
     pub(crate) fn retract(&self) {
         self.back_to(0);
+        self.bytes.borrow_mut().shrink_to(KEEP);
         self.depth.set(0);
         self.on.set(false);
         self.sealed.take();

@@ -103,6 +103,8 @@ impl Feed {
         let mut state = self.state();
         if state.last.is_none() {
             state.last = Some(number);
+            // Of transactions before it there may be effects.
+            state.pending.retain(|one, _| is_after(*one, number));
             state.places = VecDeque::from([state.end]);
             state.merge();
             self.changed.notify_all();
@@ -115,7 +117,10 @@ impl Feed {
             return;
         }
         let mut state = self.state();
-        state.pending.extend(effects.into_iter().map(|one| (one.number, one.bytes)));
+        let last = state.last;
+        let new =
+            effects.into_iter().filter(|one| last.is_none_or(|last| is_after(one.number, last)));
+        state.pending.extend(new.map(|one| (one.number, one.bytes)));
         state.merge();
         self.changed.notify_all();
     }
@@ -241,6 +246,11 @@ impl FeedState {
     }
 }
 
+/// Whether a number is after another one.
+const fn is_after(number: u64, other: u64) -> bool {
+    number.wrapping_sub(other) as i64 > 0
+}
+
 /// A name of 40 digits that nobody else has.
 fn fresh_id() -> String {
     format!("{:016x}{:016x}{:08x}", unguessable(), unguessable(), unguessable() as u32)
@@ -269,11 +279,14 @@ mod tests {
         let first = u64::MAX - 1;
         feed.add(vec![sealed(first.wrapping_add(2), "b")]);
         assert_eq!(read(&feed, 0), Err(Lack::Nothing));
+        feed.add(vec![sealed(first.wrapping_sub(1), "before")]);
         feed.begin(first);
+        feed.add(vec![sealed(first.wrapping_sub(2), "before"), sealed(first, "first")]);
         feed.add(vec![sealed(first.wrapping_add(3), "c")]);
         assert_eq!(feed.place_of(first.wrapping_add(3)), None);
         feed.add(vec![sealed(first.wrapping_add(1), "aa")]);
         assert_eq!(read(&feed, 0).as_deref(), Ok("aabc"));
+        assert!(feed.state().pending.is_empty());
         assert_eq!(read(&feed, 3).as_deref(), Ok("c"));
         let places = (0..4).map(|ahead| feed.place_of(first.wrapping_add(ahead)));
         assert_eq!(places.collect::<Vec<_>>(), [Some(0), Some(2), Some(3), Some(4)]);

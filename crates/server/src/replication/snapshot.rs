@@ -11,8 +11,8 @@ use std::io::{self, Seek, Write};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// How long the moment's transaction may be on its way into the stream: its predecessors are durable soon.
-const LONGEST: Duration = Duration::from_secs(60);
+/// How soon an end is noticed.
+const TICK: Duration = Duration::from_millis(200);
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +23,6 @@ pub(crate) enum SnapshotError {
     Walk(#[from] WalkError),
     #[error("{0}")]
     File(#[from] io::Error),
-    #[error("the moment did not become durable")]
-    NotDurable,
 }
 
 /// A snapshot that was written to a file.
@@ -77,8 +75,16 @@ pub(super) fn make<S: Store>(
         }
     });
     replication.walking.end();
-    let place = replication.feed.await_place(made?, LONGEST).ok_or(SnapshotError::NotDurable)?;
-    Ok(Snapshot { file, place })
+    let number = made?;
+    loop {
+        // Its predecessors are durable soon.
+        if let Some(place) = replication.feed.await_place(number, TICK) {
+            return Ok(Snapshot { file, place });
+        }
+        if !going() {
+            return Err(WalkError::GivenUp.into());
+        }
+    }
 }
 
 /// All of it in one transaction, which sees one moment; returns the number of the last one before.

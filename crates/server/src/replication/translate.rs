@@ -10,6 +10,7 @@ use crate::command::{Call, Command, Outcome};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::stream::{Group, Id, Stream};
 use crate::keyspace::{Entry, Kind, text};
+use crate::protocol::number;
 use crate::transfer::read;
 use crate::transfer::record::{Change, PendingEntry, Record};
 
@@ -36,6 +37,7 @@ pub(crate) fn tell(call: &mut Call<'_>, command: &Command, start: usize) -> Outc
         "bzmpop" => note_rest(call, b"ZMPOP", 2, args.len()),
         "blmove" => note_rest(call, b"LMOVE", 1, args.len() - 1),
         "brpoplpush" => note_rest(call, b"RPOPLPUSH", 1, args.len() - 1),
+        "move" => tell_moved(call, key, start),
         "xadd" => tell_entry(call, key, start),
         "xtrim" => tell_length(call, key),
         "xreadgroup" => tell_delivered(call, start),
@@ -152,6 +154,17 @@ fn tell_popped(call: &mut Call<'_>, start: usize, name: &[u8]) -> Outcome {
         && let Some(key) = parts.first().and_then(Value::bulk)
     {
         note_all(call, &[name, key]);
+    }
+    Ok(())
+}
+
+/// A key was moved, if the reply says so: then its place was free, or what was there had expired, which a replica does not
+/// go by.
+fn tell_moved(call: &mut Call<'_>, key: &[u8], start: usize) -> Outcome {
+    let db = number::parse_i64(call.args.at(2)).and_then(|db| u8::try_from(db).ok());
+    if let Some(db) = db.filter(|_| call.out.since(start) == b":1\r\n") {
+        call.env.effects.note_removal(db, key);
+        note(call, call.args.iter());
     }
     Ok(())
 }

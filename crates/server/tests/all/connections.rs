@@ -206,7 +206,10 @@ fn first_questions_of_clients() {
     assert_eq!(client.ask("CONFIG GET maxcl*"), "[maxclients 10000]");
     assert_eq!(client.ask("CONFIG GET nothing"), "[]");
     assert!(client.ask("COMMAND COUNT").parse::<u32>().unwrap() > 90);
-    assert_eq!(client.ask("COMMAND INFO get nosuch"), "[[get 2 [readonly] 1 1 1 [] [] [] []] nil]");
+    assert_eq!(
+        client.ask("COMMAND INFO get nosuch"),
+        "[[get 2 [readonly] 1 1 1 [@read @string @fast] [] [] []] nil]"
+    );
     assert_eq!(
         client.ask("COMMAND COUNT x"),
         "ERR wrong number of arguments for 'command|count' command"

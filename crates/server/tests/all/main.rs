@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod acl;
 mod blocking;
 mod clients;
 mod commands;
@@ -10,6 +11,7 @@ mod common;
 mod connections;
 mod counts;
 mod differential;
+mod doors;
 mod durability;
 mod engines;
 mod eviction;

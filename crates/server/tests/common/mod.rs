@@ -172,6 +172,12 @@ impl Client {
         show(&self.call(&args))
     }
 
+    /// All bytes until the end of the connection, after this request.
+    pub fn rest_after(&mut self, request: &str) -> String {
+        self.send(request.as_bytes());
+        self.rest()
+    }
+
     /// All bytes until the end of the connection.
     pub fn rest(&mut self) -> String {
         let mut rest = std::mem::take(&mut self.buffer);
