@@ -152,6 +152,14 @@ struct Listed {
     doom: Option<Doom>,
 }
 
+impl Listed {
+    /// Whether it waits for replicas, with this count.
+    fn counts(&self, count: &Arc<AtomicUsize>) -> bool {
+        let replicas = self.waiter.wish.replicas.as_ref();
+        replicas.is_some_and(|replicas| Arc::ptr_eq(&replicas.count, count))
+    }
+}
+
 #[derive(Default)]
 struct Lists {
     /// The clients that wait for a key.
@@ -235,9 +243,20 @@ impl Waiting {
         lists.clients.insert(id, listed);
     }
 
-    /// Whether a client waits.
-    pub(crate) fn has(&self, id: u64) -> bool {
-        self.lists().clients.contains_key(&id)
+    /// Whether a client waits for replicas, with this count.
+    pub(crate) fn has(&self, id: u64, count: &Arc<AtomicUsize>) -> bool {
+        self.lists().clients.get(&id).is_some_and(|listed| listed.counts(count))
+    }
+
+    /// Ends such a wait. Whether there was one.
+    pub(crate) fn end_wish(&self, id: u64, count: &Arc<AtomicUsize>) -> bool {
+        let mut lists = self.lists();
+        let is_it = lists.clients.get(&id).is_some_and(|listed| listed.counts(count));
+        if is_it {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            lists.remove(id);
+        }
+        is_it
     }
 
     /// The keys of a database that clients wait for.

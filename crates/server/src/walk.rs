@@ -250,6 +250,11 @@ impl Walk {
         }
     }
 
+    /// Whether a key is as good as gone. Not to replicas, which are told when it is.
+    fn leaves_out(&self, entry: Entry) -> bool {
+        matches!(self.text.form, Form::Commands(_)) && entry.expired(self.moment)
+    }
+
     fn keep(&mut self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
         let known = (db.index(), key.to_vec());
         if self.failed.is_some() || self.kept.contains(&known) {
@@ -260,7 +265,7 @@ impl Walk {
                 return Ok(());
             }
             if let Some(found) = db.find(tx, key)?
-                && !found.entry.expired(self.moment)
+                && !self.leaves_out(found.entry)
             {
                 self.text.add(tx, db.index(), key, found.entry)?;
             }
@@ -288,7 +293,7 @@ impl Walk {
                 let entry = entry.checked(keys.at())?;
                 let known = (self.db, key);
                 if keys.is_before(tx, &known.1, self.cursor)?
-                    || entry.expired(self.moment)
+                    || self.leaves_out(entry)
                     || self.kept.contains(&known)
                 {
                     continue;

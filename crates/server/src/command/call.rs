@@ -203,9 +203,9 @@ impl<'a> Call<'a> {
     /// As [`look`](Call::look), for a command that asks about the key, which is no use of it.
     pub(crate) fn peek(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find_near(self.tx, key, self.near.key)?.map(|found| found.entry);
-        if found.is_some_and(|entry| entry.expired(self.env.now)) {
-            // Replicas go by the key, and not by its time: what follows from its being gone does for them, too.
-            self.env.effects.note_removal(self.db.index(), key);
+        if self.env.effects.are_on() && found.is_some_and(|entry| entry.expired(self.env.now)) {
+            // Replicas go by the key, and not by its time: what follows from its being gone is to hold for them, too.
+            self.claim(key)?;
         }
         let found = found.filter(|entry| !entry.expired(self.env.now));
         self.env.tally.looked_for(found.is_some());

@@ -63,7 +63,7 @@ mod stream_claims;
 mod stream_groups;
 pub(crate) mod stream_ids;
 mod stream_info;
-mod stream_reads;
+pub(crate) mod stream_reads;
 #[cfg(test)]
 mod stream_tests;
 mod streams;

@@ -100,7 +100,7 @@ pub(crate) fn is_immediate(command: &Command) -> bool {
 
 /// Whether a command can be no part of a transaction.
 pub(crate) fn is_never_queued(command: &Command) -> bool {
-    matches!(command.name, "save" | "shutdown")
+    matches!(command.name, "save" | "shutdown" | "psync" | "sync")
 }
 
 /// A command was refused before it could be done or queued: the queue will fail. EXEC itself,

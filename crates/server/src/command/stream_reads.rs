@@ -18,16 +18,16 @@ pub(super) const TABLE: &[Command] = &[
 ];
 
 /// The arguments of both.
-struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// How long to wait, if at all; `Some(None)` for ever.
     block: Option<Option<Duration>>,
     /// Entries of each stream at most.
     count: Option<u64>,
-    group: Option<(&'a [u8], &'a [u8])>,
+    pub(crate) group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
     /// Where the keys begin.
     first: usize,
-    keys: Args<'a>,
+    pub(crate) keys: Args<'a>,
     ids: Args<'a>,
 }
 
@@ -45,7 +45,7 @@ fn timeout(call: &Call<'_>, at: usize) -> Outcome<Option<Duration>> {
     }
 }
 
-fn request<'a>(call: &Call<'a>, with_group: bool) -> Outcome<Request<'a>> {
+pub(crate) fn request<'a>(call: &Call<'a>, with_group: bool) -> Outcome<Request<'a>> {
     let args = call.args;
     let (mut block, mut count, mut group, mut no_ack) = (None, None, None, false);
     let only_in_group = |option| {

@@ -188,7 +188,8 @@ impl Connection {
     pub(crate) fn has_work(&self) -> bool {
         let sends = self.writable && (self.unsent() > 0 || self.stream.is_pending());
         let works = self.readable || self.ended || self.stalled;
-        let held = self.closing || self.blocked.is_some() || self.is_full();
+        let held =
+            self.client.ask.is_some() || self.closing || self.blocked.is_some() || self.is_full();
         !self.broken && (sends || (works && !held) || (self.waits_in_vain() && !self.closing))
     }
 

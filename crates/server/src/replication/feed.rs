@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tracing::warn;
 
 /// Numbers whose places are known.
 const PLACES: usize = 1 << 16;
@@ -39,8 +40,9 @@ struct FeedState {
     last: Option<u64>,
     /// Where the last transactions end, up to `last`.
     places: VecDeque<u64>,
-    /// Transactions whose predecessors are missing.
+    /// Transactions whose predecessors are missing, and their bytes.
     pending: BTreeMap<u64, Vec<u8>>,
+    pending_bytes: usize,
 }
 
 /// Why there is nothing to send.
@@ -63,6 +65,7 @@ impl Feed {
             last: None,
             places: VecDeque::new(),
             pending: BTreeMap::new(),
+            pending_bytes: 0,
         };
         Feed { on: AtomicBool::new(false), state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -95,6 +98,7 @@ impl Feed {
             last: None,
             places: VecDeque::new(),
             pending: BTreeMap::new(),
+            pending_bytes: 0,
         };
     }
 
@@ -105,6 +109,7 @@ impl Feed {
             state.last = Some(number);
             // Of transactions before it there may be effects.
             state.pending.retain(|one, _| is_after(*one, number));
+            state.pending_bytes = state.pending.values().map(Vec::len).sum();
             state.places = VecDeque::from([state.end]);
             state.merge();
             self.changed.notify_all();
@@ -120,8 +125,18 @@ impl Feed {
         let last = state.last;
         let new =
             effects.into_iter().filter(|one| last.is_none_or(|last| is_after(one.number, last)));
-        state.pending.extend(new.map(|one| (one.number, one.bytes)));
+        for one in new {
+            state.pending_bytes += one.bytes.len();
+            state.pending.insert(one.number, one.bytes);
+        }
         state.merge();
+        let is_too_much = state.last.is_some() && state.pending_bytes > state.most;
+        drop(state);
+        if is_too_much {
+            // Replicas begin anew.
+            warn!("replicas are given up: a thread keeps back what comes before the rest");
+            self.turn_off();
+        }
         self.changed.notify_all();
     }
 
@@ -224,6 +239,7 @@ impl FeedState {
         let Some(mut last) = self.last else { return };
         while let Some(bytes) = self.pending.remove(&last.wrapping_add(1)) {
             last = last.wrapping_add(1);
+            self.pending_bytes -= bytes.len();
             self.append(&bytes);
             self.places.push_back(self.end);
         }

@@ -21,7 +21,7 @@ use crate::listing::Listing;
 use crate::protocol::{Protocol, Reply};
 use crate::server::Server;
 use crate::store::Store;
-use crate::waiting::{Address, Delivery, Doom, ReplicaWish};
+use crate::waiting::{Address, Delivery, ReplicaWish};
 use crate::walk::Walking;
 use feed::{Feed, Sealed};
 use replica::Replica;
@@ -70,6 +70,8 @@ struct ReplicaWait {
     wanted: usize,
     /// As many have them.
     count: Arc<AtomicUsize>,
+    /// Whether replicas were asked, since its effects are in the stream.
+    asked: bool,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,7 +122,7 @@ impl Replication {
 
     /// Ends all threads of replicas.
     pub(crate) fn stop(&self) {
-        lock(&self.replicas).values().for_each(|replica| replica.close());
+        lock(&self.replicas).values().for_each(|replica| replica.end());
         self.feed.wake();
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
@@ -167,10 +169,7 @@ impl Replication {
         number: Option<u64>,
         ReplicaWish { wanted, count }: ReplicaWish,
     ) {
-        lock(&self.waits).push(ReplicaWait { to, number, wanted, count });
-        if self.feed.is_on() {
-            self.feed.say(&[b"REPLCONF", b"GETACK", b"*"]);
-        }
+        lock(&self.waits).push(ReplicaWait { to, number, wanted, count, asked: false });
         self.look_at_waits(server);
     }
 
@@ -182,24 +181,31 @@ impl Replication {
             if waits.is_empty() {
                 return;
             }
-            let is_waiting = |wait: &ReplicaWait| server.waiting.has(wait.to.id);
-            waits.retain(|wait| {
+            let mut asks = false;
+            waits.retain_mut(|wait| {
                 let count = self.count_with(wait.number);
                 wait.count.store(count, Ordering::Relaxed);
-                let waits = count < wait.wanted;
-                if !waits {
-                    done.push((wait.to, count));
+                if count >= wait.wanted {
+                    done.push((wait.to, Arc::clone(&wait.count)));
+                    return false;
                 }
-                waits && is_waiting(wait)
+                let is_there = |number| self.feed.place_of(number).is_some();
+                if !wait.asked && wait.number.is_none_or(is_there) {
+                    (wait.asked, asks) = (true, true);
+                }
+                server.waiting.has(wait.to.id, &wait.count)
             });
+            if asks && self.feed.is_on() {
+                self.feed.say(&[b"REPLCONF", b"GETACK", b"*"]);
+            }
         }
         for (to, count) in done {
             // Not if its time is over meanwhile.
-            if server.waiting.end(to.id, Doom::Gone).is_some()
+            if server.waiting.end_wish(to.id, &count)
                 && let Some(deliver) = server.deliver.get()
             {
                 let mut reply = Vec::new();
-                Reply::new(&mut reply, Protocol::Resp2).integer(count as i64);
+                Reply::new(&mut reply, Protocol::Resp2).size(count.load(Ordering::Relaxed) as u64);
                 deliver(Delivery { to, reply });
             }
         }
@@ -207,6 +213,7 @@ impl Replication {
 
     /// To be called now and then.
     pub(crate) fn tick(&self, server: &Server, now: Instant) {
+        self.look_at_waits(server);
         if !self.feed.is_on() {
             return;
         }
@@ -221,7 +228,5 @@ impl Replication {
             info!("no replica for an hour: the backlog is given up");
             self.feed.turn_off();
         }
-        drop(ticked);
-        self.look_at_waits(server);
     }
 }

@@ -63,10 +63,14 @@ pub(super) struct Replica {
     port: u16,
     state: AtomicU8,
     place: AtomicU64,
+    /// It has said so on this connection.
+    acknowledged: AtomicBool,
     since: Instant,
     /// Milliseconds after `since` at which it was last heard of.
     heard: AtomicU64,
     closed: AtomicBool,
+    /// It gets what there is, and no more.
+    ending: AtomicBool,
 }
 
 impl Replica {
@@ -77,9 +81,11 @@ impl Replica {
             port: ask.port,
             state: AtomicU8::new(State::Waits as u8),
             place: AtomicU64::new(0),
+            acknowledged: AtomicBool::new(false),
             since: Instant::now(),
             heard: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
         }
     }
 
@@ -89,12 +95,20 @@ impl Replica {
 
     /// Whether it has said that it has the stream up to `place`.
     pub(super) fn has(&self, place: u64) -> bool {
-        self.state.load(Ordering::Relaxed) == State::Follows as u8
-            && self.place.load(Ordering::Acquire) >= place
+        self.acknowledged.load(Ordering::Acquire) && self.place.load(Ordering::Acquire) >= place
+    }
+
+    /// Ends it once it has got what there is.
+    pub(super) fn end(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
     }
 
     /// Ends it.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // One that is closed already is as good.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -149,7 +163,7 @@ fn serve(
 ) -> Result<(), String> {
     let told = |error: io::Error| error.to_string();
     stream.set_nonblocking(false).map_err(told)?;
-    stream.set_write_timeout(Some(SILENCE)).map_err(told)?;
+    stream.set_write_timeout(Some(BEAT)).map_err(told)?;
     stream.set_read_timeout(Some(TICK)).map_err(told)?;
     let hears = stream.try_clone().map_err(told)?;
     let sends = stream.try_clone().map_err(told)?;
@@ -157,7 +171,7 @@ fn serve(
     lock(&server.replication.replicas).insert(listing.id, Arc::clone(&replica));
     // It may have begun to stop before this replica was on the list.
     if server.stopping() {
-        replica.close();
+        replica.end();
     }
     let (own, heard) = (Arc::clone(server), Arc::clone(&replica));
     let hearing = thread::Builder::new()
@@ -183,7 +197,8 @@ fn hear(server: &Server, mut stream: TcpStream, replica: &Replica) {
         reader.prepare();
         match reader.fill(&mut (&mut stream).take(CHUNK as u64)) {
             Ok(0) => break,
-            Ok(_) => {}
+            // One that loads a snapshot sends empty lines.
+            Ok(_) => replica.hear(),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => continue,
                 _ => break,
@@ -203,12 +218,12 @@ fn hear(server: &Server, mut stream: TcpStream, replica: &Replica) {
 }
 
 fn acknowledge(server: &Server, replica: &Replica, args: Args<'_>) {
-    replica.hear();
     if args.is(0, "replconf")
         && args.is(1, "ack")
         && let Some(place) = args.get(2).and_then(parse_i64)
     {
         replica.place.fetch_max(place.max(0) as u64, Ordering::AcqRel);
+        replica.acknowledged.store(true, Ordering::Release);
         server.replication.look_at_waits(server);
     }
 }
@@ -228,26 +243,29 @@ fn send(
     let (id, mut place) = match going_on {
         Some((_, place)) => {
             let (id, ..) = feed.facts();
-            write(&mut stream, format!("+CONTINUE {id}\r\n").as_bytes())?;
+            replica.write(&mut stream, format!("+CONTINUE {id}\r\n").as_bytes())?;
             info!(replica = listing.id, place, "a replica goes on");
             (id, place)
         }
         None => {
-            let (id, place) = send_all(server, &mut stream, replica, ask.known.is_some())?;
+            let (id, place) = send_all(server, &mut stream, (replica, listing), ask)?;
             info!(replica = listing.id, place, "a replica has a snapshot");
             (id, place)
         }
     };
     replica.hear();
-    replica.place.store(place, Ordering::Release);
     replica.set_state(State::Follows);
+    // One that asks by SYNC says nothing.
+    let speaks = ask.known.is_some();
     let mut bytes = Vec::new();
-    while !replica.is_closed() && !server.stopping() && !listing.is_killed() {
+    while !replica.is_closed() && !listing.is_killed() {
+        let is_ending = replica.is_ending();
         match feed.read(&id, place, CHUNK, TICK, &mut bytes) {
             Ok(len) => {
-                write(&mut stream, &bytes)?;
+                replica.write(&mut stream, &bytes)?;
                 place += len as u64;
             }
+            Err(Lack::Nothing) if is_ending => return Ok(()),
             Err(Lack::Nothing) => {}
             Err(Lack::Lost) => {
                 return Err(format!(
@@ -256,23 +274,43 @@ fn send(
                 ));
             }
         }
-        if replica.silence() > SILENCE {
+        if speaks && replica.silence() > SILENCE {
             return Err("it has said nothing for a minute".to_owned());
         }
     }
     Ok(())
 }
 
-fn write(stream: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {
-    stream.write_all(bytes).map_err(|error| error.to_string())
+impl Replica {
+    /// Sends all of these bytes. One that is heard of may take its time: while it loads a snapshot, it takes nothing.
+    fn write(&self, stream: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {
+        let (mut left, began) = (bytes, Instant::now());
+        while !left.is_empty() {
+            match stream.write(left) {
+                Ok(0) => return Err("it takes nothing".to_owned()),
+                Ok(sent) => left = &left[sent..],
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                        let silence = self.silence().min(began.elapsed());
+                        if self.is_ending() || self.is_closed() || silence > SILENCE {
+                            return Err("it takes nothing".to_owned());
+                        }
+                    }
+                    _ => return Err(error.to_string()),
+                },
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Sends a snapshot. Returns the stream's name, and where in it the snapshot was taken.
 fn send_all(
     server: &Arc<Server>,
     stream: &mut TcpStream,
-    replica: &Replica,
-    has_words: bool,
+    (replica, listing): (&Replica, &Listing),
+    ask: &Ask,
 ) -> Result<(String, u64), String> {
     let told = |error: io::Error| format!("the snapshot for a replica: {error}");
     let make = server.replication.make.as_ref().ok_or("there is no pool")?;
@@ -284,7 +322,7 @@ fn send_all(
                 replica.close();
             }
         }
-        !replica.is_closed() && !server.stopping()
+        !replica.is_closed() && !replica.is_ending() && !listing.is_killed() && !server.stopping()
     });
     let Snapshot { mut file, place } = made.map_err(|error| {
         let text = format!("no snapshot for a replica: {error}");
@@ -295,10 +333,10 @@ fn send_all(
     let len = file.stream_position().map_err(told)?;
     file.rewind().map_err(told)?;
     replica.set_state(State::Receives);
-    if has_words {
-        write(stream, format!("+FULLRESYNC {id} {place}\r\n").as_bytes())?;
+    if ask.known.is_some() {
+        replica.write(stream, format!("+FULLRESYNC {id} {place}\r\n").as_bytes())?;
     }
-    write(stream, format!("${len}\r\n").as_bytes())?;
+    replica.write(stream, format!("${len}\r\n").as_bytes())?;
     let mut bytes = vec![0; CHUNK];
     let mut left = len;
     while left > 0 {
@@ -307,7 +345,7 @@ fn send_all(
         if read == 0 {
             return Err("the snapshot for a replica was cut short".to_owned());
         }
-        write(stream, &bytes[..read])?;
+        replica.write(stream, &bytes[..read])?;
         left -= read as u64;
     }
     Ok((id, place))

@@ -8,7 +8,8 @@ use crate::walk::{self, Form, WalkError};
 use perdura::{Error, Result};
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::sync::PoisonError;
+use std::sync::TryLockError;
+use std::thread;
 use std::time::Duration;
 
 /// How soon an end is noticed.
@@ -54,7 +55,17 @@ pub(super) fn make<S: Store>(
     going: &mut dyn FnMut() -> bool,
 ) -> Result<Snapshot, SnapshotError> {
     let replication = &server.replication;
-    let _alone = replication.making.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = loop {
+        match replication.making.try_lock() {
+            Ok(alone) => break alone,
+            Err(TryLockError::Poisoned(alone)) => break alone.into_inner(),
+            // Another replica's is being made.
+            Err(TryLockError::WouldBlock) => thread::sleep(TICK),
+        }
+        if !going() {
+            return Err(WalkError::GivenUp.into());
+        }
+    };
     let (mut session, mut file) = (store.session()?, scratch(store)?);
     replication.feed.turn_on();
     let has_snapshots = store.has_snapshots();

@@ -6,11 +6,13 @@
 
 use super::value::Value;
 use crate::command::stream_ids::strict;
+use crate::command::stream_reads::request;
 use crate::command::{Call, Command, Outcome};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::stream::{Group, Id, Stream};
 use crate::keyspace::{Entry, Kind, text};
 use crate::protocol::number;
+use crate::rdb::{self, values};
 use crate::transfer::read;
 use crate::transfer::record::{Change, PendingEntry, Record};
 
@@ -28,6 +30,10 @@ pub(crate) fn tell(call: &mut Call<'_>, command: &Command, start: usize) -> Outc
         "incrbyfloat" => tell_number(call, key),
         "hincrbyfloat" => tell_field(call, key, args.at(2)),
         "restore" => tell_all(call, key),
+        "sort" => tell_sorted(call),
+        "function|load" | "function|delete" | "function|flush" | "function|restore" => {
+            tell_libraries(call)
+        }
         "spop" => tell_drawn(call, key, start),
         "blpop" => tell_popped(call, start, b"LPOP"),
         "brpop" => tell_popped(call, start, b"RPOP"),
@@ -120,10 +126,39 @@ fn tell_field(call: &mut Call<'_>, key: &[u8], field: &[u8]) -> Outcome {
 
 /// A key with all that it holds.
 fn tell_all(call: &mut Call<'_>, key: &[u8]) -> Outcome {
-    note_all(call, &[b"DEL", key]);
-    let Some(entry) = found(call, key)? else { return Ok(()) };
-    let (effects, db) = (call.env.effects, call.db.index());
-    read::one(call.tx, db, key, entry, &mut |record| {
+    let Some(entry) = found(call, key)? else {
+        note_all(call, &[b"DEL", key]);
+        return Ok(());
+    };
+    let mut value = Vec::new();
+    values::write(call.tx, entry, &mut value, &mut |_| true)?;
+    rdb::finish(&mut value);
+    let time = entry.expires().map_or("0".to_owned(), shown);
+    note_all(call, &[b"RESTORE", key, time.as_bytes(), &value, b"REPLACE", b"ABSTTL"]);
+    Ok(())
+}
+
+/// What SORT has stored: elements with the same weight have no order that all agree on.
+fn tell_sorted(call: &mut Call<'_>) -> Outcome {
+    let (args, mut at) = (call.args, 2);
+    while at < args.len() {
+        match () {
+            () if args.is(at, "store") => {
+                return tell_all(call, args.get(at + 1).unwrap_or_default());
+            }
+            () if args.is(at, "limit") => at += 3,
+            () if args.is(at, "by") || args.is(at, "get") => at += 2,
+            () => at += 1,
+        }
+    }
+    Ok(())
+}
+
+/// All libraries: a replica may have some of them already, or take other versions' payloads for wrong.
+fn tell_libraries(call: &mut Call<'_>) -> Outcome {
+    let effects = call.env.effects;
+    effects.note(None, [&b"FUNCTION"[..], b"FLUSH"].into_iter());
+    read::libraries(call.tx, call.env.keyspace, &mut |record| {
         effects.note_record(&record);
         Ok(())
     })?;
@@ -216,6 +251,7 @@ fn stream(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<(Entry, Stream)>> {
 struct Named<'n> {
     key: &'n [u8],
     name: &'n [u8],
+    stream: Stream,
     group: Group,
 }
 
@@ -223,15 +259,18 @@ impl<'n> Named<'n> {
     fn find(call: &mut Call<'_>, key: &'n [u8], name: &'n [u8]) -> Outcome<Option<Self>> {
         let Some((_, stream)) = stream(call, key)? else { return Ok(None) };
         let group = stream.group(call.tx, name)?;
-        Ok(group.map(|group| Named { key, name, group }))
+        Ok(group.map(|group| Named { key, name, stream, group }))
     }
 
-    /// What is pending under an ID now.
+    /// What is pending under an ID now; nothing if its entry is gone, since a replica would take it for acknowledged.
     fn tell_pending(&self, call: &mut Call<'_>, id: Id) -> Outcome {
         let Some(pending) = self.group.pending(call.tx, id)? else {
             note_all(call, &[b"XACK", self.key, self.name, id.text().as_bytes()]);
             return Ok(());
         };
+        if self.stream.get(call.tx, id)?.is_none() {
+            return Ok(());
+        }
         let change = Change::Pending(PendingEntry {
             group: self.name.to_vec(),
             consumer: pending.consumer().name(call.tx)?,
@@ -289,14 +328,10 @@ fn delivered(reply: &Value<'_>) -> Vec<(Vec<u8>, Vec<Id>)> {
 }
 
 fn tell_delivered(call: &mut Call<'_>, start: usize) -> Outcome {
-    let args = call.args;
-    let at = (1..args.len()).find(|at| args.is(*at, "group")).unwrap_or(1);
-    let (name, consumer) =
-        (args.get(at + 1).unwrap_or_default(), args.get(at + 2).unwrap_or_default());
-    let streams = (1..args.len()).find(|at| args.is(*at, "streams")).unwrap_or(args.len());
+    let request = request(call, true)?;
+    let (name, consumer) = request.group.unwrap_or_default();
     let delivered = delivered(&reply(call, start));
-    let keys = args.from(streams + 1);
-    for key in keys.first(0, keys.len() / 2).iter() {
+    for key in request.keys.iter() {
         let Some(named) = Named::find(call, key, name)? else { continue };
         named.tell_consumer(call, consumer);
         for (_, ids) in delivered.iter().filter(|(own, _)| own == key) {
