@@ -22,6 +22,7 @@ mod command;
 mod conflict_tests;
 mod cron;
 mod descriptors;
+mod direct;
 mod embedded;
 mod error;
 mod eviction;
@@ -62,6 +63,7 @@ mod watch;
 #[cfg(test)]
 mod watch_tests;
 
+pub use direct::{Commands, DataCommand, KeyState, Performed, Request, Waiting};
 pub use embedded::{EachEntry, EachPending, End, EntryId, Keyspace};
 pub use error::ServeError;
 pub use eviction::EvictionPolicy;

@@ -370,6 +370,15 @@ impl Posts {
         drop(self.take_written());
     }
 
+    /// Takes all since `mark`, which are not sent then.
+    pub(crate) fn take_since(&self, mark: usize) -> Vec<Post> {
+        let mut pending = self.pending.borrow_mut();
+        let mark = mark.min(pending.len());
+        let taken = pending.split_off(mark);
+        self.bytes.set(self.bytes.get() - taken.iter().map(Post::bytes).sum::<usize>());
+        taken
+    }
+
     /// The transaction was committed.
     pub(crate) fn settle(&self) {
         let mut pending = self.pending.borrow_mut();

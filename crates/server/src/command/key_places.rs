@@ -50,7 +50,7 @@ fn more(command: &Command) -> Option<More> {
 }
 
 /// Whether a command has keys, or patterns of keys, at no fixed place.
-pub(super) fn move_about(command: &Command) -> bool {
+pub(crate) fn move_about(command: &Command) -> bool {
     more(command).is_some() || command.name == "sort_ro"
 }
 

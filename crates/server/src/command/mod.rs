@@ -86,7 +86,7 @@ pub(crate) use events::{Classes, Events};
 pub(crate) use failure::{Failure, Outcome, shown};
 #[cfg(test)]
 pub(crate) use key_places::has_keys;
-pub(crate) use key_places::positions as key_positions;
+pub(crate) use key_places::{move_about, positions as key_positions};
 pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
 pub(crate) use pubsub::goes_while_subscribed;
 pub(crate) use random::Random;

@@ -275,6 +275,10 @@ fn a_socket_has_a_path() {
     assert!(list.contains(&shown), "{list}");
     // Another server finds it in use.
     assert!(Listener::bind_unix(&path, None).is_err());
+    // To find that out it has connected.
+    while client.ask("CLIENT LIST").matches(&shown).count() > 1 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
     assert_eq!(client.ask(&format!("CLIENT KILL ADDR {}:0", path.display())), "1");
     assert_eq!(local.ask("PING"), None);
     drop(server);

@@ -1,0 +1,293 @@
+//! The module's commands.
+
+use super::api::{self, Key, RawContext, RawText, Text, bytes, host};
+use super::filter::{PREFIX, REFUSED, own};
+use super::{events, guarded, reply, values, with};
+use crate::resp::{Item, Items};
+use crate::work::Job;
+use perdura_server::{DataCommand, Performed, Request, Waiting};
+use std::cell::Cell;
+use std::ffi::{CString, c_int, c_void};
+use std::time::Duration;
+
+/// The command that a master sends to its replicas: when, a number for chance, and a command.
+const APPLY: &str = "perdura.apply";
+const WRONG_TYPE: &str = "WRONGTYPE the key has a value of the host's own, which was restored without the module: \
+                          delete it in the host that it came from, and migrate from one with the module";
+
+/// Makes the commands. Returns false if the host does not take one.
+pub(super) fn register(context: RawContext) -> bool {
+    own().all(|command| {
+        let access = if command.writes() { "write" } else { "readonly" };
+        let flags = match command.has_moving_keys() {
+            true => format!("{access} getkeys-api"),
+            false => access.to_owned(),
+        };
+        let name = format!("{PREFIX}{}", command.name());
+        create(context, &name, &flags, command.keys())
+    }) && create(context, APPLY, "write no-mandatory-keys", (0, 0, 0))
+        && create(context, REFUSED, "write no-mandatory-keys", (0, 0, 0))
+}
+
+fn create(context: RawContext, name: &str, flags: &str, keys: (c_int, c_int, c_int)) -> bool {
+    let (name, flags) = (api::c_text(name), api::c_text(flags));
+    let (first, last, step) = keys;
+    let (name, flags) = (name.as_ptr(), flags.as_ptr());
+    host!(RedisModule_CreateCommand(context, name, Some(command), flags, first, last, step))
+        == api::OK
+}
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A number that differs from command to command.
+fn seed(now: u64) -> u64 {
+    let count = COUNT.get().wrapping_add(1);
+    COUNT.set(count);
+    (now ^ count << 42).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(std::process::id()) << 20
+}
+
+/// A client's command, or a master's.
+unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_int) -> c_int {
+    guarded(|| {
+        let args = api::arguments(argv, argc);
+        let Some(name) = args.first().map(|name| bytes(*name)) else { return api::ERR };
+        if name.eq_ignore_ascii_case(APPLY.as_bytes()) {
+            return apply(context, args);
+        }
+        if name.eq_ignore_ascii_case(REFUSED.as_bytes()) {
+            reply::error(context, "ERR SWAPDB and MOVE are not there with the module");
+            return api::OK;
+        }
+        let now = api::now();
+        let mut request = request(args).at(now, seed(now));
+        if host!(RedisModule_IsKeysPositionRequest(context)) != 0 {
+            for place in request.key_places() {
+                host!(RedisModule_KeyAtPos(context, place as c_int));
+            }
+            return api::OK;
+        }
+        let flags = api::flags(context);
+        let never = api::MULTI | api::LUA | api::REPLICATED | api::NO_BLOCKING;
+        request.db = api::selected_db(context);
+        request.resp3 = flags & api::RESP3 != 0;
+        request.may_wait = flags & never == 0;
+        if flags & (api::LUA | api::REPLICATED) == 0 {
+            withhold(context);
+        }
+        if crosses(&request) {
+            reply::error(context, "ERR COPY to another database is not there with the module");
+            return api::OK;
+        }
+        match execute(context, args, request) {
+            Some(wish) => wait(context, wish),
+            None => api::OK,
+        }
+    })
+}
+
+/// The request of these arguments, the first of which is the name of a command of the module.
+fn request(args: &[RawText]) -> Request {
+    let name = args.first().map_or(&[][..], |name| bytes(*name));
+    let name = name.get(PREFIX.len()..).unwrap_or_default();
+    Request::new(std::iter::once(name).chain(args[1..].iter().map(|arg| bytes(*arg))))
+}
+
+/// A command of a master's.
+fn apply(context: RawContext, args: &[RawText]) -> c_int {
+    if api::flags(context) & api::REPLICATED == 0 {
+        reply::error(context, "ERR perdura.apply is what masters send to their replicas");
+        return api::OK;
+    }
+    let stamp = args.get(1).map(|stamp| String::from_utf8_lossy(bytes(*stamp)));
+    let stamp = stamp.as_deref().and_then(|stamp| {
+        let (now, seed) = stamp.split_once(':')?;
+        Some((now.parse().ok()?, seed.parse().ok()?))
+    });
+    let (Some((now, seed)), Some(args)) = (stamp, args.get(2..).filter(|args| !args.is_empty()))
+    else {
+        reply::error(context, "ERR perdura.apply takes a time, a number and a command");
+        return api::OK;
+    };
+    if DataCommand::number(bytes(args[0]).get(PREFIX.len()..).unwrap_or_default()).is_none() {
+        reply::error(
+            context,
+            "ERR this node's module does not know the command: use the master's version",
+        );
+        return api::OK;
+    }
+    let db = api::selected_db(context);
+    execute(context, args, request(args).at(now, seed).in_database(db));
+    api::OK
+}
+
+/// If a client's replies of earlier turns are not sent yet, the host may send this turn's with them, before the turn ends:
+/// then they must be durable at once.
+fn withhold(context: RawContext) {
+    let client = host!(RedisModule_GetClientId(context));
+    if !with(|node| Ok(node.is_behind() && !node.is_clean(client))) {
+        return;
+    }
+    let id = CString::new(client.to_string()).unwrap_or_default();
+    let line = api::ask(context, c"CLIENT", [c"LIST", c"ID"], &id).unwrap_or_default();
+    let events = line.split(' ').find_map(|part| part.strip_prefix("events="));
+    match events.is_some_and(|events| !events.contains('w')) {
+        true => with(|node| {
+            node.note_clean(client);
+            Ok(())
+        }),
+        // Inside of EXEC this commits a part of it.
+        false => with(|node| node.make_durable()),
+    }
+}
+
+/// Whether it is a COPY to another database.
+fn crosses(request: &Request) -> bool {
+    let args: Vec<&[u8]> = request.args().collect();
+    args[0].eq_ignore_ascii_case(b"copy")
+        && args.windows(2).skip(3).any(|pair| {
+            pair[0].eq_ignore_ascii_case(b"db") && pair[1] != request.db.to_string().as_bytes()
+        })
+}
+
+/// Performs a command, answers it, and tells the host of the keys that it has changed. Returns what the client waits for,
+/// if it does. `args` are the request's, as the host has them.
+fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Waiting> {
+    let name = request.args().next().unwrap_or_default();
+    let grouped = api::is_grouped();
+    if !request.writes() {
+        let done = with(|node| node.run(Job::Command(request), grouped));
+        if done.wish.is_none() {
+            reply::send(context, &done.reply);
+        }
+        return done.wish;
+    }
+    let is_spop = name.eq_ignore_ascii_case(b"spop");
+    // Opened first: if one has expired, the host deletes it now, and not what is about to be written.
+    let places = request.key_places();
+    let mut keys: Vec<Option<Key>> = Vec::with_capacity(places.len());
+    for (index, place) in places.iter().enumerate() {
+        let is_again =
+            places[..index].iter().any(|other| bytes(args[*other]) == bytes(args[*place]));
+        keys.push((!is_again).then(|| Key::open(context, args[*place])));
+    }
+    if !keys.iter().flatten().all(values::is_ours) {
+        reply::error(context, WRONG_TYPE);
+        return None;
+    }
+    let stamp = format!("{}:{}", request.now, request.seed);
+    let tells = events::are_wanted();
+    let done = with(|node| {
+        node.tell_events(tells);
+        node.run(Job::Command(request), grouped)
+    });
+    if done.changed {
+        for ((place, key), state) in places.iter().zip(&keys).zip(&done.keys) {
+            let Some(key) = key else { continue };
+            values::adjust(key, *state);
+            host!(RedisModule_SignalModifiedKey(context, args[*place]));
+            if state.is_there {
+                host!(RedisModule_SignalKeyAsReady(context, args[*place]));
+            }
+        }
+        drop(keys);
+        match is_spop {
+            true => replicate_spop(context, args, &stamp, &done),
+            false => replicate(context, args, &stamp),
+        }
+        events::tell(context, &done.events);
+    }
+    if done.wish.is_none() {
+        reply::send(context, &done.reply);
+    }
+    done.wish
+}
+
+/// Has the replicas do the same, at the same time.
+fn replicate(context: RawContext, args: &[RawText], stamp: &str) {
+    if api::flags(context) & api::REPLICATED != 0 {
+        return;
+    }
+    let name = api::c_text(APPLY);
+    host!(RedisModule_Replicate(
+        context,
+        name.as_ptr(),
+        c"bv".as_ptr(),
+        stamp.as_ptr(),
+        stamp.len(),
+        args.as_ptr(),
+        args.len()
+    ));
+}
+
+/// A replica would choose other members: it removes those that were chosen here.
+fn replicate_spop(context: RawContext, args: &[RawText], stamp: &str, done: &Performed) {
+    let members: Vec<Text> = Items::new(&done.reply)
+        .filter_map(|item| match item {
+            Item::Bulk(member) => Some(Text::new(member)),
+            _ => None,
+        })
+        .collect();
+    let command = Text::new(format!("{PREFIX}srem").as_bytes());
+    let mut all = vec![command.0, args[1]];
+    all.extend(members.iter().map(|member| member.0));
+    replicate(context, &all, stamp);
+}
+
+/// Has the client wait until one of the keys is filled.
+fn wait(context: RawContext, wish: Waiting) -> c_int {
+    let keys: Vec<Text> = wish.keys.iter().map(|key| Text::new(key)).collect();
+    let mut names: Vec<RawText> = keys.iter().map(|key| key.0).collect();
+    // No time is for ever.
+    let least = Duration::from_millis(1);
+    let millis = wish.timeout.map_or(0, |timeout| timeout.max(least).as_millis());
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    let kept = Box::into_raw(Box::new(wish)).cast();
+    let count = names.len() as c_int;
+    host!(RedisModule_BlockClientOnKeys(
+        context,
+        Some(filled),
+        Some(timed_out),
+        Some(forget),
+        millis,
+        names.as_mut_ptr(),
+        count,
+        kept
+    ));
+    api::OK
+}
+
+/// Performs a waiting client's command again.
+fn again(context: RawContext, may_wait: bool) -> c_int {
+    let kept = host!(RedisModule_GetBlockedClientPrivateData(context)).cast::<Waiting>();
+    // SAFETY: it was made by `wait`, and is freed by `forget`.
+    let Some(wish) = (unsafe { kept.as_ref() }) else { return api::ERR };
+    let mut args = wish.args.clone();
+    args[0].splice(0..0, PREFIX.bytes());
+    let texts: Vec<Text> = args.iter().map(|arg| Text::new(arg)).collect();
+    let args: Vec<RawText> = texts.iter().map(|text| text.0).collect();
+    let (now, db) = (api::now(), api::selected_db(context));
+    let resp3 = api::flags(context) & api::RESP3 != 0;
+    let mut request = request(&args).at(now, seed(now)).in_database(db);
+    (request.resp3, request.may_wait) = (resp3, may_wait);
+    match execute(context, &args, request) {
+        Some(_) => api::ERR,
+        None => api::OK,
+    }
+}
+
+unsafe extern "C" fn filled(context: RawContext, _argv: *mut RawText, _argc: c_int) -> c_int {
+    guarded(|| again(context, true))
+}
+
+unsafe extern "C" fn timed_out(context: RawContext, _argv: *mut RawText, _argc: c_int) -> c_int {
+    guarded(|| again(context, false))
+}
+
+unsafe extern "C" fn forget(_context: RawContext, kept: *mut c_void) {
+    if !kept.is_null() {
+        // SAFETY: see `again`; the host has given it up.
+        drop(unsafe { Box::from_raw(kept.cast::<Waiting>()) });
+    }
+}

@@ -1,0 +1,126 @@
+//! What the host tells of.
+
+use super::api::{RawContext, Text, c_text, host};
+use super::{guarded, values, with};
+use crate::work::Job;
+use redis_module::raw;
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// Asks for the events that the module needs. Returns false if the host lacks one.
+pub(super) fn subscribe(context: RawContext) -> bool {
+    let server = [
+        (raw::REDISMODULE_EVENT_FLUSHDB, flushed as _),
+        (raw::REDISMODULE_EVENT_FORK_CHILD, forked as _),
+        (raw::REDISMODULE_EVENT_EVENTLOOP, turned as _),
+    ];
+    server.into_iter().all(|(id, callback): (u64, Callback)| {
+        let event = raw::RedisModuleEvent { id, dataver: 1 };
+        host!(RedisModule_SubscribeToServerEvent(context, event, Some(callback))) == super::api::OK
+    }) && host!(RedisModule_SubscribeToKeyspaceEvents(
+        context,
+        raw::REDISMODULE_NOTIFY_GENERIC,
+        Some(notified)
+    )) == super::api::OK
+}
+
+type Callback = unsafe extern "C" fn(RawContext, raw::RedisModuleEvent, u64, *mut c_void);
+
+/// Tells the host of the events that a command has told of.
+pub(super) fn tell(context: RawContext, events: &[(String, Vec<u8>)]) {
+    for (event, key) in events {
+        let (name, key) = (c_text(event), Text::new(key));
+        host!(RedisModule_NotifyKeyspaceEvent(context, class(event), name.as_ptr(), key.0));
+    }
+}
+
+/// Whether the host tells anybody of events of keys.
+pub(super) fn are_wanted() -> bool {
+    host!(RedisModule_GetNotifyKeyspaceEvents()) != 0
+}
+
+/// The class of an event, by its name.
+fn class(event: &str) -> c_int {
+    match event {
+        "del" | "expire" | "persist" | "rename_from" | "rename_to" | "copy_to" | "restore" => {
+            raw::REDISMODULE_NOTIFY_GENERIC
+        }
+        "set" | "setrange" | "setbit" => raw::REDISMODULE_NOTIFY_STRING,
+        "sortstore" => raw::REDISMODULE_NOTIFY_LIST,
+        "georadiusstore" | "geosearchstore" => raw::REDISMODULE_NOTIFY_ZSET,
+        _ => match event.as_bytes().first() {
+            Some(b'l' | b'r') => raw::REDISMODULE_NOTIFY_LIST,
+            Some(b's') => raw::REDISMODULE_NOTIFY_SET,
+            Some(b'h') => raw::REDISMODULE_NOTIFY_HASH,
+            Some(b'z') => raw::REDISMODULE_NOTIFY_ZSET,
+            Some(b'x') => raw::REDISMODULE_NOTIFY_STREAM,
+            // incrby, append, pfadd.
+            _ => raw::REDISMODULE_NOTIFY_STRING,
+        },
+    }
+}
+
+/// All keys are about to be deleted: by FLUSHALL, or since a master sends its own.
+unsafe extern "C" fn flushed(
+    _context: RawContext,
+    _event: raw::RedisModuleEvent,
+    part: u64,
+    data: *mut c_void,
+) {
+    guarded(|| {
+        if part != raw::REDISMODULE_SUBEVENT_FLUSHDB_START || data.is_null() {
+            return;
+        }
+        // SAFETY: that is what this event has.
+        let info = unsafe { *data.cast::<raw::RedisModuleFlushInfo>() };
+        let db = u8::try_from(info.dbnum).ok();
+        with(|node| node.run(Job::Clear(db), super::api::is_grouped()));
+    });
+}
+
+/// A child was forked, which writes all keys.
+unsafe extern "C" fn forked(
+    _context: RawContext,
+    _event: raw::RedisModuleEvent,
+    part: u64,
+    _data: *mut c_void,
+) {
+    guarded(|| {
+        if part == raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN {
+            with(|node| node.forked());
+        }
+    });
+}
+
+/// The host is about to sleep, or has slept.
+unsafe extern "C" fn turned(
+    _context: RawContext,
+    _event: raw::RedisModuleEvent,
+    part: u64,
+    _data: *mut c_void,
+) {
+    guarded(|| {
+        with(|node| match part {
+            raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP => node.end_turn(),
+            _ => {
+                node.begin_turn();
+                Ok(())
+            }
+        });
+    });
+}
+
+/// Something has happened to a key.
+unsafe extern "C" fn notified(
+    context: RawContext,
+    _class: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the host passes a text that ends with a zero.
+        if unsafe { CStr::from_ptr(event) } == c"restore" {
+            values::settle(context, key);
+        }
+        super::api::OK
+    })
+}

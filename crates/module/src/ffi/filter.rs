@@ -1,0 +1,109 @@
+//! The filter of commands: gives those on data to the module.
+
+use super::api::{RawText, Text, bytes, host, is_grouped};
+use super::{guarded, with};
+use perdura_server::DataCommand;
+use redis_module::raw;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+/// Before the names of the module's commands.
+pub(super) const PREFIX: &str = "perdura.";
+/// The command that refuses what the module cannot do.
+pub(super) const REFUSED: &str = "perdura.refused";
+/// Groups of commands on data that are the module's.
+const GROUPS: [&str; 10] = [
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "generic",
+    "hash",
+    "list",
+    "set",
+    "sorted-set",
+    "geo",
+    "stream",
+];
+/// Commands of these groups that stay the host's: it saves and counts its own values, and they are the module's.
+const HOSTS: [&str; 4] = ["dump", "dbsize", "flushdb", "flushall"];
+/// The first byte of a value of a module in the host's form, as DUMP answers it.
+const MODULE_VALUE: u8 = 7;
+
+/// The commands that are the module's.
+pub(super) fn own() -> impl Iterator<Item = DataCommand> {
+    DataCommand::all()
+        .filter(|command| GROUPS.contains(&command.group()) && !HOSTS.contains(&command.name()))
+}
+
+thread_local! {
+    /// For each command's number the command, and its name as the module's.
+    static NAMES: RefCell<Vec<Option<(DataCommand, Text)>>> = const { RefCell::new(Vec::new()) };
+    /// Whether a script was seen: EXEC may have one.
+    static SCRIPTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Prepares the filter.
+pub(super) fn prepare() {
+    let mut names: Vec<_> = (0..DataCommand::count()).map(|_| None).collect();
+    for command in own() {
+        let name = format!("{PREFIX}{}", command.name());
+        names[command.own_number()] = Some((command, Text::new(name.as_bytes())));
+    }
+    NAMES.set(names);
+}
+
+/// The host is about to perform a command, or to queue one.
+pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilterCtx) {
+    guarded(|| {
+        let arg = |at| bytes(host!(RedisModule_CommandFilterArgGet(command, at)));
+        let name = arg(0);
+        if !is_grouped() {
+            // An EXEC, or a script, that was under way is over.
+            with(|node| node.end_group());
+            expose(name);
+        }
+        let count = host!(RedisModule_CommandFilterArgsCount(command));
+        if name.eq_ignore_ascii_case(b"swapdb") || name.eq_ignore_ascii_case(b"move") {
+            let refused = Text::new(REFUSED.as_bytes());
+            replace(command, refused.0);
+            return;
+        }
+        // A value of the module that moves: the host makes it (`values.rs`).
+        if name.eq_ignore_ascii_case(b"restore")
+            && count > 3
+            && arg(3).first() == Some(&MODULE_VALUE)
+        {
+            return;
+        }
+        let Some(number) = DataCommand::number(name) else { return };
+        NAMES.with_borrow(|names| {
+            // Of a wrong number of arguments the host tells, also after MULTI.
+            let len = usize::try_from(count).unwrap_or(0);
+            match names.get(number) {
+                Some(Some((own, name))) if own.takes(len) => replace(command, name.0),
+                _ => {}
+            }
+        });
+    });
+}
+
+/// While a script runs for long, the host sends the replies of other clients. So what they tell is made durable before.
+fn expose(name: &[u8]) {
+    let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+    let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"];
+    let begins = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
+    if !begins {
+        return;
+    }
+    let is_script = scripts.into_iter().any(is);
+    SCRIPTS.set(SCRIPTS.get() || is_script);
+    if is_script || is("exec") && SCRIPTS.get() {
+        with(|node| node.make_durable());
+    }
+}
+
+/// Gives the command another name. The host takes over a share of it.
+fn replace(command: *mut raw::RedisModuleCommandFilterCtx, name: RawText) {
+    host!(RedisModule_RetainString(ptr::null_mut(), name));
+    host!(RedisModule_CommandFilterArgReplace(command, 0, name));
+}

@@ -1,0 +1,130 @@
+//! The start: the host loads the module, which opens the pool, and gives the host its keys.
+
+use super::api::{self, Key, RawContext, RawText, Text, host, log};
+use super::{NODE, commands, events, filter, guarded, values};
+use crate::node::Node;
+use crate::settings::Settings;
+use redis_module::raw;
+use std::ffi::c_int;
+use std::path::Path;
+
+/// Called by the host.
+///
+/// # Safety
+/// The host calls it once, on its thread, with a context and arguments that are good until it returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RedisModule_OnLoad(
+    context: RawContext,
+    argv: *mut RawText,
+    argc: c_int,
+) -> c_int {
+    let version = raw::REDISMODULE_APIVER_1 as c_int;
+    // SAFETY: it is the first call of the binding, with the host's context.
+    let begun = unsafe { raw::Export_RedisModule_Init(context, c"perdura".as_ptr(), 1, version) };
+    if begun != api::OK {
+        return api::ERR;
+    }
+    guarded(|| match load(context, api::arguments(argv, argc)) {
+        Ok(()) => api::OK,
+        Err(why) => {
+            NODE.set(None);
+            log("warning", &why);
+            api::ERR
+        }
+    })
+}
+
+fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
+    let missing = api::missing();
+    if let Some(name) = missing.first() {
+        return Err(format!(
+            "this server lacks {name} and {} more functions that the module needs: it takes Redis 7.0 or Valkey 7.2, \
+             or a later one",
+            missing.len() - 1
+        ));
+    }
+    let args: Vec<&[u8]> = args.iter().map(|arg| api::bytes(*arg)).collect();
+    let settings = Settings::parse(&args)?;
+    let flags = api::flags(context);
+    if flags & api::AOF != 0 {
+        return Err("the server has 'appendonly yes', and would apply its file to the pool a second time: the pool is \
+                    the durable copy, set 'appendonly no'"
+            .to_owned());
+    }
+    if flags & api::RDB != 0 {
+        return Err("the server saves RDB files ('save' is not empty), and would load an old one beside the pool: set \
+                    'save \"\"'"
+            .to_owned());
+    }
+    if has_keys(context) {
+        return Err(
+            "the server has keys already: load the module at the server's start, by 'loadmodule'"
+                .to_owned(),
+        );
+    }
+    let node = Node::open(&settings, api::node_id().as_deref())?;
+    set_aside(context, node.is_new)?;
+    NODE.set(Some(node));
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
+    host!(RedisModule_SetModuleOptions(context, options as c_int));
+    if !values::register(context) || !commands::register(context) || !events::subscribe(context) {
+        return Err("the server has refused a command, a type or an event of the module: is it loaded twice?".to_owned());
+    }
+    let count = give_keys(context);
+    filter::prepare();
+    if host!(RedisModule_RegisterCommandFilter(context, Some(filter::filter), 0)).is_null() {
+        return Err("the server has refused the module's filter of commands".to_owned());
+    }
+    log("notice", &format!("the pool {} is open, with {count} keys", settings.pool.display()));
+    Ok(())
+}
+
+/// The host would load its RDB file after this: one that a sync of replicas has left behind, older than the pool. It gets
+/// another name.
+fn set_aside(context: RawContext, is_new: bool) -> Result<(), String> {
+    let name = rdb_name(context).unwrap_or_else(|| "dump.rdb".to_owned());
+    let path = Path::new(&name);
+    if !path.exists() {
+        return Ok(());
+    }
+    if is_new {
+        return Err(format!(
+            "there is a file {name}, and the pool is new: the module does not load it. Move it away, or, to have its \
+             data, start this node as a replica of a server that serves it"
+        ));
+    }
+    let aside = format!("{name}.aside");
+    std::fs::rename(path, &aside)
+        .map_err(|error| format!("the file {name} cannot be renamed: {error}"))?;
+    log("notice", &format!("the file {name} is older than the pool, and is {aside} now"));
+    Ok(())
+}
+
+/// Whether the host has keys of its own.
+fn has_keys(context: RawContext) -> bool {
+    let selects = |db: c_int| host!(RedisModule_SelectDb(context, db)) == api::OK;
+    let any = (0..16).any(|db| selects(db) && host!(RedisModule_DbSize(context)) > 0);
+    selects(0);
+    any
+}
+
+fn rdb_name(context: RawContext) -> Option<String> {
+    api::config(context, c"dbfilename")
+}
+
+/// Gives the host all keys of the pool. Returns how many.
+fn give_keys(context: RawContext) -> usize {
+    let keys = super::with(|node| node.keys());
+    let mut selected = 0;
+    for (db, name, state) in &keys {
+        if *db != selected {
+            host!(RedisModule_SelectDb(context, c_int::from(*db)));
+            selected = *db;
+        }
+        let name = Text::new(name);
+        values::adjust(&Key::open(context, name.0), *state);
+    }
+    host!(RedisModule_SelectDb(context, 0));
+    keys.len()
+}

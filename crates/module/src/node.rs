@@ -1,0 +1,239 @@
+//! One node's pool, and when what is done in it is durable.
+//!
+//! A *turn* is one round of the host's event loop: it performs the commands that have arrived, and then, before it
+//! sleeps, sends their replies. Transactions commit at once, and are made durable together, by one wait, before the host
+//! sends the replies ([`Node::make_durable`]). Then replies are *exposed* until the host wakes: those of commands that it
+//! performs meanwhile (of clients that have waited) are sent without another moment to wait in, so each of these is made
+//! durable before it is answered.
+
+use crate::group::Group;
+use crate::settings::Settings;
+use crate::snapshot::Snapshots;
+use crate::work::{Contents, Job};
+use corosensei::stack::DefaultStack;
+use perdura::collections::Cell;
+use perdura::{EngineKind, Handle, Options, Pool, Result, Ticket, TxExt};
+use perdura_server::{Commands, KeyState, Performed};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// The root under which a pool has the number of its node in the cluster, as 40 digits.
+const ROOT: &str = "redis-node";
+/// Time from one look for deleted values to free to the next, and that one look may take.
+const TIDY: Duration = Duration::from_millis(100);
+const TIDY_MOST: Duration = Duration::from_millis(1);
+
+/// A node's pool.
+pub(crate) struct Node {
+    pool: Pool,
+    commands: Rc<Commands>,
+    /// Both are inside of the group while there is one.
+    handle: Option<Handle>,
+    stack: Option<DefaultStack>,
+    group: Option<Group>,
+    /// The last transaction, until it is durable.
+    last: Option<Ticket>,
+    exposed: bool,
+    /// Counts turns.
+    turn: u64,
+    /// The client that was last found to have no replies left over from earlier turns, and when.
+    clean: (u64, u64),
+    tidied: Instant,
+    /// Whether it was new.
+    pub(crate) is_new: bool,
+    pub(crate) snapshots: Snapshots,
+    process: u32,
+}
+
+impl Node {
+    /// Opens the node's pool, or makes it. An error is a sentence for the operator.
+    pub(crate) fn open(settings: &Settings, id: Option<&str>) -> Result<Self, String> {
+        let path = &settings.pool;
+        let is_new = !path.exists();
+        // A read transaction of any length delays no writer with this engine: replicas' copies are made by one.
+        let options = Options::new().size(settings.size);
+        let options = if is_new { options.engine(EngineKind::CcStm) } else { options };
+        let pool = options.open_or_create(path).map_err(|error| error.to_string())?;
+        if pool.engine() != EngineKind::CcStm {
+            return Err(format!(
+                "the pool {} has the engine {}, and the module needs {}: move its data into a new \
+                 pool by 'perdura pool copy --engine {2}'",
+                path.display(),
+                pool.engine(),
+                EngineKind::CcStm
+            ));
+        }
+        let mut handle = pool.session().map_err(|error| error.to_string())?;
+        let commands = Commands::open(&pool, &mut handle).map_err(|error| error.to_string())?;
+        check_owner(&mut handle, settings, id)?;
+        Ok(Node {
+            commands: Rc::new(commands),
+            handle: Some(handle),
+            stack: Some(DefaultStack::default()),
+            group: None,
+            last: None,
+            exposed: false,
+            turn: 1,
+            clean: (0, 0),
+            tidied: Instant::now(),
+            is_new,
+            snapshots: Snapshots::new().map_err(|error| error.to_string())?,
+            process: std::process::id(),
+            pool,
+        })
+    }
+
+    /// Whether commands tell of the events of keys.
+    pub(crate) fn tell_events(&self, tells: bool) {
+        self.commands.tell_events(tells);
+    }
+
+    /// Whether this is a child that the host has forked.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    /// Does a job: in the open transaction, if it is `grouped`, else in one of its own.
+    pub(crate) fn run(&mut self, job: Job, grouped: bool) -> Result<Performed> {
+        if !grouped || self.exposed {
+            self.end_group()?;
+            let (commands, handle) = self.session();
+            let (done, ticket) = match &job {
+                Job::Command(request) => commands.perform(handle, request)?,
+                job => handle.submit(|tx| job.run(commands, tx))?,
+            };
+            self.last = self.last.max(Some(ticket));
+            if self.exposed {
+                self.make_durable()?;
+            }
+            return Ok(done);
+        }
+        if self.group.is_none()
+            && let (Some(handle), Some(stack)) = (self.handle.take(), self.stack.take())
+        {
+            self.group = Some(Group::begin(Rc::clone(&self.commands), handle, stack));
+        }
+        self.group.as_mut().expect("it was begun").run(job)
+    }
+
+    fn session(&mut self) -> (&Commands, &mut Handle) {
+        (&self.commands, self.handle.as_mut().expect("no transaction is open"))
+    }
+
+    /// Ends the transaction of an EXEC or a script, if one is open.
+    pub(crate) fn end_group(&mut self) -> Result<()> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        let (handle, stack, done) = group.end();
+        (self.handle, self.stack) = (Some(handle), Some(stack));
+        self.last = self.last.max(Some(done?));
+        Ok(())
+    }
+
+    /// Returns when all that was done is durable.
+    pub(crate) fn make_durable(&mut self) -> Result<()> {
+        self.end_group()?;
+        match self.last.take() {
+            Some(ticket) => self.session().1.wait(ticket),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether something was done that is not known to be durable.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.last.is_some() || self.group.is_some()
+    }
+
+    /// The host is about to send the turn's replies, and to sleep.
+    pub(crate) fn end_turn(&mut self) -> Result<()> {
+        self.make_durable()?;
+        self.exposed = true;
+        self.turn += 1;
+        if self.tidied.elapsed() >= TIDY {
+            let began = Instant::now();
+            let (commands, handle) = self.session();
+            while commands.tidy(handle)? && began.elapsed() < TIDY_MOST {}
+            self.tidied = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// The host has slept.
+    pub(crate) fn begin_turn(&mut self) {
+        self.exposed = false;
+    }
+
+    /// Whether it is known that a client has no replies left over from earlier turns.
+    pub(crate) fn is_clean(&self, client: u64) -> bool {
+        self.clean == (client, self.turn)
+    }
+
+    /// That was found out.
+    pub(crate) fn note_clean(&mut self, client: u64) {
+        self.clean = (client, self.turn);
+    }
+
+    /// A child was forked, at a moment without an open command.
+    pub(crate) fn forked(&mut self) -> Result<()> {
+        self.end_group()?;
+        self.snapshots.serve(&self.pool);
+        Ok(())
+    }
+
+    /// A key's contents.
+    pub(crate) fn contents(&mut self, db: u8, key: &[u8]) -> Result<Contents> {
+        self.end_group()?;
+        let (commands, handle) = self.session();
+        handle.read(|tx| Contents::read(commands, tx, db, key))
+    }
+
+    /// All keys, each with its database.
+    pub(crate) fn keys(&mut self) -> Result<Vec<(u8, Vec<u8>, KeyState)>> {
+        let (commands, handle) = self.session();
+        handle.read(|tx| {
+            let mut keys = Vec::new();
+            commands
+                .for_each_key(tx, &mut |db, key, state| keys.push((db, key.to_vec(), state)))?;
+            Ok(keys)
+        })
+    }
+}
+
+/// Refuses the pool of another node; a pool without an owner gets this one.
+fn check_owner(handle: &mut Handle, settings: &Settings, id: Option<&str>) -> Result<(), String> {
+    let own = id.and_then(digits).unwrap_or_default();
+    let checked = handle.transaction(|tx| {
+        let owner = tx.open_or_create::<Cell<[u64; 5]>>(ROOT)?;
+        let found = owner.get(tx)?;
+        if found == own || settings.adopt || found == [0; 5] {
+            owner.set(tx, own)?;
+            return Ok(None);
+        }
+        Ok(Some(found))
+    });
+    match checked {
+        Ok(None) => Ok(()),
+        Ok(Some(found)) => Err(format!(
+            "the pool {} belongs to node {}, and this is {}: give this node its own pool, or, if \
+             its data is to be served here, the argument 'adopt'",
+            settings.pool.display(),
+            text(found),
+            id.map_or("no node of a cluster".to_owned(), |id| format!("node {id}")),
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The 40 digits of a node's number in words.
+fn digits(id: &str) -> Option<[u64; 5]> {
+    let bytes: &[u8; 40] = id.as_bytes().get(..40)?.try_into().ok()?;
+    let mut words = [0; 5];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().ok()?);
+    }
+    Some(words)
+}
+
+fn text(words: [u64; 5]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,59 @@
+//! The module's work in a transaction of the pool.
+
+use perdura::{Result, Tx};
+use perdura_server::{Commands, Performed, Request};
+
+/// Something to do in a transaction.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// A client's command, or one that makes a value.
+    Command(Request),
+    /// The host has deleted a key.
+    Remove { db: u8, key: Vec<u8> },
+    /// The host has deleted all keys of a database, or of all.
+    Clear(Option<u8>),
+}
+
+impl Job {
+    /// Does it, in a transaction that may do other work as well.
+    pub(crate) fn run(&self, commands: &Commands, tx: &mut dyn Tx) -> Result<Performed> {
+        match self {
+            Job::Command(request) => return commands.run(tx, request),
+            Job::Remove { db, key } => commands.remove(tx, *db, key).map(drop)?,
+            Job::Clear(db) => commands.clear(tx, *db)?,
+        }
+        Ok(Performed::default())
+    }
+}
+
+/// A key's contents, as they travel to other nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// The value in Redis's form, as DUMP answers it; empty if there is no such key.
+    pub(crate) payload: Vec<u8>,
+    /// When it expires, in milliseconds since 1970; 0 for never.
+    pub(crate) expires: u64,
+}
+
+impl Contents {
+    /// Reads a key's.
+    pub(crate) fn read(commands: &Commands, tx: &mut dyn Tx, db: u8, key: &[u8]) -> Result<Self> {
+        let request = Request::new([b"dump".as_slice(), key]).in_database(db);
+        let reply = commands.run(tx, &request)?.reply;
+        let payload = match crate::resp::Items::new(&reply).next() {
+            Some(crate::resp::Item::Bulk(payload)) => payload.to_vec(),
+            _ => Vec::new(),
+        };
+        let expires = commands.state(tx, db, key)?.expires.unwrap_or(0);
+        Ok(Contents { payload, expires })
+    }
+
+    /// The job that gives a key these contents.
+    pub(crate) fn restore(&self, db: u8, key: &[u8]) -> Job {
+        let expires = self.expires.to_string();
+        let args: [&[u8]; 6] =
+            [b"restore", key, expires.as_bytes(), &self.payload, b"absttl", b"replace"];
+        // At time 0 nothing has expired: the host decides what has.
+        Job::Command(Request::new(args).in_database(db))
+    }
+}
