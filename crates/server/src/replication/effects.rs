@@ -7,7 +7,7 @@
 use super::feed::{Feed, Sealed};
 use crate::keyspace;
 use crate::transfer::record::Record;
-use crate::transfer::resp::Encoder;
+use crate::transfer::resp::{self, Encoder};
 use perdura::{Result, Tx};
 use std::cell::{Cell, RefCell};
 
@@ -62,7 +62,7 @@ impl Effects {
             return;
         }
         let bytes = &mut *self.bytes.borrow_mut();
-        encode(bytes, args);
+        resp::command_of(bytes, args);
         self.parts.borrow_mut().push(Part { db, end: bytes.len() });
     }
 
@@ -186,22 +186,7 @@ fn chosen(bytes: &[u8], parts: &[Part]) -> Vec<u8> {
 }
 
 fn select(to: &mut Vec<u8>, db: u8) {
-    encode(to, [b"SELECT", db.to_string().as_bytes()].into_iter());
-}
-
-/// Appends a command as a client sends it.
-pub(super) fn encode<'a>(to: &mut Vec<u8>, args: impl ExactSizeIterator<Item = &'a [u8]>) {
-    let header = |to: &mut Vec<u8>, kind, len| {
-        to.push(kind);
-        to.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
-        to.extend_from_slice(b"\r\n");
-    };
-    header(to, b'*', args.len());
-    for arg in args {
-        header(to, b'$', arg.len());
-        to.extend_from_slice(arg);
-        to.extend_from_slice(b"\r\n");
-    }
+    resp::command(to, &[b"SELECT", db.to_string().as_bytes()]);
 }
 
 #[cfg(test)]

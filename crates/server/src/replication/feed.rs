@@ -4,8 +4,8 @@
 //! that was away for a moment goes on where it was. The stream has a name, which is new whenever the feed begins: places
 //! in another stream mean nothing.
 
-use super::effects::encode;
 use crate::keyspace::unguessable;
+use crate::transfer::resp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,16 +57,7 @@ pub(crate) enum Lack {
 impl Feed {
     /// A feed that keeps so many bytes, and is off.
     pub(crate) fn new(most: usize) -> Self {
-        let state = FeedState {
-            id: fresh_id(),
-            backlog: VecDeque::new(),
-            end: 0,
-            most,
-            last: None,
-            places: VecDeque::new(),
-            pending: BTreeMap::new(),
-            pending_bytes: 0,
-        };
+        let state = FeedState::new(0, most);
         Feed { on: AtomicBool::new(false), state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -89,17 +80,7 @@ impl Feed {
     pub(crate) fn turn_off(&self) {
         self.on.store(false, Ordering::SeqCst);
         let mut state = self.state();
-        let (end, most) = (state.end, state.most);
-        *state = FeedState {
-            id: fresh_id(),
-            backlog: VecDeque::new(),
-            end,
-            most,
-            last: None,
-            places: VecDeque::new(),
-            pending: BTreeMap::new(),
-            pending_bytes: 0,
-        };
+        *state = FeedState::new(state.end, state.most);
     }
 
     /// The transaction with this number is the first one, and is committed.
@@ -143,7 +124,7 @@ impl Feed {
     /// Adds a command that is no effect.
     pub(crate) fn say(&self, args: &[&[u8]]) {
         let mut bytes = Vec::new();
-        encode(&mut bytes, args.iter().copied());
+        resp::command(&mut bytes, args);
         let mut state = self.state();
         state.append(&bytes);
         self.changed.notify_all();
@@ -154,13 +135,13 @@ impl Feed {
         self.state().place_of(number)
     }
 
-    /// The same; waits for it, at most this long.
-    pub(crate) fn await_place(&self, number: u64, most: Duration) -> Option<u64> {
+    /// The same, with the stream's name; waits for it, at most this long.
+    pub(crate) fn await_place(&self, number: u64, most: Duration) -> Option<(String, u64)> {
         let until = Instant::now() + most;
         let mut state = self.state();
         loop {
             if let Some(place) = state.place_of(number) {
-                return Some(place);
+                return Some((state.id.clone(), place));
             }
             let left =
                 until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
@@ -222,6 +203,20 @@ impl Feed {
 }
 
 impl FeedState {
+    /// A stream without anything in it, that begins at `end`.
+    fn new(end: u64, most: usize) -> Self {
+        FeedState {
+            id: fresh_id(),
+            backlog: VecDeque::new(),
+            end,
+            most,
+            last: None,
+            places: VecDeque::new(),
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+        }
+    }
+
     /// Where the backlog begins.
     fn start(&self) -> u64 {
         self.end - self.backlog.len() as u64

@@ -241,8 +241,8 @@ fn send(
     let known = ask.known.as_ref().map(|(id, next)| (id, next.wrapping_sub(1) as u64));
     let going_on = known.filter(|(id, place)| feed.has(id, *place));
     let (id, mut place) = match going_on {
-        Some((_, place)) => {
-            let (id, ..) = feed.facts();
+        Some((id, place)) => {
+            let id = String::from_utf8_lossy(id).into_owned();
             replica.write(&mut stream, format!("+CONTINUE {id}\r\n").as_bytes())?;
             info!(replica = listing.id, place, "a replica goes on");
             (id, place)
@@ -324,12 +324,11 @@ fn send_all(
         }
         !replica.is_closed() && !replica.is_ending() && !listing.is_killed() && !server.stopping()
     });
-    let Snapshot { mut file, place } = made.map_err(|error| {
+    let Snapshot { mut file, id, place } = made.map_err(|error| {
         let text = format!("no snapshot for a replica: {error}");
         warn!("{text}");
         text
     })?;
-    let (id, ..) = server.replication.feed.facts();
     let len = file.stream_position().map_err(told)?;
     file.rewind().map_err(told)?;
     replica.set_state(State::Receives);

@@ -30,7 +30,8 @@ pub(crate) enum SnapshotError {
 pub(crate) struct Snapshot {
     /// The file, which has no name.
     pub(crate) file: File,
-    /// Where the stream goes on from it.
+    /// The stream's name, and where it goes on from the snapshot.
+    pub(crate) id: String,
     pub(crate) place: u64,
 }
 
@@ -89,10 +90,10 @@ pub(super) fn make<S: Store>(
     let number = made?;
     loop {
         // Its predecessors are durable soon.
-        if let Some(place) = replication.feed.await_place(number, TICK) {
-            return Ok(Snapshot { file, place });
+        if let Some((id, place)) = replication.feed.await_place(number, TICK) {
+            return Ok(Snapshot { file, id, place });
         }
-        if !going() {
+        if !replication.feed.is_on() || !going() {
             return Err(WalkError::GivenUp.into());
         }
     }

@@ -128,9 +128,15 @@ fn items(to: &mut Vec<u8>, name: &[u8], key: &[u8], items: &[Vec<u8>]) {
     items.iter().for_each(|item| bulk(to, item));
 }
 
-fn command(to: &mut Vec<u8>, parts: &[&[u8]]) {
+/// Appends a command.
+pub(crate) fn command(to: &mut Vec<u8>, parts: &[&[u8]]) {
+    command_of(to, parts.iter().copied());
+}
+
+/// Appends a command of these arguments, its name first.
+pub(crate) fn command_of<'a>(to: &mut Vec<u8>, parts: impl ExactSizeIterator<Item = &'a [u8]>) {
     array(to, parts.len());
-    parts.iter().for_each(|part| bulk(to, part));
+    parts.for_each(|part| bulk(to, part));
 }
 
 fn array(to: &mut Vec<u8>, len: usize) {
