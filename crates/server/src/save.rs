@@ -10,7 +10,7 @@ use crate::walk::{Form, WalkError, Walking};
 use perdura::draft::{Draft, DraftError};
 use perdura::{Error, Result};
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,8 @@ impl From<WalkError> for SaveError {
     fn from(error: WalkError) -> Self {
         match error {
             WalkError::Pool(error) => error.into(),
+            WalkError::File(error) => error.into(),
+            WalkError::GivenUp => TransferError::Stopped.into(),
             error => SaveError::Walk(error),
         }
     }
@@ -245,19 +247,5 @@ fn walk<S: Session>(
         save.walking.begin(Form::commands());
         Ok(())
     })?;
-    let mut bytes = Vec::new();
-    loop {
-        save.check()?;
-        let mut more = false;
-        let last = session.read(&mut |tx| {
-            more = save.walking.step(tx, header)?;
-            Ok(())
-        })?;
-        save.walking.take(!more, &mut bytes)?;
-        file.write_all(&bytes)?;
-        if !more {
-            return Ok(last);
-        }
-        bytes.clear();
-    }
+    Ok(save.walking.run(session, header, file, &mut || save.check().is_ok())?)
 }

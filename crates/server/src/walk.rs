@@ -11,11 +11,14 @@ use crate::command::Failure;
 use crate::keyspace::{DATABASES, Database, Entry, now};
 use crate::rdb::file::FileEncoder;
 use crate::rdb::{form, values};
+use crate::store::Session;
 use crate::transfer::read;
 use crate::transfer::record::Change;
 use crate::transfer::resp::Encoder;
 use perdura::{Error, Result, Tx};
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +30,8 @@ const KEYS: u64 = 32;
 pub(crate) enum WalkError {
     #[error(transparent)]
     Pool(#[from] Error),
+    #[error("{0}")]
+    File(#[from] io::Error),
     #[error("FLUSHALL or FLUSHDB deleted what was still to be written")]
     Flushed,
     #[error("it was given up")]
@@ -55,6 +60,37 @@ impl Walking {
     pub(crate) fn end(&self) {
         self.on.store(false, Ordering::Release);
         *self.walk() = None;
+    }
+
+    /// Reads all of it into a file, some keys in each transaction, as long as `going` returns true. Returns the ticket of the
+    /// last transaction.
+    ///
+    /// # Errors
+    /// When the pool or the file fails, a flush comes in between, or it is given up.
+    pub(crate) fn run<S: Session>(
+        &self,
+        session: &mut S,
+        header: u64,
+        file: &mut File,
+        going: &mut dyn FnMut() -> bool,
+    ) -> std::result::Result<S::Ticket, WalkError> {
+        let mut bytes = Vec::new();
+        loop {
+            if !going() {
+                return Err(WalkError::GivenUp);
+            }
+            let mut more = false;
+            let last = session.read(&mut |tx| {
+                more = self.step(tx, header)?;
+                Ok(())
+            })?;
+            self.take(!more, &mut bytes)?;
+            file.write_all(&bytes)?;
+            if !more {
+                return Ok(last);
+            }
+            bytes.clear();
+        }
     }
 
     /// Reads some keys more. Whether there are others.

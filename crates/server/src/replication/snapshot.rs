@@ -83,7 +83,12 @@ pub(super) fn make<S: Store>(
         replication.feed.add(vec![Sealed { number, bytes: Vec::new() }]);
         match has_snapshots {
             true => whole(&mut session, header, &mut file, going),
-            false => steps(server, &mut session, header, &mut file, going).map(|()| number),
+            false => {
+                let last = replication.walking.run(&mut session, header, &mut file, going)?;
+                // Nobody is told what a power cut could undo.
+                session.wait(last)?;
+                Ok(number)
+            }
         }
     });
     replication.walking.end();
@@ -124,34 +129,4 @@ fn whole<S: Session>(
     written?;
     session.wait(ticket)?;
     Ok(number)
-}
-
-/// Some keys in each transaction.
-fn steps<S: Session>(
-    server: &Server,
-    session: &mut S,
-    header: u64,
-    file: &mut File,
-    going: &mut dyn FnMut() -> bool,
-) -> Result<(), SnapshotError> {
-    let walking = &server.replication.walking;
-    let mut bytes = Vec::new();
-    loop {
-        if !going() {
-            return Err(WalkError::GivenUp.into());
-        }
-        let mut more = false;
-        let last = session.read(&mut |tx| {
-            more = walking.step(tx, header)?;
-            Ok(())
-        })?;
-        walking.take(!more, &mut bytes)?;
-        file.write_all(&bytes)?;
-        if !more {
-            // Nobody is told what a power cut could undo.
-            session.wait(last)?;
-            return Ok(());
-        }
-        bytes.clear();
-    }
 }
