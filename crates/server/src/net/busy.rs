@@ -9,8 +9,9 @@
 
 use super::connection::{Connection, Incoming};
 use super::door::Door;
+use super::route::Route;
 use super::slots::Slots;
-use super::turn::{Route, refuse_exec};
+use super::turn::refuse_exec;
 use super::worker::{Inbox, admit, adopt};
 use crate::command::{Env, Next};
 use crate::script::{Busy, Others, set_others};

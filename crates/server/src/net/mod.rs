@@ -6,6 +6,7 @@ mod connection;
 mod door;
 mod fetch;
 pub(crate) mod http;
+mod route;
 mod slots;
 mod socket;
 mod spin;

@@ -23,20 +23,16 @@ use super::budget::{Budget, Claim};
 use super::busy::{self, Lent};
 use super::connection::{Connection, Incoming};
 use super::fetch::AHEAD;
+use super::route::Route;
 use super::slots::Slots;
 use super::worker::KILLED;
-use crate::acl::{self, Context, Denied};
 use crate::client::{Client, Replies};
-use crate::command::{
-    Call, ClientCall, Command, Env, Exec, Failure, Next, Run, blocking, find, find_whole,
-    goes_while_subscribed, is_immediate, is_never_queued, perform, refused, shown,
-};
+use crate::command::{Call, Command, Env, Exec, Failure, Next, Run, blocking, find, perform};
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
-use crate::protocol::{Args, Reply, Request};
+use crate::protocol::{Reply, Request};
 use crate::room;
 use crate::script::Busy;
-use crate::server::Server;
 use crate::stats::{Called, Stats};
 use crate::store::Session;
 use crate::waiting::{Address, Waiter, Wish};
@@ -553,138 +549,6 @@ fn on_data(connection: &Connection, request: Request) -> Option<&'static Command
     let takes = is_on_data && command.takes(args.len());
     let goes = takes && (client.trusted || client.may(command, args));
     (goes && client.queue.is_none() && !client.restricted).then_some(command)
-}
-
-/// The way of a request that does not go into the round's transaction.
-pub(super) enum Route {
-    /// Answered at once.
-    Client(&'static Command),
-    /// Into the queue of commands after MULTI.
-    Queue(&'static Command),
-    Reject(Failure),
-    /// The client's user may not do it.
-    Deny(Denied),
-}
-
-impl Route {
-    pub(super) fn of(connection: &Connection, request: Request, busy: Option<Busy>) -> Route {
-        let args = connection.args(request);
-        let client = &connection.client;
-        let Some(command) = find_whole(args) else {
-            return Route::Reject(unknown(args));
-        };
-        if !command.takes(args.len()) {
-            return Route::Reject(Failure::arity(command.name));
-        }
-        if !client.authenticated
-            && !matches!(command.name, "auth" | "hello" | "quit" | "reset" | "post" | "host:")
-        {
-            return Route::Reject(Failure::Say("NOAUTH Authentication required.".into()));
-        }
-        if !client.trusted
-            && let Err(denied) = acl::check(&client.user, command, args)
-        {
-            return Route::Deny(denied);
-        }
-        if client.restricted && !goes_while_subscribed(command) {
-            return Route::Reject(Failure::say(format!(
-                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
-                 are allowed in this context",
-                command.name
-            )));
-        }
-        if let Some(busy) = busy {
-            return match command.goes_while_busy(args) {
-                true if command.name == "function|stats" => find("function".as_bytes())
-                    .map_or(Route::Reject(Failure::SYNTAX), Route::Client),
-                true => Route::Client(command),
-                false => Route::Reject(Failure::Say(busy.text().into())),
-            };
-        }
-        if client.queue.is_some() && !is_immediate(command) {
-            if is_never_queued(command) {
-                let text = "ERR Command not allowed inside a transaction";
-                return Route::Reject(Failure::Say(text.into()));
-            }
-            return Route::Queue(command);
-        }
-        Route::Client(command)
-    }
-
-    /// Follows a route without a transaction, and keeps the reply if the client wants replies.
-    pub(super) fn answer(
-        self,
-        to: (&Server, &Stats),
-        connection: &mut Connection,
-        request: Request,
-    ) -> Next {
-        let start = connection.out.len();
-        let is_told =
-            matches!(&self, Route::Client(command) if command.name.ends_with("subscribe"));
-        let next = self.follow(to, connection, request);
-        match is_told {
-            // As a message it goes even to a client that wants no replies.
-            true => connection.client.replies.skip(),
-            false => connection.hush(start),
-        }
-        next
-    }
-
-    /// Follows a route without a transaction.
-    fn follow(
-        self,
-        (server, stats): (&Server, &Stats),
-        connection: &mut Connection,
-        request: Request,
-    ) -> Next {
-        let (args, client, out) = connection.split_client(request);
-        let start = out.len();
-        let mut call = ClientCall { server, stats, client, args, out };
-        let outcome = match self {
-            Route::Queue(command) => {
-                let bytes_max = server.options.max_request;
-                let queue = call.client.queue.as_mut();
-                queue.map_or(Ok(()), |queue| queue.push(command, args, bytes_max)).map(|()| {
-                    call.reply().simple("QUEUED");
-                    Next::Go
-                })
-            }
-            Route::Client(command) => {
-                stats.commands.add(1);
-                call.run(command).unwrap_or(Ok(Next::Go))
-            }
-            Route::Reject(failure) => Err(refused(&mut call, failure)),
-            Route::Deny(denied) => {
-                let in_multi = call.client.queue.is_some();
-                let context = if in_multi { Context::Multi } else { Context::TopLevel };
-                Err(deny(&mut call, &denied, context))
-            }
-        };
-        outcome.unwrap_or_else(|failure| {
-            call.fail(start, &failure);
-            Next::Go
-        })
-    }
-}
-
-/// Notes that a request is denied. Returns the error.
-fn deny(call: &mut ClientCall<'_>, denied: &Denied, context: Context) -> Failure {
-    let failure = call.client.denied(call.server, denied, context);
-    refused(call, failure)
-}
-
-/// The error for a command that does not exist, with some of its arguments.
-fn unknown(args: Args<'_>) -> Failure {
-    const LEN_MAX: usize = 128;
-    let name = shown(args.at(0), LEN_MAX);
-    let mut beginning = String::new();
-    for arg in args.from(1).iter() {
-        if beginning.len() >= LEN_MAX {
-            break;
-        }
-        beginning.push_str(&format!("'{}' ", shown(arg, LEN_MAX - beginning.len())));
-    }
-    Failure::say(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
 /// Operations that share a transaction.
