@@ -309,6 +309,9 @@ impl<S: Session> Worker<S> {
     }
 
     /// Does the requests of the ready connections, makes them durable, and answers.
+    ///
+    /// Never inlined: `tests/all/counts.rs` counts what is done in here, by this name.
+    #[inline(never)]
     fn do_batch(&mut self) -> io::Result<()> {
         if self.server.failed() {
             // Not even reads: they might see data that is not durable.
