@@ -15,7 +15,6 @@ use super::waiters::recheck;
 use crate::client::{Client, Home};
 use crate::command::Env;
 use crate::cron::Cron;
-use crate::keyspace;
 use crate::listing::Listing;
 use crate::pubsub::{Mailbox, Parcel, Posts};
 use crate::server::Server;
@@ -392,7 +391,7 @@ impl<S: Session> Worker<S> {
             waits: &self.waits,
             posts: &self.posts,
             keyspace: self.keyspace,
-            now: keyspace::now(),
+            now: server.time(),
             seed: self.turns,
             last_resort: false,
             careful: true,
@@ -594,7 +593,7 @@ impl<S: Session> Worker<S> {
             waits: &self.waits,
             posts: &self.posts,
             keyspace: self.keyspace,
-            now: keyspace::now(),
+            now: server.time(),
             seed: self.turns,
             last_resort: false,
             careful: true,

@@ -11,7 +11,7 @@ pub(crate) mod streams;
 /// The version of the form of what is written: Redis 5 and later read it.
 const VERSION: u16 = 9;
 /// The greatest version that is read: of Redis 7.2.
-const VERSION_MAX: u16 = 11;
+pub(crate) const VERSION_MAX: u16 = 11;
 /// Bytes after a value: the version and the checksum.
 const FOOTER: usize = 10;
 
@@ -63,8 +63,13 @@ const fn table() -> [u64; 256] {
 static TABLE: [u64; 256] = table();
 
 fn crc64(bytes: &[u8]) -> u64 {
+    crc64_on(0, bytes)
+}
+
+/// The checksum of bytes that follow those with this one.
+pub(crate) fn crc64_on(crc: u64, bytes: &[u8]) -> u64 {
     let step = |crc: u64, byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8;
-    bytes.iter().fold(0, step)
+    bytes.iter().fold(crc, step)
 }
 
 /// Appends a length.
@@ -93,7 +98,12 @@ pub(crate) fn push_string(to: &mut Vec<u8>, text: &[u8]) {
 
 /// Appends what comes after a value.
 pub(crate) fn finish(value: &mut Vec<u8>) {
-    value.extend_from_slice(&VERSION.to_le_bytes());
+    finish_as(value, VERSION);
+}
+
+/// The same, for a value that may be in the forms of this version.
+pub(crate) fn finish_as(value: &mut Vec<u8>, version: u16) {
+    value.extend_from_slice(&version.to_le_bytes());
     let crc = crc64(value);
     value.extend_from_slice(&crc.to_le_bytes());
 }

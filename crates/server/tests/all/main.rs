@@ -17,6 +17,7 @@ mod engines;
 mod eviction;
 mod full;
 mod model;
+mod moving_in;
 mod operation;
 mod peers;
 mod publishing;
