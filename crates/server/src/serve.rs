@@ -297,6 +297,12 @@ impl Server {
         self
     }
 
+    /// Lets no key expire: commands of the past are performed.
+    pub(crate) fn loading(self) -> Self {
+        self.shared.set_loading();
+        self
+    }
+
     /// Where it listens: the first address.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.address

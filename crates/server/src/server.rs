@@ -3,6 +3,7 @@
 use crate::acl::{Acl, DEFAULT};
 use crate::command::{Events, Tuning};
 use crate::eviction::Eviction;
+use crate::keyspace::now;
 use crate::listing::{Listing, Peer};
 use crate::logging::Quota;
 use crate::notify::Notifier;
@@ -67,6 +68,8 @@ pub(crate) struct Server {
     /// Expired keys are deleted before a command meets them.
     expires_actively: AtomicBool,
     stopping: AtomicBool,
+    /// It performs commands of the past, and no key expires.
+    loading: AtomicBool,
     failed: AtomicBool,
     /// Exports of the keyspace.
     pub(crate) save: Arc<Save>,
@@ -126,6 +129,7 @@ impl Server {
             next_client: AtomicU64::new(1),
             connected: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            loading: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             save: Arc::new(Save::none()),
             replication: Replication::none(backlog),
@@ -208,6 +212,16 @@ impl Server {
         self.is_protected()
             && !peer.is_local()
             && self.acl.user(DEFAULT).is_some_and(|user| user.needs_no_password)
+    }
+
+    /// No key expires from now on.
+    pub(crate) fn set_loading(&self) {
+        self.loading.store(true, Ordering::Relaxed);
+    }
+
+    /// The time at which commands are performed, in milliseconds since 1970.
+    pub(crate) fn time(&self) -> u64 {
+        if self.loading.load(Ordering::Relaxed) { 0 } else { now() }
     }
 
     /// Takes a place for a client, if there is one.

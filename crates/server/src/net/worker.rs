@@ -16,7 +16,6 @@ use super::waiters::recheck;
 use crate::client::{Client, Home};
 use crate::command::Env;
 use crate::cron::Cron;
-use crate::keyspace;
 use crate::listing::Listing;
 use crate::pubsub::{Mailbox, Parcel, Posts};
 use crate::replication::{Effects, Replication};
@@ -411,7 +410,7 @@ impl<S: Session> Worker<S> {
             posts: &self.posts,
             effects: &self.effects,
             keyspace: self.keyspace,
-            now: keyspace::now(),
+            now: server.time(),
             seed: self.turns,
             last_resort: false,
             careful: true,
@@ -611,7 +610,7 @@ impl<S: Session> Worker<S> {
             posts: &self.posts,
             effects: &self.effects,
             keyspace: self.keyspace,
-            now: keyspace::now(),
+            now: server.time(),
             seed: self.turns,
             last_resort: false,
             careful: true,

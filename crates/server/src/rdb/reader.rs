@@ -27,6 +27,30 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
+    /// The bytes that are left.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// How many are left.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Passes a string, without decompressing it.
+    pub(crate) fn skip_string(&mut self) -> Result<(), Malformed> {
+        let len = match self.any_len()? {
+            Len::Of(len) => len,
+            Len::Special(kind @ 0..3) => 1 << kind,
+            Len::Special(3) => {
+                let (packed, _) = (self.len()?, self.len()?);
+                packed
+            }
+            Len::Special(_) => return Err(Malformed),
+        };
+        self.take(usize::try_from(len).map_err(|_| Malformed)?).map(drop)
+    }
+
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.bytes.split_at_checked(len).ok_or(Malformed)?;
         self.bytes = rest;

@@ -20,6 +20,7 @@ mod full;
 
 mod kept;
 mod model;
+mod moving_in;
 mod operation;
 mod peers;
 mod publishing;
