@@ -159,11 +159,11 @@ impl Reading<'_, '_, '_> {
                 continue;
             };
             let args = reader.args(request);
+            // A line about the time. (No command's name begins so.)
+            if args.len() == 0 || args.at(0).starts_with(b"#") {
+                continue;
+            }
             if !args.is_framed() {
-                // A line about the time.
-                if args.len() == 0 || args.at(0).starts_with(b"#") {
-                    continue;
-                }
                 let what = "this is not an append-only file of Redis, or it is damaged";
                 return Err(bad(what.to_owned()));
             }
