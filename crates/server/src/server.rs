@@ -3,13 +3,13 @@
 use crate::acl::{Acl, DEFAULT};
 use crate::command::{Events, Tuning};
 use crate::eviction::Eviction;
-use crate::keyspace::now;
 use crate::listing::{Listing, Peer};
 use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
-use crate::pubsub::PubSub;
-use crate::replication::Replication;
+use crate::pubsub::{Post, PubSub};
+use crate::replication::following::{Credentials, Following};
+use crate::replication::{Replication, fresh_id};
 use crate::save::Save;
 use crate::script::{Runs, Scripts};
 use crate::slow_log::{SlowCommand, SlowLog};
@@ -55,6 +55,8 @@ pub(crate) struct Server {
     /// Clients that wait for keys to be filled, and the function that sends them replies.
     pub(crate) waiting: Waiting,
     pub(crate) deliver: OnceLock<Box<dyn Fn(Delivery) + Send + Sync>>,
+    /// The function that sends clients messages.
+    pub(crate) post: OnceLock<Box<dyn Fn(Vec<Post>) + Send + Sync>>,
     pub(crate) stats: Box<[Stats]>,
     facts: Box<dyn Fn() -> Facts + Send + Sync>,
     clients: Mutex<BTreeMap<u64, Arc<Listing>>>,
@@ -74,6 +76,9 @@ pub(crate) struct Server {
     /// Exports of the keyspace.
     pub(crate) save: Arc<Save>,
     pub(crate) replication: Replication,
+    pub(crate) following: Following,
+    /// A name of 40 digits that this server has until it ends.
+    pub(crate) run_id: String,
     /// Held by the thread that makes room for a write.
     pub(crate) room: Mutex<()>,
     /// The counters of each worker's session of the pool, as of a moment ago.
@@ -106,6 +111,11 @@ impl Server {
         facts: Box<dyn Fn() -> Facts + Send + Sync>,
     ) -> Self {
         let (workers, backlog) = (options.worker_count(), options.backlog);
+        let credentials = Credentials {
+            user: options.master_user.clone().unwrap_or_default(),
+            password: options.master_password.clone().unwrap_or_default(),
+        };
+        let following = Following::none(credentials, options.replica_read_only);
         let eviction = Eviction::new();
         eviction.set(options.eviction, facts().limit);
         Server {
@@ -123,6 +133,7 @@ impl Server {
             watch: Watch::new(workers),
             waiting: Waiting::default(),
             deliver: OnceLock::new(),
+            post: OnceLock::new(),
             stats: (0..workers).map(|_| Stats::default()).collect(),
             facts,
             clients: Mutex::default(),
@@ -133,13 +144,16 @@ impl Server {
             failed: AtomicBool::new(false),
             save: Arc::new(Save::none()),
             replication: Replication::none(backlog),
+            following,
+            run_id: fresh_id(),
             room: Mutex::default(),
             engine: (0..workers).map(|_| Mutex::default()).collect(),
             slow_log: SlowLog::default(),
             pubsub: PubSub::default(),
             events: Events::default(),
             scripts: Scripts::default(),
-            runs: Arc::new(Runs::new(workers)),
+            // One more for a master's commands.
+            runs: Arc::new(Runs::new(workers + 1)),
             notifier: OnceLock::new(),
             wrong_passwords: Quota::default(),
             refused_clients: Quota::default(),
@@ -219,9 +233,10 @@ impl Server {
         self.loading.store(true, Ordering::Relaxed);
     }
 
-    /// The time at which commands are performed, in milliseconds since 1970.
-    pub(crate) fn time(&self) -> u64 {
-        if self.loading.load(Ordering::Relaxed) { 0 } else { now() }
+    /// The time up to which keys have expired at `now`.
+    #[inline]
+    pub(crate) fn cutoff(&self, now: u64) -> u64 {
+        if self.loading.load(Ordering::Relaxed) { 0 } else { now }
     }
 
     /// Takes a place for a client, if there is one.

@@ -12,7 +12,7 @@ mod copy;
 pub(crate) mod load;
 pub(crate) mod read;
 pub(crate) mod record;
-mod redis;
+pub(crate) mod redis;
 pub(crate) mod resp;
 mod stream;
 #[cfg(test)]
@@ -53,6 +53,14 @@ pub enum TransferError {
         /// The fault, and a remedy.
         what: String,
     },
+    /// The input has something that this program cannot keep.
+    #[error("at byte {at}: {what}")]
+    Foreign {
+        /// Where.
+        at: u64,
+        /// The thing.
+        what: String,
+    },
     /// The input ends too early.
     #[error("cut off at byte {at}: {what}; get the whole file, or export it again")]
     Cut {
@@ -90,6 +98,9 @@ impl TransferError {
         match self {
             TransferError::Bad { at, what } => {
                 TransferError::Bad { at, what: format!("{what} (in {name})") }
+            }
+            TransferError::Foreign { at, what } => {
+                TransferError::Foreign { at, what: format!("{what} (in {name})") }
             }
             TransferError::Cut { at, what } => {
                 TransferError::Cut { at, what: format!("{what} (in {name})") }

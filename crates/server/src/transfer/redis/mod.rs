@@ -10,13 +10,15 @@
 
 mod feed;
 mod manifest;
-mod snapshot;
+mod pieces;
+pub(crate) mod snapshot;
 
 use super::{Going, Loaded, TransferError};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, RequestReader};
 use feed::Feed;
 use perdura::Pool;
+pub(crate) use pieces::commands_of;
 use snapshot::{Item, Snapshot};
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
@@ -110,15 +112,13 @@ impl Reading<'_, '_, '_> {
                     self.feed.send(&[b"SELECT", index.to_string().as_bytes()], at)?;
                 }
                 Item::Key { name, expires, payload } => {
-                    let time = expires.unwrap_or(0).to_string();
-                    let options: [&[u8]; 2] = [b"REPLACE", b"ABSTTL"];
-                    let args = [b"RESTORE", name.as_slice(), time.as_bytes(), &payload];
-                    self.feed.send(&[args.as_slice(), options.as_slice()].concat(), at)?;
+                    let feed = &mut *self.feed;
+                    commands_of(&name, expires, &payload, &mut |args| feed.send(args, at))?;
                 }
                 Item::Library(code) => {
                     self.feed.send(&[b"FUNCTION", b"LOAD", b"REPLACE", &code], at)?;
                 }
-                Item::Other => {}
+                Item::Note(..) | Item::Other => {}
                 Item::End => break,
             }
             self.go_on(at)?;

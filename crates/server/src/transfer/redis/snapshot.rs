@@ -17,10 +17,16 @@ const PIECE: usize = 256 << 10;
 const BYTES_MAX: usize = 512 << 20;
 
 /// One thing in a snapshot.
-pub(super) enum Item {
+pub(crate) enum Item {
     Database(u64),
-    Key { name: Vec<u8>, expires: Option<u64>, payload: Vec<u8> },
+    Key {
+        name: Vec<u8>,
+        expires: Option<u64>,
+        payload: Vec<u8>,
+    },
     Library(Vec<u8>),
+    /// A note about the snapshot, and its text.
+    Note(Vec<u8>, Vec<u8>),
     Other,
     End,
 }
@@ -43,7 +49,7 @@ impl<R: Read> Input<R> {
     }
 
     /// Bytes that were taken so far.
-    pub(super) fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
@@ -51,8 +57,9 @@ impl<R: Read> Input<R> {
         &self.bytes[self.taken..]
     }
 
-    /// Reads more. Returns whether there was more.
-    fn fill(&mut self, more: usize) -> Result<bool, TransferError> {
+    /// Reads more. Returns whether there was more. An input that has nothing more for the moment says so by `WouldBlock` or
+    /// `TimedOut`: then what has come is looked at.
+    fn fill(&mut self) -> Result<bool, TransferError> {
         if self.ended {
             return Ok(false);
         }
@@ -60,14 +67,27 @@ impl<R: Read> Input<R> {
         self.taken = 0;
         let before = self.bytes.len();
         // As much as there is already: a value that is looked at again and again is read in few steps.
-        let wanted = more.max(PIECE).max(before) as u64;
-        let read = (&mut self.input).take(wanted).read_to_end(&mut self.bytes);
-        match read {
-            Ok(0) => self.ended = true,
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
-            _ => {}
+        let wanted = PIECE.max(before);
+        let mut filled = before;
+        while filled - before < wanted {
+            self.bytes.resize(filled + PIECE.min(wanted - (filled - before)), 0);
+            let read = self.input.read(&mut self.bytes[filled..]);
+            self.bytes.truncate(filled + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(read) => filled += read,
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut if filled > before => break,
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => {}
+                    _ => return Err(error.into()),
+                },
+            }
         }
-        Ok(self.bytes.len() > before)
+        Ok(filled > before)
     }
 
     fn take(&mut self, len: usize) {
@@ -91,7 +111,7 @@ impl<R: Read> Input<R> {
             if self.rest().len() > BYTES_MAX {
                 return Err(self.bad("a value has more than 512 MiB, or its length is wrong"));
             }
-            if !self.fill(0)? {
+            if !self.fill()? {
                 let what = "the snapshot is not whole, or damaged here".to_owned();
                 return Err(TransferError::Cut { at: self.at, what });
             }
@@ -102,22 +122,21 @@ impl<R: Read> Input<R> {
         TransferError::Bad { at: self.at, what: what.to_owned() }
     }
 
-    /// What comes after a snapshot.
-    pub(super) fn remainder(self) -> (impl Read, u64) {
-        let rest = self.bytes[self.taken..].to_vec();
-        (std::io::Cursor::new(rest).chain(self.input), self.at)
+    /// The bytes that were read and not taken, and what comes after them.
+    fn rest_and_input(self) -> (Vec<u8>, R) {
+        (self.bytes[self.taken..].to_vec(), self.input)
     }
 }
 
 /// Reads a snapshot.
-pub(super) struct Snapshot<R> {
+pub(crate) struct Snapshot<R> {
     input: Input<R>,
     version: u32,
 }
 
 impl<R: Read> Snapshot<R> {
     /// Reads the beginning.
-    pub(super) fn begin(input: R) -> Result<Self, TransferError> {
+    pub(crate) fn begin(input: R) -> Result<Self, TransferError> {
         let mut input = Input::new(input);
         let head: [u8; 9] = input.parse(|reader| reader.array())?;
         let version = head
@@ -132,20 +151,20 @@ impl<R: Read> Snapshot<R> {
         }
     }
 
-    pub(super) fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.input.at()
     }
 
     /// The next thing.
-    pub(super) fn next(&mut self) -> Result<Item, TransferError> {
+    pub(crate) fn next(&mut self) -> Result<Item, TransferError> {
         let mut expires = None;
         loop {
             let code = self.input.parse(|reader| reader.byte())?;
             match code {
                 0xFA => {
-                    self.input
-                        .parse(|reader| Ok((reader.skip_string()?, reader.skip_string()?)))?;
-                    return Ok(Item::Other);
+                    let (name, text) =
+                        self.input.parse(|reader| Ok((reader.string()?, reader.string()?)))?;
+                    return Ok(Item::Note(name, text));
                 }
                 0xFB => {
                     self.input.parse(|reader| Ok((reader.len()?, reader.len()?)))?;
@@ -170,9 +189,8 @@ impl<R: Read> Snapshot<R> {
                     } else {
                         "data of a module"
                     };
-                    return Err(self
-                        .input
-                        .bad(&format!("the snapshot has {what}, which cannot be read here")));
+                    let what = format!("the snapshot has {what}, which cannot be read here");
+                    return Err(TransferError::Foreign { at: self.input.at, what });
                 }
                 _ => return self.key(code, expires),
             }
@@ -202,7 +220,7 @@ impl<R: Read> Snapshot<R> {
         if let Some(what) = refused {
             let key = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
             let text = format!("the key '{key}' holds {what}, which cannot be read here");
-            return Err(self.input.bad(&text));
+            return Err(TransferError::Foreign { at: self.input.at, what: text });
         }
         let payload = self.input.parse(|reader| {
             let before = reader.bytes();
@@ -220,7 +238,14 @@ impl<R: Read> Snapshot<R> {
 
     /// What comes after it.
     pub(super) fn remainder(self) -> (impl Read, u64) {
-        self.input.remainder()
+        let at = self.at();
+        let (rest, input) = self.rest_and_input();
+        (std::io::Cursor::new(rest).chain(input), at)
+    }
+
+    /// The bytes after it that were read already, and what comes after them.
+    pub(crate) fn rest_and_input(self) -> (Vec<u8>, R) {
+        self.input.rest_and_input()
     }
 }
 
