@@ -4,6 +4,7 @@
 
 mod families;
 mod following;
+mod promotion;
 mod replicas;
 
 use crate::common::{Client, ENGINE, Frame, Random, Running, show};

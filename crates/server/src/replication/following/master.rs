@@ -126,6 +126,11 @@ impl Master<'_> {
         self.taken = 0;
     }
 
+    /// When it was heard of last.
+    pub(super) fn heard(&self) -> Instant {
+        self.heard
+    }
+
     pub(super) fn send(&mut self, args: &[&[u8]]) -> Result<()> {
         let mut bytes = Vec::new();
         resp::command(&mut bytes, args);

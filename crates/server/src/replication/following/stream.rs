@@ -45,6 +45,7 @@ pub(super) fn follow<S: Session>(
     };
     let mut reader = RequestReader::default();
     let (mut read, mut unwaited, mut told) = (0, 0, Instant::now());
+    let mut comes = false;
     loop {
         while let Some(request) = reader
             .next(Limits::USUAL)
@@ -58,36 +59,33 @@ pub(super) fn follow<S: Session>(
             stream.at = place.at.wrapping_add(read - reader.unread() as u64);
         }
         reader.release();
+        if !comes || unwaited >= READ_MAX {
+            unwaited = 0;
+            stream.settle()?;
+            server.following.note(life, |facts| {
+                facts.place = stream.at;
+                facts.heard = Some(master.heard());
+            });
+            if stream.wants_ack || told.elapsed() >= BEAT {
+                (stream.wants_ack, told) = (false, Instant::now());
+                let at = stream.at.to_string();
+                master.send(&[b"REPLCONF", b"ACK", at.as_bytes()])?;
+            }
+        }
         let room = reader.prepare();
-        let mut came = 0;
-        match reader.fill(master) {
-            Ok(bytes) => came = bytes,
-            Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+        let came = match reader.fill(master) {
+            Ok(came) => came,
+            Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Interrupted) => 0,
             Err(error) => {
                 // What has come is performed: it need not be sent again.
                 stream.finish()?;
                 return Err(Ended::broken(error));
             }
-        }
+        };
         read += came as u64;
         unwaited += came as u64;
-        // More is there already, unless it was less than there was room for.
-        if came == room && unwaited < READ_MAX {
-            continue;
-        }
-        unwaited = 0;
-        stream.settle()?;
-        server.following.note(life, |facts| {
-            facts.place = stream.at;
-            if came > 0 {
-                facts.heard = Some(Instant::now());
-            }
-        });
-        if stream.wants_ack || told.elapsed() >= BEAT {
-            (stream.wants_ack, told) = (false, Instant::now());
-            let at = stream.at.to_string();
-            master.send(&[b"REPLCONF", b"ACK", at.as_bytes()])?;
-        }
+        // More is there already, unless this was less than there was room for.
+        comes = came == room;
     }
 }
 

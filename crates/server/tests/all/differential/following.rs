@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const CLIENTS: u64 = 3;
 
-fn client_of(redis: &Redis) -> Client {
+pub(super) fn client_of(redis: &Redis) -> Client {
     Client::connect(([127, 0, 0, 1], redis.port).into())
 }
 
@@ -189,7 +189,7 @@ pub(super) fn free_address() -> SocketAddr {
 }
 
 /// A number of INFO.
-fn number(client: &mut Client, section: &str, name: &str) -> u64 {
+pub(super) fn number(client: &mut Client, section: &str, name: &str) -> u64 {
     let info = client.ask(&format!("INFO {section}"));
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("{name} in {info}")).trim_end().parse().unwrap()
@@ -207,7 +207,7 @@ fn nothing_is_doubled_or_lost_by_kills() {
     let (pool, address) = (folder.path().join("pool"), free_address());
     let seed = seeds(now() % 1_000_000, 1).start;
     println!("replay with PERDURA_TEST_SEED={seed}");
-    let steps = times(12_000);
+    let steps = times(30_000);
     let mut theirs = client_of(&redis);
     play(&mut theirs, &mut Random::new(seed), 1_000);
     let mut follower = Killed::start(&pool, address, Some(redis.port));
@@ -225,7 +225,7 @@ fn nothing_is_doubled_or_lost_by_kills() {
             })
             .collect();
         while !clients.iter().all(|client| client.is_finished()) {
-            thread::sleep(Duration::from_millis(random.below(400) as u64));
+            thread::sleep(Duration::from_millis(random.below(250) as u64));
             let killed = std::mem::replace(&mut follower, Killed { process: dummy(), address });
             killed.kill();
             follower = Killed::start(&pool, address, Some(redis.port));
