@@ -16,11 +16,13 @@ enum Len {
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
+    /// How many bytes more the last failure would have needed; 0 if more would not have helped.
+    lacks: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes }
+        Reader { bytes, lacks: 0 }
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
@@ -30,6 +32,11 @@ impl<'a> Reader<'a> {
     /// The bytes that are left.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// How many bytes more the failure would have needed; 0 if more would not have helped.
+    pub(crate) fn lacks(&self) -> usize {
+        self.lacks
     }
 
     /// How many are left.
@@ -52,7 +59,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.bytes.split_at_checked(len).ok_or(Malformed)?;
+        let Some((taken, rest)) = self.bytes.split_at_checked(len) else {
+            self.lacks = len - self.bytes.len();
+            return Err(Malformed);
+        };
         self.bytes = rest;
         Ok(taken)
     }

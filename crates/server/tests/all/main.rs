@@ -16,6 +16,7 @@ mod doors;
 mod durability;
 mod engines;
 mod eviction;
+mod following;
 mod full;
 
 mod kept;

@@ -59,7 +59,7 @@ impl<R: Read> Input<R> {
 
     /// Reads more. Returns whether there was more. An input that has nothing more for the moment says so by `WouldBlock` or
     /// `TimedOut`: then what has come is looked at.
-    fn fill(&mut self) -> Result<bool, TransferError> {
+    fn fill(&mut self, lacks: usize) -> Result<bool, TransferError> {
         if self.ended {
             return Ok(false);
         }
@@ -67,7 +67,7 @@ impl<R: Read> Input<R> {
         self.taken = 0;
         let before = self.bytes.len();
         // As much as there is already: a value that is looked at again and again is read in few steps.
-        let wanted = PIECE.max(before);
+        let wanted = PIECE.max(before).max(lacks);
         let mut filled = before;
         while filled - before < wanted {
             self.bytes.resize(filled + PIECE.min(wanted - (filled - before)), 0);
@@ -81,7 +81,8 @@ impl<R: Read> Input<R> {
                 Ok(read) => filled += read,
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut if filled > before => break,
+                    // What has come is looked at first.
+                    _ if filled > before => break,
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => {}
                     _ => return Err(error.into()),
                 },
@@ -108,10 +109,14 @@ impl<R: Read> Input<R> {
                 self.take(len);
                 return Ok(parsed);
             }
-            if self.rest().len() > BYTES_MAX {
+            let lacks = reader.lacks();
+            if lacks == 0 {
+                return Err(self.bad("the snapshot is damaged here"));
+            }
+            if self.rest().len().saturating_add(lacks) > BYTES_MAX {
                 return Err(self.bad("a value has more than 512 MiB, or its length is wrong"));
             }
-            if !self.fill()? {
+            if !self.fill(lacks)? {
                 let what = "the snapshot is not whole, or damaged here".to_owned();
                 return Err(TransferError::Cut { at: self.at, what });
             }

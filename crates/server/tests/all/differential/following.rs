@@ -41,8 +41,17 @@ fn told(client: &mut Client) -> BTreeMap<(u8, Vec<u8>), String> {
 
 /// Compares all that both have, once the follower has all.
 fn compare(ours: &mut Client, theirs: &mut Client, what: &str) {
-    theirs.ask("SET waited-for 1");
     let start = Instant::now();
+    // A master without a replica counts no bytes.
+    while !ours.ask("INFO replication").contains("master_link_status:up") {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{what}: {}",
+            ours.ask("INFO replication")
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    theirs.ask("SET waited-for 1");
     while theirs.ask("WAIT 1 1000") != "1" {
         let info = ours.ask("INFO replication");
         let is_given_up = info.contains("given_up:1");

@@ -61,7 +61,8 @@ pub(super) fn all(client: &mut Client) -> BTreeMap<(u8, Vec<u8>), String> {
     let mut all = BTreeMap::new();
     for db in 0..16_u8 {
         client.ask(&format!("SELECT {db}"));
-        let Frame::List(keys) = client.call(&[b"KEYS", b"*"]) else { panic!("no keys") };
+        let keys = client.call(&[b"KEYS", b"*"]);
+        let Frame::List(keys) = keys else { panic!("no keys: {}", show(&keys)) };
         for key in keys {
             let Frame::Text(key) = key else { panic!("no key") };
             let held = held(client, &key);
