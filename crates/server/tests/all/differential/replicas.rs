@@ -22,14 +22,22 @@ pub(super) fn now() -> u64 {
 }
 
 /// Sends random commands, and looks at no answer.
-pub(super) fn play(client: &mut Client, random: &mut Random, steps: u64) {
+fn play(client: &mut Client, random: &mut Random, steps: u64) {
+    play_without(client, random, steps, "MOVED");
+}
+
+/// The same, without commands that begin so.
+pub(super) fn play_without(client: &mut Client, random: &mut Random, steps: u64, without: &str) {
     let all: [&[Template]; 3] = [families::OTHERS, families::STREAMS, TEMPLATES];
     let from = now();
     for _ in 0..steps {
         let family = *random.pick(&all);
         let (template, _) = *random.pick(family);
         let is_rare = template.starts_with("FLUSH") || template.starts_with("FUNCTION FLUSH");
-        if template.starts_with("MOVED") || is_rare && random.below(20) > 0 {
+        if template.starts_with("MOVED")
+            || template.starts_with(without)
+            || is_rare && random.below(20) > 0
+        {
             continue;
         }
         let args: Vec<Vec<u8>> = template.split(' ').map(|text| word(text, random, from)).collect();
