@@ -94,6 +94,14 @@ impl Exec {
         })
     }
 
+    /// Its commands on data.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Command> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Data { command, .. } => Some(*command),
+            Step::Said(_) => None,
+        })
+    }
+
     /// Whether it runs scripts.
     pub(crate) fn nests(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Data { command, .. } if command.nests))

@@ -31,7 +31,7 @@ use crate::command::{Call, Command, Env, Exec, Failure, Next, Run, blocking, fin
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
-use crate::replication::following::Gate;
+use crate::replication::following::{Gate, LOADING, READONLY};
 use crate::room;
 use crate::script::Busy;
 use crate::stats::{Called, Stats};
@@ -608,7 +608,10 @@ impl Group<'_> {
                 self.env.begin_writing(tx)?;
                 self.admit()?;
             }
-            false => self.env.begin(),
+            false => {
+                self.env.begin();
+                self.admit()?;
+            }
         }
         self.env.careful |= self.env.tally.needs_care();
         self.attempts += 1;
@@ -640,11 +643,15 @@ impl Group<'_> {
 
     /// Whether the server has begun to follow a master, or shows no data any longer, since these operations were planned.
     fn admit(&self) -> Result<(), Error> {
-        match self.env.server.following.gate() {
-            Gate::Open => Ok(()),
-            _ if self.ops.iter().all(Op::nests) => Ok(()),
-            _ => self.env.server.following.admit(),
+        let gate = self.env.server.following.gate();
+        if gate == Gate::Open {
+            return Ok(());
         }
+        let refusal = self.ops.iter().find_map(|op| match &op.work {
+            Work::Request(_, command) => gate.refusal(command),
+            Work::Exec(exec) => exec.commands().find_map(|command| gate.refusal(command)),
+        });
+        refusal.map_or(Ok(()), |text| Err(Error::Aborted(text.to_owned())))
     }
 
     /// Takes back all replies.
@@ -714,7 +721,12 @@ impl Group<'_> {
         if let Error::Full { requested, .. } = error {
             self.env.server.warn_of_full(requested);
         }
-        let failure = Failure::Pool(error);
+        let failure = match error {
+            Error::Aborted(text) if [LOADING, READONLY].contains(&text.as_str()) => {
+                Failure::say(text)
+            }
+            error => Failure::Pool(error),
+        };
         self.env.stats.error(failure.code());
         let op = &mut self.ops[0];
         if let Work::Request(_, command) = op.work {

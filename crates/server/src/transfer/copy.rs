@@ -4,6 +4,7 @@ use super::load::{Loaded, Loader};
 use super::resp::Encoder;
 use super::stream::Stream;
 use super::{Going, TransferError, read, with_cause};
+use crate::keyspace::followed::{self, Data};
 use crate::keyspace::{self, now};
 use perdura::{Handle, Tx};
 use std::io::{Read, Write};
@@ -24,6 +25,7 @@ pub fn copy(
     let Some(header) = keyspace::find(tx)?.map_err(TransferError::Keyspace)? else {
         return Ok(Loaded::default());
     };
+    check_whole(tx, header)?;
     let mut loader = Loader::new(to)?;
     let mut bytes = 0;
     let keys = with_cause(|check| {
@@ -40,6 +42,17 @@ pub fn copy(
     }
 }
 
+/// Checks that the data is not a part of another server's, which was not read to its end.
+fn check_whole(tx: &mut dyn Tx, header: u64) -> Result<(), TransferError> {
+    match followed::read(tx, header)?.map(|followed| followed.data) {
+        Some(Data::Incomplete) => Err(TransferError::Keyspace(
+            "the pool has a part of the data of a server that it follows: let `perdura serve` follow it until it has all"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Writes the keyspace that `tx` sees to `to`; returns how many keys it has. Expired keys are left out.
 ///
 /// # Errors
@@ -50,6 +63,7 @@ pub fn export(
     going: &mut Going<'_>,
 ) -> Result<u64, TransferError> {
     let header = keyspace::find(tx)?.map_err(TransferError::Keyspace)?;
+    header.map_or(Ok(()), |header| check_whole(tx, header))?;
     let (mut encoder, mut buffer, mut bytes) = (Encoder::default(), Vec::new(), 0);
     encoder.begin(&mut buffer);
     let keys = match header {

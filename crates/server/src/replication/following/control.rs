@@ -313,7 +313,7 @@ impl Following {
             return Err(Error::Invalid("there is no pool"));
         };
         // What the old thread does meanwhile is over, and it does no more.
-        let _turn = lock(&self.turn);
+        let turn = lock(&self.turn);
         let follows = master.is_some();
         let life = (self.life.load(Ordering::SeqCst) / 2 + 1) * 2 + u64::from(follows);
         self.life.store(life, Ordering::SeqCst);
@@ -335,7 +335,16 @@ impl Following {
         if clears {
             warn!("the master's data was not whole: all of it is deleted");
         }
-        hands.write(&new, clears)?;
+        if let Err(error) = hands.write(&new, clears) {
+            // It is as it was.
+            let followed = old.followed.unwrap_or_default();
+            let life = life + 2 - u64::from(follows) + u64::from(followed.master.is_some());
+            self.life.store(life, Ordering::SeqCst);
+            self.show(&followed);
+            drop(turn);
+            self.start();
+            return Err(error);
+        }
         if follows {
             end_waits(server);
         } else {
@@ -347,7 +356,7 @@ impl Following {
             }
             None => info!("a client has told this server to follow no master"),
         }
-        drop(_turn);
+        drop(turn);
         self.start();
         Ok(true)
     }

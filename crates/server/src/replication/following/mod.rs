@@ -50,11 +50,12 @@ impl Gate {
             Gate::ReadOnly if command.writes() && !command.nests => Some(READONLY),
             Gate::ReadOnly => None,
             Gate::Loading if goes_while_loading(command.name) => None,
-            Gate::Loading => Some("LOADING Redis is loading the dataset in memory"),
+            Gate::Loading => Some(LOADING),
         }
     }
 }
 
+pub(crate) const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub(crate) const READONLY: &str = "READONLY You can't write against a read only replica.";
 
 /// As Redis's flag has it.
@@ -214,19 +215,6 @@ impl Following {
             0 => Gate::Open,
             1 => Gate::ReadOnly,
             _ => Gate::Loading,
-        }
-    }
-
-    /// The error for a transaction of clients that writes, since it began before the gate was closed.
-    ///
-    /// # Errors
-    /// That one.
-    pub(crate) fn admit(&self) -> perdura::Result<()> {
-        match self.gate() {
-            Gate::Open => Ok(()),
-            // Those of scripts are looked at one by one.
-            Gate::ReadOnly if !self.is_read_only() => Ok(()),
-            Gate::ReadOnly | Gate::Loading => Err(perdura::Error::Aborted(READONLY.to_owned())),
         }
     }
 

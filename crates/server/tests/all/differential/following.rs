@@ -217,6 +217,28 @@ pub(super) fn number(client: &mut Client, section: &str, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("{name} in {info}")).trim_end().parse().unwrap()
 }
 
+/// Many changes, each of which shows if it is done twice or not at all; some in transactions.
+fn flood(client: &mut Client, random: &mut Random, rounds: u64) {
+    client.ask("SELECT 9");
+    for round in 0..rounds {
+        let (mut text, mut answers) = (String::new(), 0);
+        for _ in 0..20 {
+            let (key, more) = (random.below(20), random.below(8));
+            text +=
+                &format!("INCR n{key}\r\nMULTI\r\nLPUSH l{key} {round}\r\nLTRIM l{key} 0 99\r\n");
+            text +=
+                &format!("APPEND a{key} x\r\nHINCRBY h f{key} 1\r\nEXEC\r\nZINCRBY z 1 m{key}\r\n");
+            answers += 8;
+            if more == 0 {
+                text += &format!("DEL a{key}\r\nSET n{key} 0\r\n");
+                answers += 2;
+            }
+        }
+        client.send(text.as_bytes());
+        (0..answers).for_each(|_| drop(client.receive().expect("an answer")));
+    }
+}
+
 /// Kills the follower at random moments: it goes on exactly where it was.
 #[test]
 fn nothing_is_doubled_or_lost_by_kills() {
@@ -246,7 +268,9 @@ fn nothing_is_doubled_or_lost_by_kills() {
                 scope.spawn(move || play(&mut own, &mut random, steps))
             })
             .collect();
-        while !clients.iter().all(|client| client.is_finished()) {
+        let mut own = client_of(&redis);
+        let flooding = scope.spawn(move || flood(&mut own, &mut Random::new(seed + 9), times(400)));
+        while !(clients.iter().all(|client| client.is_finished()) && flooding.is_finished()) {
             thread::sleep(Duration::from_millis(random.below(250) as u64));
             let killed = std::mem::replace(&mut follower, Killed { process: dummy(), address });
             killed.kill();
@@ -256,12 +280,13 @@ fn nothing_is_doubled_or_lost_by_kills() {
     });
     compare(&mut follower.client(), &mut theirs, &format!("seed {seed}, after {kills} kills"));
     let after = number(&mut theirs, "replication", "master_repl_offset");
+    let changes = number(&mut theirs, "persistence", "rdb_changes_since_last_save");
     let (whole, parts) = (
         number(&mut theirs, "stats", "sync_full"),
         number(&mut theirs, "stats", "sync_partial_ok"),
     );
     println!(
-        "{kills} kills, {whole} snapshots, {parts} times gone on, {} bytes of changes in {:?}",
+        "{kills} kills, {whole} snapshots, {parts} times gone on, {changes} changes, {} bytes in {:?}",
         after - before,
         start.elapsed()
     );
