@@ -304,7 +304,7 @@ fn dummy() -> Child {
 /// Kills the follower while it loads a snapshot: what is not whole is shown to nobody.
 #[test]
 fn a_part_of_a_snapshot_is_never_shown() {
-    const KEYS: &str = "100000";
+    const KEYS: &str = "60000";
     for diskless in ["yes", "no"] {
         let options = [
             "--enable-debug-command",
@@ -351,7 +351,7 @@ fn a_part_of_a_snapshot_is_never_shown() {
             if is_whole || kills >= 20 && start.elapsed() > Duration::from_secs(60) {
                 break;
             }
-            if kills < 10 {
+            if kills < 5 {
                 drop((client, info));
                 follower.kill();
                 kills += 1;
