@@ -268,3 +268,43 @@ fn listeners_and_waiting_readers_hear_of_it() {
     );
     assert_eq!(crate::common::show(&listener.receive().unwrap()), "[message news text]");
 }
+
+/// A key whose time is over looks gone, and is there until the master deletes it.
+#[test]
+fn keys_expire_when_the_master_says_so() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let commands = |lines: &[&str]| {
+        let lines = lines
+            .iter()
+            .map(|line| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+        lines.collect::<Vec<_>>().concat()
+    };
+    let first = commands(&[
+        "SELECT 0",
+        "PEXPIREAT a 1700000000000",
+        "APPEND a 2",
+        "SET b 1 PXAT 1700000000000",
+        "INCR b",
+        "SET there 1",
+    ]);
+    let then = commands(&["PERSIST a", "DEL b", "SET there 2"]);
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 1, &first);
+        thread::sleep(Duration::from_secs(2));
+        drop(stream.write_all(&then));
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "GET there", "1");
+    // Nobody deletes it meanwhile.
+    for _ in 0..10 {
+        assert_eq!([client.ask("GET a"), client.ask("GET b")], ["nil", "nil"]);
+        assert_eq!(client.ask("DBSIZE"), "3");
+        thread::sleep(Duration::from_millis(100));
+    }
+    await_text(&mut client, "GET there", "2");
+    assert_eq!([client.ask("GET a"), client.ask("GET b")], ["12", "nil"]);
+    assert_eq!([client.ask("TTL a"), client.ask("DBSIZE")], ["-1", "2"]);
+    server.check();
+}

@@ -363,3 +363,63 @@ fn a_part_of_a_snapshot_is_never_shown() {
         compare(&mut follower.client(), &mut theirs, "in the end");
     }
 }
+
+/// Another server of this kind is followed, and a follower goes on from where it was when the master changes its name.
+#[test]
+fn a_server_of_this_kind_is_followed() {
+    let seed = seeds(now() % 1_000_000, 1).start;
+    println!("replay with PERDURA_TEST_SEED={seed}");
+    let master = Running::with(|options| options.threads(2), 64 << 20);
+    let running = Running::with(|options| options.threads(1), 64 << 20);
+    let (mut theirs, mut ours) = (master.client(), running.client());
+    play(&mut theirs, &mut Random::new(seed), times(1_000));
+    assert_eq!(ours.ask(&format!("REPLICAOF 127.0.0.1 {}", master.address.port())), "OK");
+    for round in 0..3 {
+        thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let mut own = master.client();
+                let mut random = Random::new(seed + 10 * round + client);
+                scope.spawn(move || play(&mut own, &mut random, times(1_000)));
+            }
+            ours.ask("CLIENT KILL TYPE master");
+        });
+        compare(&mut ours, &mut theirs, &format!("seed {seed}, round {round}"));
+    }
+    running.check();
+}
+
+#[test]
+fn a_master_may_want_a_password() {
+    let Some(redis) = Redis::start_with(&["--repl-diskless-sync-delay", "0"]) else {
+        println!("skipped: there is no redis-server");
+        return;
+    };
+    let mut theirs = client_of(&redis);
+    theirs.ask("ACL SETUSER follower on >secret +psync +replconf +ping");
+    theirs.ask("SET a 1");
+    theirs.ask("CONFIG SET requirepass other");
+    let running = Running::with(|options| options.threads(1), 64 << 20);
+    let mut ours = running.client();
+    ours.ask(&format!("REPLICAOF 127.0.0.1 {}", redis.port));
+    let wait = |ours: &mut Client, text: &str| {
+        let start = Instant::now();
+        while !ours.ask("INFO replication").contains(text) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{}", ours.ask("INFO replication"));
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait(&mut ours, "NOAUTH");
+    ours.ask("CONFIG SET masteruser follower masterauth wrong");
+    wait(&mut ours, "the master refuses masterauth");
+    assert_eq!(ours.ask("CONFIG GET masterauth"), "[masterauth wrong]");
+    ours.ask("CONFIG SET masterauth secret");
+    wait(&mut ours, "master_link_status:up");
+    assert_eq!(ours.ask("GET a"), "1");
+    assert!(ours.ask("CONFIG GET replicaof").contains(&redis.port.to_string()));
+    // Clients write, if they are let.
+    assert!(ours.ask("SET b 1").starts_with("READONLY"));
+    assert_eq!(ours.ask("CONFIG SET replica-read-only no"), "OK");
+    assert_eq!(ours.ask("SET b 1"), "OK");
+    ours.ask("CONFIG SET slave-read-only yes");
+    assert!(ours.ask("SET b 1").starts_with("READONLY"));
+}
