@@ -68,7 +68,7 @@ pub(super) struct Op {
     /// Whether it is left for later, since too much output is unsent, or time is short.
     skipped: bool,
     /// What its client waits for.
-    wish: Option<Wish>,
+    wish: Option<Box<Wish>>,
     /// The large hash in which it looks for a field, once that is known.
     pub(super) hash: u64,
     pub(super) near: Near,
@@ -119,8 +119,9 @@ impl Op {
         let db = Database::new(env.keyspace, connection.client.db);
         let bytes_max = env.server.options.max_reply;
         // Clients may wait for a key that this operation fills.
-        let serves = env.server.waiting.count() > 0 && !env.waits.are_left();
-        let before = (self.writes() && serves).then(|| (tx.point(), env.waits.mark(), told));
+        let serves =
+            self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
+        let before = serves.then(|| (tx.point(), env.waits.mark(), told));
         let outcome = match &mut self.work {
             Work::Request(..)
                 if connection.skips || connection.is_full() || budget.is_short_for(self.claim) =>
@@ -135,7 +136,7 @@ impl Op {
                 let near = self.near;
                 let call = Call { tx, env: *env, db, client, args, out, may_wait, near };
                 let done = perform::one(call, command);
-                self.wish = env.waits.take_wish();
+                self.wish = env.waits.take_wish().map(Box::new);
                 done.map(|_| ())
             }
             Work::Exec(exec) => {
@@ -349,7 +350,7 @@ impl Turn {
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
     fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
         let mut commands = 0;
-        for op in self.ops.drain(..).rev() {
+        while let Some(op) = self.ops.pop() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
             if connection.client.listing.is_killed() {
@@ -667,7 +668,7 @@ impl Group<'_> {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.skips |= op.skipped;
                 match op.wish.take() {
-                    Some(wish) => wait(self.env, connection, op, wish),
+                    Some(wish) => wait(self.env, connection, op, *wish),
                     None => connection.hush(op.start),
                 }
             }
