@@ -119,8 +119,7 @@ impl Op {
         let db = Database::new(env.keyspace, connection.client.db);
         let bytes_max = env.server.options.max_reply;
         // Clients may wait for a key that this operation fills.
-        let serves =
-            self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
+        let serves = self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
         let before = serves.then(|| (tx.point(), env.waits.mark(), told));
         let outcome = match &mut self.work {
             Work::Request(..)
@@ -194,8 +193,11 @@ pub(super) struct Turn {
     bytes: usize,
     /// Transactions that are yet to be run with care ([`Env::careful`]).
     careful: u32,
-    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`).
+    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`), or a command that
+    /// keeps the thread ([`Route::keeps`]).
     alone: Option<usize>,
+    /// Whether this turn is for one connection only, and nothing was performed in it so far.
+    is_free: bool,
 }
 
 impl Turn {
@@ -211,6 +213,7 @@ impl Turn {
         let mut last = None;
         self.queue.clear();
         let alone = self.alone.take();
+        self.is_free = alone.is_some();
         match alone {
             None => self.queue.extend(ready),
             Some(slot) => {
@@ -221,6 +224,7 @@ impl Turn {
         }
         while !self.queue.is_empty() {
             self.fill(env, slots, budget);
+            self.is_free &= self.ops.is_empty();
             let ticket = self.execute(session, env, slots, budget);
             self.end_round(env, slots);
             last = last.max(ticket?);
@@ -243,7 +247,7 @@ impl Turn {
 
     /// Takes connections' requests into the round, until it is full.
     fn fill(&mut self, env: Env<'_>, slots: &mut Slots, budget: &mut Budget) {
-        while self.has_room() {
+        while self.has_room() && self.alone.is_none() {
             let Some(slot) = self.queue.pop_front() else { return };
             let Some(connection) = slots.get(slot) else { continue };
             let planned = self.plan(env, slot, connection, budget);
@@ -311,6 +315,12 @@ impl Turn {
             if connection.waits {
                 connection.put_back(request);
                 return Planned::Blocked;
+            }
+            if route.keeps() && !(self.is_free && self.ops.is_empty()) {
+                // What this turn has done is answered first, and told to replicas.
+                connection.put_back(request);
+                self.alone = Some(slot);
+                return Planned::All;
             }
             connection.taken += 1;
             let next = route.answer((env.server, env.stats), connection, request);
