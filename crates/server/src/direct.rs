@@ -244,6 +244,7 @@ impl Commands {
             effects: &self.effects,
             keyspace: self.keyspace,
             now,
+            cutoff: now,
             seed,
             last_resort,
             careful: true,

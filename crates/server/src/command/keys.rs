@@ -96,7 +96,7 @@ fn move_key(call: &mut Call<'_>) -> Outcome {
     if db.index() == call.db.index() {
         return Err(Failure::Say("ERR source and destination objects are the same".into()));
     }
-    let there = |found: Option<Found>| found.is_some_and(|f| !f.entry.expired(call.env.now));
+    let there = |found: Option<Found>| found.is_some_and(|f| !f.entry.expired(call.env.cutoff));
     let taken = there(db.find(call.tx, key)?);
     let movable = call.claim(key)?.is_some() && !taken;
     if movable {

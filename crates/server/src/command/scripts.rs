@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
+use crate::replication::following::{Gate, READONLY};
 use crate::script::interpreter::{self, Code, Task, Thread};
 use crate::script::{Digest, Ended, Killing, Ran, Running, Script, Sort, digest_of, sha1_hex};
 use perdura::{Error, Tx};
@@ -190,6 +191,9 @@ impl Inner<'_, '_> {
     ) -> Result<(), ()> {
         let Context { env, client, read_only } = self.call_of;
         let command = allowed(args, read_only).and_then(|command| {
+            if command.writes() && !env.obeys() && env.server.following.gate() == Gate::ReadOnly {
+                return Err(Failure::Say(READONLY.into()));
+            }
             self.check_user(command, args)?;
             Ok(command)
         });

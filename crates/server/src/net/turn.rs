@@ -31,6 +31,7 @@ use crate::command::{Call, Command, Env, Exec, Failure, Next, Run, blocking, fin
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
+use crate::replication::following::Gate;
 use crate::room;
 use crate::script::Busy;
 use crate::stats::{Called, Stats};
@@ -275,6 +276,7 @@ impl Turn {
         // Once for all of them: to plan them takes little time.
         budget.pass();
         let busy = env.server.runs.busy();
+        let gate = env.server.following.gate();
         for _ in 0..AT_ONCE {
             if !self.has_room() {
                 return Planned::Part;
@@ -301,6 +303,7 @@ impl Turn {
             };
             if busy.is_none()
                 && let Some(command) = on_data(connection, request)
+                && (gate == Gate::Open || gate.refusal(command).is_none())
             {
                 connection.taken += 1;
                 self.bytes += connection.args(request).bytes();
@@ -311,7 +314,7 @@ impl Turn {
                 }
                 continue;
             }
-            let route = Route::of(connection, request, busy);
+            let route = Route::of(connection, request, busy, gate);
             if connection.waits {
                 connection.put_back(request);
                 return Planned::Blocked;
@@ -612,7 +615,10 @@ impl Group<'_> {
     fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
         self.retract();
         match self.writes {
-            true => self.env.begin_writing(tx)?,
+            true => {
+                self.env.begin_writing(tx)?;
+                self.admit()?;
+            }
             false => self.env.begin(),
         }
         self.env.careful |= self.env.tally.needs_care();
@@ -641,6 +647,15 @@ impl Group<'_> {
         }
         self.env.tally.end();
         if self.writes { self.env.end_writing(tx) } else { Ok(()) }
+    }
+
+    /// Whether the server has begun to follow a master, or shows no data any longer, since these operations were planned.
+    fn admit(&self) -> Result<(), Error> {
+        match self.env.server.following.gate() {
+            Gate::Open => Ok(()),
+            _ if self.ops.iter().all(Op::nests) => Ok(()),
+            _ => self.env.server.following.admit(),
+        }
     }
 
     /// Takes back all replies.
