@@ -115,7 +115,8 @@ fn move_key(call: &mut Call<'_>) -> Outcome {
 
 fn swapdb(call: &mut Call<'_>) -> Outcome {
     let number = |at: usize, wrong: &'static str| {
-        number::parse_i64(call.args.at(at)).ok_or(Failure::Say(wrong.into()))
+        let number = number::parse_i64(call.args.at(at));
+        number.filter(|number| i32::try_from(*number).is_ok()).ok_or(Failure::Say(wrong.into()))
     };
     let one = number(1, "ERR invalid first DB index")?;
     let other = number(2, "ERR invalid second DB index")?;
