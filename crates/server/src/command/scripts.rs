@@ -90,12 +90,13 @@ pub(super) fn run_code(
         running: Cell::new(running),
         seed: env.now ^ env.seed << 20,
         client: call.client.id,
+        user: call.client.limited_user(),
     };
     let mut inner = Inner {
         tx: &mut *call.tx,
         call_of: Context { env, client: call.client, read_only },
         db: call.db.index(),
-        user: call.client.limited_user(),
+        user: task.user.clone(),
         full: None,
         error: None,
     };

@@ -69,7 +69,7 @@ pub(super) struct Op {
     /// Whether it is left for later, since too much output is unsent, or time is short.
     skipped: bool,
     /// What its client waits for.
-    wish: Option<Wish>,
+    wish: Option<Box<Wish>>,
     /// The large hash in which it looks for a field, once that is known.
     pub(super) hash: u64,
     pub(super) near: Near,
@@ -120,8 +120,8 @@ impl Op {
         let db = Database::new(env.keyspace, connection.client.db);
         let bytes_max = env.server.options.max_reply;
         // Clients may wait for a key that this operation fills.
-        let serves = env.server.waiting.count() > 0 && !env.waits.are_left();
-        let before = (self.writes() && serves).then(|| (tx.point(), env.waits.mark(), told));
+        let serves = self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
+        let before = serves.then(|| (tx.point(), env.waits.mark(), told));
         let outcome = match &mut self.work {
             Work::Request(..)
                 if connection.skips || connection.is_full() || budget.is_short_for(self.claim) =>
@@ -136,7 +136,7 @@ impl Op {
                 let near = self.near;
                 let call = Call { tx, env: *env, db, client, args, out, may_wait, near };
                 let done = perform::one(call, command);
-                self.wish = env.waits.take_wish();
+                self.wish = env.waits.take_wish().map(Box::new);
                 done.map(|_| ())
             }
             Work::Exec(exec) => {
@@ -194,8 +194,11 @@ pub(super) struct Turn {
     bytes: usize,
     /// Transactions that are yet to be run with care ([`Env::careful`]).
     careful: u32,
-    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`).
+    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`), or a command that
+    /// keeps the thread ([`Route::keeps`]).
     alone: Option<usize>,
+    /// Whether this turn is for one connection only, and nothing was performed in it so far.
+    is_free: bool,
 }
 
 impl Turn {
@@ -211,6 +214,7 @@ impl Turn {
         let mut last = None;
         self.queue.clear();
         let alone = self.alone.take();
+        self.is_free = alone.is_some();
         match alone {
             None => self.queue.extend(ready),
             Some(slot) => {
@@ -221,6 +225,7 @@ impl Turn {
         }
         while !self.queue.is_empty() {
             self.fill(env, slots, budget);
+            self.is_free &= self.ops.is_empty();
             let ticket = self.execute(session, env, slots, budget);
             self.end_round(env, slots);
             last = last.max(ticket?);
@@ -243,7 +248,7 @@ impl Turn {
 
     /// Takes connections' requests into the round, until it is full.
     fn fill(&mut self, env: Env<'_>, slots: &mut Slots, budget: &mut Budget) {
-        while self.has_room() {
+        while self.has_room() && self.alone.is_none() {
             let Some(slot) = self.queue.pop_front() else { return };
             let Some(connection) = slots.get(slot) else { continue };
             let planned = self.plan(env, slot, connection, budget);
@@ -314,6 +319,12 @@ impl Turn {
                 connection.put_back(request);
                 return Planned::Blocked;
             }
+            if route.keeps() && !(self.is_free && self.ops.is_empty()) {
+                // What this turn has done is answered first, and told to replicas.
+                connection.put_back(request);
+                self.alone = Some(slot);
+                return Planned::All;
+            }
             connection.taken += 1;
             let next = route.answer((env.server, env.stats), connection, request);
             // This may have taken long: it is not only planning.
@@ -352,7 +363,7 @@ impl Turn {
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
     fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
         let mut commands = 0;
-        for op in self.ops.drain(..).rev() {
+        while let Some(op) = self.ops.pop() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
             if connection.client.listing.is_killed() {
@@ -689,7 +700,7 @@ impl Group<'_> {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.skips |= op.skipped;
                 match op.wish.take() {
-                    Some(wish) => wait(self.env, connection, op, wish),
+                    Some(wish) => wait(self.env, connection, op, *wish),
                     None => connection.hush(op.start),
                 }
             }

@@ -329,6 +329,8 @@ const TEMPLATES: &[Template] = &[
     ("NOSUCHCOMMAND key value", Compare::Same),
     ("GET", Compare::Same),
     ("HSET key", Compare::Same),
+    ("SWAPDB 0 index", Compare::Same),
+    ("SWAPDB index number", Compare::Same),
     ("FLUSHDB", Compare::Same),
     ("FLUSHALL", Compare::Same),
     ("FLUSHALL index", Compare::Same),

@@ -172,7 +172,7 @@ fn what_this_server_lacks_ends_following() {
         lines.collect::<Vec<_>>().concat()
     };
     for (lines, told) in [
-        (["SELECT 0", "INCR a", "SWAPDB 0 1"].as_slice(), "cannot perform: SWAPDB 0 1"),
+        (["SELECT 0", "INCR a", "NOTHING 0 1"].as_slice(), "cannot perform: NOTHING 0 1"),
         (&["INCR a", "SELECT 16"], "the master uses database 16"),
         (&["INCR a", "LPUSH a x"], "the master has sent LPUSH, which fails here: WRONGTYPE"),
         (&["INCR a", "MULTI", "INCR a", "NOTHING", "EXEC"], "cannot perform: NOTHING"),

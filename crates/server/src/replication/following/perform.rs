@@ -124,7 +124,7 @@ impl<'a, S: Session> Performer<'a, S> {
             server, session, header, stats, touched, tally, waits, posts, effects, ..
         } = self;
         let mut env = Env {
-            server: *server,
+            server,
             worker,
             stats,
             touched,

@@ -41,6 +41,9 @@ pub(crate) fn commands_of(
     }
 }
 
+/// Called with a string of a value, and whether it is its item's last.
+type Each<'a> = dyn FnMut(&[u8], bool) -> Result<(), Failed> + 'a;
+
 /// The failure of a walk.
 enum Failed {
     Malformed,
@@ -130,11 +133,7 @@ impl Large {
     }
 
     /// Calls `each` with every string, and whether it is its item's last.
-    fn walk(
-        &self,
-        reader: &mut Reader<'_>,
-        each: &mut dyn FnMut(&[u8], bool) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
+    fn walk(&self, reader: &mut Reader<'_>, each: &mut Each<'_>) -> Result<(), Failed> {
         let is_chain = matches!(self.kind, form::LIST_OF_ZIPLISTS | form::LIST_OF_LISTPACKS);
         let mut count = 0;
         let mut add = |part: &[u8]| {
