@@ -202,6 +202,7 @@ mod tests {
             .collect();
         let expected = [
             "dbsize",
+            "swapdb",
             "flushdb",
             "flushall",
             "randomkey",
