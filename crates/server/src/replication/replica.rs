@@ -173,6 +173,10 @@ fn serve(
     if server.stopping() {
         replica.end();
     }
+    // Or to follow a master, whose data this replica is not to get as this server's.
+    if server.following.is_replica() {
+        replica.close();
+    }
     let (own, heard) = (Arc::clone(server), Arc::clone(&replica));
     let hearing = thread::Builder::new()
         .name(format!("replica-{}-acks", listing.id))
