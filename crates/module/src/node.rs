@@ -14,6 +14,7 @@ use corosensei::stack::DefaultStack;
 use perdura::collections::Cell;
 use perdura::{EngineKind, Handle, Options, Pool, Result, Ticket, TxExt};
 use perdura_server::{Commands, KeyState, Performed};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -34,10 +35,10 @@ pub(crate) struct Node {
     /// The last transaction, until it is durable.
     last: Option<Ticket>,
     exposed: bool,
-    /// Counts turns.
-    turn: u64,
-    /// The client that was last found to have no replies left over from earlier turns, and when.
-    clean: (u64, u64),
+    /// Clients of which it is known, in this turn, whether they have unread replies of earlier ones.
+    known: HashSet<u64>,
+    /// Whether that is known of all clients.
+    all_known: bool,
     tidied: Instant,
     /// Whether it was new.
     pub(crate) is_new: bool,
@@ -73,8 +74,8 @@ impl Node {
             group: None,
             last: None,
             exposed: false,
-            turn: 1,
-            clean: (0, 0),
+            known: HashSet::new(),
+            all_known: false,
             tidied: Instant::now(),
             is_new,
             snapshots: Snapshots::new().map_err(|error| error.to_string())?,
@@ -95,7 +96,8 @@ impl Node {
 
     /// Does a job: in the open transaction, if it is `grouped`, else in one of its own.
     pub(crate) fn run(&mut self, job: Job, grouped: bool) -> Result<Performed> {
-        if !grouped || self.exposed {
+        let alone = self.exposed || cfg!(feature = "planted");
+        if !grouped || alone {
             self.end_group()?;
             let (commands, handle) = self.session();
             let (done, ticket) = match &job {
@@ -103,7 +105,7 @@ impl Node {
                 job => handle.submit(|tx| job.run(commands, tx))?,
             };
             self.last = self.last.max(Some(ticket));
-            if self.exposed {
+            if alone {
                 self.make_durable()?;
             }
             return Ok(done);
@@ -139,7 +141,7 @@ impl Node {
     }
 
     /// Whether something was done that is not known to be durable.
-    pub(crate) fn is_behind(&self) -> bool {
+    fn is_behind(&self) -> bool {
         self.last.is_some() || self.group.is_some()
     }
 
@@ -147,7 +149,7 @@ impl Node {
     pub(crate) fn end_turn(&mut self) -> Result<()> {
         self.make_durable()?;
         self.exposed = true;
-        self.turn += 1;
+        self.forget_clients();
         if self.tidied.elapsed() >= TIDY {
             let began = Instant::now();
             let (commands, handle) = self.session();
@@ -162,14 +164,29 @@ impl Node {
         self.exposed = false;
     }
 
-    /// Whether it is known that a client has no replies left over from earlier turns.
-    pub(crate) fn is_clean(&self, client: u64) -> bool {
-        self.clean == (client, self.turn)
+    /// Until the host sleeps it may send replies at any moment: each is made durable before it is given.
+    pub(crate) fn expose(&mut self) -> Result<()> {
+        self.make_durable()?;
+        self.exposed = true;
+        Ok(())
     }
 
-    /// That was found out.
-    pub(crate) fn note_clean(&mut self, client: u64) {
-        self.clean = (client, self.turn);
+    /// Whether a command is about to tell what is not durable to a client (`None`: to an unknown one) of which it is not
+    /// known whether it has unread replies of earlier turns. It is known from now on.
+    pub(crate) fn meets(&mut self, client: Option<u64>, writes: bool) -> bool {
+        if self.exposed || self.all_known || !(writes || self.is_behind()) {
+            return false;
+        }
+        match client {
+            Some(client) => self.known.insert(client),
+            None => !std::mem::replace(&mut self.all_known, true),
+        }
+    }
+
+    /// What was known of clients may have changed.
+    pub(crate) fn forget_clients(&mut self) {
+        self.known.clear();
+        self.all_known = false;
     }
 
     /// A child was forked, at a moment without an open command.

@@ -177,6 +177,11 @@ pub(super) fn selected_db(context: RawContext) -> u8 {
     u8::try_from(host!(RedisModule_GetSelectedDb(context))).unwrap_or(u8::MAX)
 }
 
+/// The number of a call's client.
+pub(super) fn client(context: RawContext) -> u64 {
+    host!(RedisModule_GetClientId(context))
+}
+
 /// This node's number in the cluster, if there is one.
 pub(super) fn node_id() -> Option<String> {
     let id = host!(RedisModule_GetMyClusterID());
@@ -265,20 +270,19 @@ impl Drop for Key {
     }
 }
 
-/// The text of the reply to a command of the host's with these arguments, if it is one.
-pub(super) fn ask(
-    context: RawContext,
-    command: &CStr,
-    args: [&CStr; 2],
-    more: &CStr,
-) -> Option<String> {
+/// What CLIENT LIST says of a client, or, without one, of all clients that send commands: a line for each.
+pub(super) fn clients(context: RawContext, one: Option<u64>) -> Option<String> {
+    let (kind, value) = match one {
+        Some(id) => (c"ID", CString::new(id.to_string()).unwrap_or_default()),
+        None => (c"TYPE", c"normal".to_owned()),
+    };
     let reply = host!(RedisModule_Call(
         context,
-        command.as_ptr(),
+        c"CLIENT".as_ptr(),
         c"ccc".as_ptr(),
-        args[0].as_ptr(),
-        args[1].as_ptr(),
-        more.as_ptr()
+        c"LIST".as_ptr(),
+        kind.as_ptr(),
+        value.as_ptr()
     ));
     if reply.is_null() {
         return None;

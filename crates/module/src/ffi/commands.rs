@@ -2,12 +2,12 @@
 
 use super::api::{self, Key, RawContext, RawText, Text, bytes, host};
 use super::filter::{PREFIX, REFUSED, own};
-use super::{events, guarded, reply, values, with};
+use super::{events, guarded, reply, shield, values, with};
 use crate::resp::{Item, Items};
 use crate::work::Job;
 use perdura_server::{DataCommand, Performed, Request, Waiting};
 use std::cell::Cell;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 /// The command that a master sends to its replicas: when, a number for chance, and a command.
@@ -73,8 +73,9 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
         request.db = api::selected_db(context);
         request.resp3 = flags & api::RESP3 != 0;
         request.may_wait = flags & never == 0;
-        if flags & (api::LUA | api::REPLICATED) == 0 {
-            withhold(context);
+        if flags & api::REPLICATED == 0 {
+            let caller = (flags & api::LUA == 0).then(|| api::client(context));
+            shield::raise(context, caller, request.writes());
         }
         if crosses(&request) {
             reply::error(context, "ERR COPY to another database is not there with the module");
@@ -120,26 +121,6 @@ fn apply(context: RawContext, args: &[RawText]) -> c_int {
     let db = api::selected_db(context);
     execute(context, args, request(args).at(now, seed).in_database(db));
     api::OK
-}
-
-/// If a client's replies of earlier turns are not sent yet, the host may send this turn's with them, before the turn ends:
-/// then they must be durable at once.
-fn withhold(context: RawContext) {
-    let client = host!(RedisModule_GetClientId(context));
-    if !with(|node| Ok(node.is_behind() && !node.is_clean(client))) {
-        return;
-    }
-    let id = CString::new(client.to_string()).unwrap_or_default();
-    let line = api::ask(context, c"CLIENT", [c"LIST", c"ID"], &id).unwrap_or_default();
-    let events = line.split(' ').find_map(|part| part.strip_prefix("events="));
-    match events.is_some_and(|events| !events.contains('w')) {
-        true => with(|node| {
-            node.note_clean(client);
-            Ok(())
-        }),
-        // Inside of EXEC this commits a part of it.
-        false => with(|node| node.make_durable()),
-    }
 }
 
 /// Whether it is a COPY to another database.
@@ -271,6 +252,7 @@ fn again(context: RawContext, may_wait: bool) -> c_int {
     let resp3 = api::flags(context) & api::RESP3 != 0;
     let mut request = request(&args).at(now, seed(now)).in_database(db);
     (request.resp3, request.may_wait) = (resp3, may_wait);
+    shield::raise(context, Some(api::client(context)), request.writes());
     match execute(context, &args, request) {
         Some(_) => api::ERR,
         None => api::OK,

@@ -1,7 +1,8 @@
 //! What the host tells of.
 
 use super::api::{RawContext, Text, c_text, host};
-use super::{guarded, values, with};
+use super::{guarded, shield, values, with};
+use crate::node::Node;
 use crate::work::Job;
 use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -99,13 +100,15 @@ unsafe extern "C" fn turned(
     _data: *mut c_void,
 ) {
     guarded(|| {
-        with(|node| match part {
-            raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP => node.end_turn(),
-            _ => {
+        if part == raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP {
+            with(Node::end_turn);
+            shield::lift();
+        } else {
+            with(|node| {
                 node.begin_turn();
                 Ok(())
-            }
-        });
+            });
+        }
     });
 }
 

@@ -98,7 +98,10 @@ fn expose(name: &[u8]) {
     let is_script = scripts.into_iter().any(is);
     SCRIPTS.set(SCRIPTS.get() || is_script);
     if is_script || is("exec") && SCRIPTS.get() {
-        with(|node| node.make_durable());
+        with(|node| {
+            node.forget_clients();
+            node.make_durable()
+        });
     }
 }
 

@@ -10,6 +10,7 @@ mod events;
 mod filter;
 mod load;
 mod reply;
+mod shield;
 mod values;
 
 use crate::node::Node;
@@ -29,6 +30,17 @@ fn with<R>(act: impl FnOnce(&mut Node) -> Result<R>) -> R {
         Some(Ok(done)) => done,
         Some(Err(error)) => die(&format!("the pool failed: {error}")),
         None => die("the host has called a module that is not loaded"),
+    }
+}
+
+/// A line of the host's log, the first time.
+fn log_once(text: &str) {
+    use std::cell::Cell;
+    thread_local! {
+        static SAID: Cell<bool> = const { Cell::new(false) };
+    }
+    if !SAID.replace(true) {
+        api::log("warning", text);
     }
 }
 

@@ -5,6 +5,7 @@
 mod client;
 mod cluster;
 mod differential;
+mod exec;
 mod load;
 mod node;
 mod replica;
