@@ -180,8 +180,8 @@ pub struct Performed {
     pub changed: bool,
     /// The keys' states, in the order of [`Request::key_places`]; none if nothing was changed.
     pub keys: Vec<KeyState>,
-    /// The events of keys, if they are told ([`Commands::tell_events`]): each event's name, and the key.
-    pub events: Vec<(String, Vec<u8>)>,
+    /// The events of keys, if they are told ([`Commands::tell_events`]): each one's database, its name, and the key.
+    pub events: Vec<(u8, String, Vec<u8>)>,
     /// What its client waits for; then there is no reply.
     pub wish: Option<Waiting>,
 }
@@ -202,6 +202,9 @@ pub struct Commands {
 }
 
 impl Commands {
+    /// How many databases a pool has.
+    pub const DATABASES: u8 = DATABASES;
+
     /// Opens the pool's keyspace, which is made if there is none.
     ///
     /// # Errors
@@ -323,11 +326,12 @@ impl Commands {
                 timeout: wish.timeout,
             }
         });
-        let changed = tx.moment().changes != changes;
+        // What a command has changed before it failed is undone.
+        let changed = tx.moment().changes != changes && reply.first() != Some(&b'-');
         let events = self.posts.take_since(posted).into_iter().filter_map(|post| {
             let channel = String::from_utf8_lossy(&post.channel).into_owned();
-            let (_, event) = channel.split_once("__:")?;
-            Some((event.to_owned(), post.message))
+            let (db, event) = channel.strip_prefix("__keyevent@")?.split_once("__:")?;
+            Some((db.parse().ok()?, event.to_owned(), post.message))
         });
         let events = events.collect();
         let mut keys = Vec::new();
@@ -402,6 +406,14 @@ impl Commands {
     pub fn clear(&self, tx: &mut dyn Tx, db: Option<u8>) -> Result<()> {
         let range = db.map_or(0..DATABASES, |db| db..db.saturating_add(1));
         range.into_iter().try_for_each(|db| self.db(db)?.clear(tx))
+    }
+
+    /// Exchanges the keys of two databases.
+    ///
+    /// # Errors
+    /// As the transaction.
+    pub fn swap(&self, tx: &mut dyn Tx, one: u8, other: u8) -> Result<()> {
+        self.db(one)?.swap(tx, self.db(other)?)
     }
 
     /// Calls `each` with every key of every database, and what it is.
@@ -483,6 +495,8 @@ mod tests {
             ("mset b 1 c 2", "+OK\r\n", vec![there(None), there(None)]),
             ("rename b a", "+OK\r\n", vec![gone, there(None)]),
             ("sunionstore d nothing", ":0\r\n", vec![]),
+            ("lpush a 1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", vec![]),
+            ("move a x", "-ERR value is not an integer or out of range\r\n", vec![]),
             ("lpush a", "-ERR wrong number of arguments for 'lpush' command\r\n", vec![]),
             ("rpush l 1", ":1\r\n", vec![there(None)]),
             ("lpop l", "$1\r\n1\r\n", vec![gone]),
@@ -515,8 +529,24 @@ mod tests {
         bench.commands.tell_events(true);
         let events = bench.run("rename a b").events;
         let wanted = [("rename_from", b"a"), ("rename_to", b"b")];
-        assert_eq!(events, wanted.map(|(event, key)| (event.to_owned(), key.to_vec())));
+        assert_eq!(events, wanted.map(|(event, key)| (0, event.to_owned(), key.to_vec())));
+        let moved = bench.run("move b 3").events;
+        let wanted = [(0, "move_from", b"b"), (3, "move_to", b"b")];
+        assert_eq!(moved, wanted.map(|(db, event, key)| (db, event.to_owned(), key.to_vec())));
+        bench.run("set b 1");
         assert!(bench.run("lpush b 1").events.is_empty(), "it has failed");
+    }
+
+    #[test]
+    fn databases_change_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        bench.run("set a 1 px 500");
+        let commands = &bench.commands;
+        bench.handle.transaction(|tx| commands.swap(tx, 0, 5)).unwrap();
+        let state = |db| bench.handle.read(|tx| commands.state(tx, db, b"a")).unwrap();
+        let there = KeyState { is_there: true, expires: Some(1500) };
+        assert_eq!([0, 5].map(state), [KeyState { is_there: false, expires: None }, there]);
     }
 
     #[test]

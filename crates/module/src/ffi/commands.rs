@@ -1,28 +1,33 @@
 //! The module's commands.
 
-use super::api::{self, Key, RawContext, RawText, Text, bytes, host};
+use super::api::{self, HostCommand, Key, RawContext, RawText, Text, bytes, host};
 use super::filter::{PREFIX, REFUSED, own};
 use super::{events, guarded, reply, shield, values, with};
 use crate::resp::{Item, Items};
 use crate::work::Job;
-use perdura_server::{DataCommand, Performed, Request, Waiting};
+use perdura_server::{Commands, DataCommand, Performed, Request, Waiting};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 /// The command that a master sends to its replicas: when, a number for chance, and a command.
 const APPLY: &str = "perdura.apply";
-const WRONG_TYPE: &str = "WRONGTYPE the key has a value of the host's own, which was restored without the module: \
-                          delete it in the host that it came from, and migrate from one with the module";
+const WRONG_TYPE: &str = "WRONGTYPE the key has a value of another module, which is not in the pool: delete it with that \
+                          module's commands";
 
-/// Makes the commands. Returns false if the host does not take one.
-pub(super) fn register(context: RawContext) -> bool {
+/// Makes the commands; each is like the host's of that name. Returns false if the host does not take one.
+pub(super) fn register(context: RawContext, known: &[HostCommand]) -> bool {
     own().all(|command| {
-        let access = if command.writes() { "write" } else { "readonly" };
-        let flags = match command.has_moving_keys() {
-            true => format!("{access} getkeys-api"),
-            false => access.to_owned(),
-        };
+        let of_host = known.iter().find(|known| known.name == command.name());
+        let mut flags = if command.writes() { "write" } else { "readonly" }.to_owned();
+        if command.has_moving_keys() {
+            flags += " getkeys-api";
+        }
+        for (flag, name) in [("denyoom", " deny-oom"), ("fast", " fast")] {
+            if of_host.is_some_and(|known| known.is(flag)) {
+                flags += name;
+            }
+        }
         let name = format!("{PREFIX}{}", command.name());
         create(context, &name, &flags, command.keys())
     }) && create(context, APPLY, "write no-mandatory-keys", (0, 0, 0))
@@ -57,7 +62,8 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
             return apply(context, args);
         }
         if name.eq_ignore_ascii_case(REFUSED.as_bytes()) {
-            reply::error(context, "ERR SWAPDB and MOVE are not there with the module");
+            let name = args.get(1).map_or(&[][..], |name| bytes(*name));
+            reply::error(context, &refusal(name));
             return api::OK;
         }
         let now = api::now();
@@ -77,13 +83,13 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
             let caller = (flags & api::LUA == 0).then(|| api::client(context));
             shield::raise(context, caller, request.writes());
         }
-        if crosses(&request) {
-            reply::error(context, "ERR COPY to another database is not there with the module");
-            return api::OK;
-        }
-        match execute(context, args, request) {
+        let done = execute(context, args, request);
+        match done.wish {
             Some(wish) => wait(context, wish),
-            None => api::OK,
+            None => {
+                reply::send(context, &done.reply);
+                api::OK
+            }
         }
     })
 }
@@ -119,43 +125,82 @@ fn apply(context: RawContext, args: &[RawText]) -> c_int {
         return api::OK;
     }
     let db = api::selected_db(context);
-    execute(context, args, request(args).at(now, seed).in_database(db));
+    let done = execute(context, args, request(args).at(now, seed).in_database(db));
+    if done.reply.first() == Some(&b'-') {
+        super::die(&format!(
+            "the master has done what cannot be done here, so that this replica would differ from it from now on: {}: {}. \
+             Give it a pool as large as the master's, and it takes a new copy",
+            String::from_utf8_lossy(bytes(args[0])),
+            String::from_utf8_lossy(&done.reply).trim()
+        ));
+    }
+    reply::send(context, &done.reply);
     api::OK
 }
 
-/// Whether it is a COPY to another database.
-fn crosses(request: &Request) -> bool {
-    let args: Vec<&[u8]> = request.args().collect();
-    args[0].eq_ignore_ascii_case(b"copy")
-        && args.windows(2).skip(3).any(|pair| {
-            pair[0].eq_ignore_ascii_case(b"db") && pair[1] != request.db.to_string().as_bytes()
-        })
+fn refusal(name: &[u8]) -> String {
+    match name.to_ascii_lowercase().as_slice() {
+        b"debug" => "ERR DEBUG RELOAD, LOADAOF and POPULATE are not there with the module: the keys are in its pool",
+        b"config" => {
+            "ERR with the module, 'appendonly' stays 'no' and 'save' empty: the pool is the durable copy, and an old \
+             file would be loaded beside it"
+        }
+        name => {
+            let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+            return format!("ERR {name} is not there with the module: its pool cannot keep such values");
+        }
+    }
+    .to_owned()
 }
 
-/// Performs a command, answers it, and tells the host of the keys that it has changed. Returns what the client waits for,
-/// if it does. `args` are the request's, as the host has them.
-fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Waiting> {
+/// A key in another database that a command writes: the database, and the key's place.
+fn elsewhere(request: &Request) -> Option<(u8, usize)> {
+    let args: Vec<&[u8]> = request.args().collect();
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+    let (db, place) = match args[0] {
+        name if name.eq_ignore_ascii_case(b"move") => (number(args.get(2)?)?, 1),
+        name if name.eq_ignore_ascii_case(b"copy") => {
+            let options = args.windows(2).skip(3);
+            let mut targets = options.filter(|pair| pair[0].eq_ignore_ascii_case(b"db"));
+            (number(targets.next_back()?[1])?, 2)
+        }
+        _ => return None,
+    };
+    (db != request.db && db < Commands::DATABASES).then_some((db, place))
+}
+
+/// Performs a command, and tells the host of the keys that it has changed. `args` are the request's, as the host has
+/// them.
+fn execute(context: RawContext, args: &[RawText], request: Request) -> Performed {
     let name = request.args().next().unwrap_or_default();
     let grouped = api::is_grouped();
     if !request.writes() {
-        let done = with(|node| node.run(Job::Command(request), grouped));
-        if done.wish.is_none() {
-            reply::send(context, &done.reply);
+        if api::flags(context) & api::EVICTS != 0 {
+            request.key_places().iter().for_each(|place| Key::note_read(context, args[*place]));
         }
-        return done.wish;
+        return with(|node| node.run(Job::Command(request), grouped));
     }
     let is_spop = name.eq_ignore_ascii_case(b"spop");
     // Opened first: if one has expired, the host deletes it now, and not what is about to be written.
-    let places = request.key_places();
+    let elsewhere = elsewhere(&request);
+    let mut places = request.key_places();
+    // COPY's second key is not one of this database.
+    places.retain(|place| elsewhere.is_none_or(|(_, other)| *place != other || *place == 1));
+    let other_key = elsewhere.map(|(db, place)| {
+        (db, place, api::in_db(context, db, || Key::open(context, args[place])))
+    });
     let mut keys: Vec<Option<Key>> = Vec::with_capacity(places.len());
     for (index, place) in places.iter().enumerate() {
         let is_again =
             places[..index].iter().any(|other| bytes(args[*other]) == bytes(args[*place]));
         keys.push((!is_again).then(|| Key::open(context, args[*place])));
     }
-    if !keys.iter().flatten().all(values::is_ours) {
-        reply::error(context, WRONG_TYPE);
-        return None;
+    let all = keys.iter().flatten().chain(other_key.iter().map(|(_, _, key)| key));
+    if !all.into_iter().all(values::is_ours) {
+        return Performed {
+            reply: format!("-{WRONG_TYPE}\r\n").into_bytes(),
+            ..Performed::default()
+        };
     }
     let stamp = format!("{}:{}", request.now, request.seed);
     let tells = events::are_wanted();
@@ -173,16 +218,23 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Wa
             }
         }
         drop(keys);
+        if let Some((db, place, key)) = other_key {
+            let look = Job::Look { db, key: bytes(args[place]).to_vec() };
+            let state = with(|node| node.run(look, grouped)).keys[0];
+            api::in_db(context, db, || {
+                values::adjust(&key, state);
+                host!(RedisModule_SignalModifiedKey(context, args[place]));
+                host!(RedisModule_SignalKeyAsReady(context, args[place]));
+                drop(key);
+            });
+        }
         match is_spop {
             true => replicate_spop(context, args, &stamp, &done),
             false => replicate(context, args, &stamp),
         }
         events::tell(context, &done.events);
     }
-    if done.wish.is_none() {
-        reply::send(context, &done.reply);
-    }
-    done.wish
+    done
 }
 
 /// Has the replicas do the same, at the same time.
@@ -253,10 +305,12 @@ fn again(context: RawContext, may_wait: bool) -> c_int {
     let mut request = request(&args).at(now, seed(now)).in_database(db);
     (request.resp3, request.may_wait) = (resp3, may_wait);
     shield::raise(context, Some(api::client(context)), request.writes());
-    match execute(context, &args, request) {
-        Some(_) => api::ERR,
-        None => api::OK,
+    let done = execute(context, &args, request);
+    if done.wish.is_some() {
+        return api::ERR;
     }
+    reply::send(context, &done.reply);
+    api::OK
 }
 
 unsafe extern "C" fn filled(context: RawContext, _argv: *mut RawText, _argc: c_int) -> c_int {

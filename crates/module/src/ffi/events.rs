@@ -1,6 +1,6 @@
 //! What the host tells of.
 
-use super::api::{RawContext, Text, c_text, host};
+use super::api::{RawContext, Text, c_text, host, in_db};
 use super::{guarded, shield, values, with};
 use crate::node::Node;
 use crate::work::Job;
@@ -13,13 +13,14 @@ pub(super) fn subscribe(context: RawContext) -> bool {
         (raw::REDISMODULE_EVENT_FLUSHDB, flushed as _),
         (raw::REDISMODULE_EVENT_FORK_CHILD, forked as _),
         (raw::REDISMODULE_EVENT_EVENTLOOP, turned as _),
+        (raw::REDISMODULE_EVENT_SWAPDB, swapped as _),
     ];
     server.into_iter().all(|(id, callback): (u64, Callback)| {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         host!(RedisModule_SubscribeToServerEvent(context, event, Some(callback))) == super::api::OK
     }) && host!(RedisModule_SubscribeToKeyspaceEvents(
         context,
-        raw::REDISMODULE_NOTIFY_GENERIC,
+        raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_LOADED,
         Some(notified)
     )) == super::api::OK
 }
@@ -27,10 +28,12 @@ pub(super) fn subscribe(context: RawContext) -> bool {
 type Callback = unsafe extern "C" fn(RawContext, raw::RedisModuleEvent, u64, *mut c_void);
 
 /// Tells the host of the events that a command has told of.
-pub(super) fn tell(context: RawContext, events: &[(String, Vec<u8>)]) {
-    for (event, key) in events {
+pub(super) fn tell(context: RawContext, events: &[(u8, String, Vec<u8>)]) {
+    for (db, event, key) in events {
         let (name, key) = (c_text(event), Text::new(key));
-        host!(RedisModule_NotifyKeyspaceEvent(context, class(event), name.as_ptr(), key.0));
+        in_db(context, *db, || {
+            host!(RedisModule_NotifyKeyspaceEvent(context, class(event), name.as_ptr(), key.0))
+        });
     }
 }
 
@@ -42,9 +45,8 @@ pub(super) fn are_wanted() -> bool {
 /// The class of an event, by its name.
 fn class(event: &str) -> c_int {
     match event {
-        "del" | "expire" | "persist" | "rename_from" | "rename_to" | "copy_to" | "restore" => {
-            raw::REDISMODULE_NOTIFY_GENERIC
-        }
+        "del" | "expire" | "persist" | "rename_from" | "rename_to" | "copy_to" | "restore"
+        | "move_from" | "move_to" => raw::REDISMODULE_NOTIFY_GENERIC,
         "set" | "setrange" | "setbit" => raw::REDISMODULE_NOTIFY_STRING,
         "sortstore" => raw::REDISMODULE_NOTIFY_LIST,
         "georadiusstore" | "geosearchstore" => raw::REDISMODULE_NOTIFY_ZSET,
@@ -75,6 +77,27 @@ unsafe extern "C" fn flushed(
         let info = unsafe { *data.cast::<raw::RedisModuleFlushInfo>() };
         let db = u8::try_from(info.dbnum).ok();
         with(|node| node.run(Job::Clear(db), super::api::is_grouped()));
+    });
+}
+
+/// The host has exchanged two databases.
+unsafe extern "C" fn swapped(
+    _context: RawContext,
+    _event: raw::RedisModuleEvent,
+    _part: u64,
+    data: *mut c_void,
+) {
+    guarded(|| {
+        if data.is_null() {
+            return;
+        }
+        // SAFETY: that is what this event has.
+        let info = unsafe { *data.cast::<raw::RedisModuleSwapDbInfo>() };
+        if let (Ok(one), Ok(other)) =
+            (u8::try_from(info.dbnum_first), u8::try_from(info.dbnum_second))
+        {
+            with(|node| node.run(Job::Swap(one, other), super::api::is_grouped()));
+        }
     });
 }
 
@@ -121,7 +144,8 @@ unsafe extern "C" fn notified(
 ) -> c_int {
     guarded(|| {
         // SAFETY: the host passes a text that ends with a zero.
-        if unsafe { CStr::from_ptr(event) } == c"restore" {
+        let event = unsafe { CStr::from_ptr(event) };
+        if event == c"restore" || event == c"loaded" {
             values::settle(context, key);
         }
         super::api::OK

@@ -68,11 +68,15 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
     host!(RedisModule_SetModuleOptions(context, options as c_int));
-    if !values::register(context) || !commands::register(context) || !events::subscribe(context) {
+    let known = api::host_commands(context);
+    if !values::register(context)
+        || !commands::register(context, &known)
+        || !events::subscribe(context)
+    {
         return Err("the server has refused a command, a type or an event of the module: is it loaded twice?".to_owned());
     }
     let count = give_keys(context);
-    filter::prepare();
+    filter::prepare(&known);
     if host!(RedisModule_RegisterCommandFilter(context, Some(filter::filter), 0)).is_null() {
         return Err("the server has refused the module's filter of commands".to_owned());
     }

@@ -6,6 +6,7 @@ mod client;
 mod cluster;
 mod differential;
 mod exec;
+mod foreign;
 mod load;
 mod node;
 mod replica;

@@ -65,11 +65,6 @@ fn ordinary_commands_are_the_modules() {
         ("set e 1 px 60", "Text(\"OK\")"),
         ("select 3", "Text(\"OK\")"),
         ("set other 1", "Text(\"OK\")"),
-        ("move other 1", "Error(\"ERR SWAPDB and MOVE are not there with the module\")"),
-        (
-            "copy other b db 1",
-            "Error(\"ERR COPY to another database is not there with the module\")",
-        ),
         ("copy other b", "Number(1)"),
         ("select 0", "Text(\"OK\")"),
         (
