@@ -12,7 +12,7 @@ use crate::snapshot::Snapshots;
 use crate::work::{Contents, Job};
 use corosensei::stack::DefaultStack;
 use perdura::collections::Cell;
-use perdura::{EngineKind, Handle, Options, Pool, Result, Ticket, TxExt};
+use perdura::{EngineKind, Error, Handle, Options, Pool, Result, Ticket, TxExt};
 use perdura_server::{Commands, KeyState, Performed};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -116,6 +116,29 @@ impl Node {
             self.group = Some(Group::begin(Rc::clone(&self.commands), handle, stack));
         }
         self.group.as_mut().expect("it was begun").run(job)
+    }
+
+    /// Whether a job could be done now, alone; nothing is done. Of one in an EXEC it is not known.
+    pub(crate) fn could(&mut self, job: &Job) -> Result<bool> {
+        if self.group.is_some() {
+            return Ok(true);
+        }
+        let (commands, handle) = self.session();
+        let attempt = |handle: &mut Handle| {
+            let mut could = false;
+            let done: Result<((), Ticket)> = handle.submit(|tx| {
+                commands.begin();
+                could = job.run(commands, tx)?.reply.first() != Some(&b'-');
+                Err(Error::Aborted("it was only tried".to_owned()))
+            });
+            commands.end(&done);
+            could
+        };
+        if attempt(handle) {
+            return Ok(true);
+        }
+        while commands.tidy(handle)? {}
+        Ok(attempt(handle))
     }
 
     fn session(&mut self) -> (&Commands, &mut Handle) {

@@ -181,6 +181,14 @@ unsafe extern "C" fn load(from: *mut raw::RedisModuleIO, form: c_int) -> *mut c_
             return ptr::null_mut();
         };
         if api::flags(ptr::null_mut()) & api::LOADING == 0 {
+            // The node that sent it keeps it if it is refused now.
+            if !with(|node| node.could(&contents.restore(db, name))) {
+                api::log(
+                    "warning",
+                    "a key that another node sent was refused: the pool has no room for it",
+                );
+                return ptr::null_mut();
+            }
             return Box::into_raw(Box::new(contents)).cast();
         }
         if !contents.payload.is_empty() {

@@ -343,6 +343,14 @@ fn a_full_pool_is_told() {
     println!("{count} values, then: {why}");
     assert!(why.starts_with("OOM"), "{why}");
     assert_eq!(client.run("dbsize").number(), count);
+    // A key that another node sends stays there.
+    let other = Server::with_module(folder.path(), &[]);
+    other.client().run(&format!("set sent {}", "v".repeat(3_000_000)));
+    let migrate = format!("migrate 127.0.0.1 {} sent 0 5000", own.port);
+    let reply = other.client().run(&migrate);
+    assert!(format!("{reply:?}").contains("Bad data format"), "{reply:?}");
+    assert!(own.logged().contains("no room for it"), "{}", own.logged());
+    assert_eq!(other.client().run("strlen sent").number(), 3_000_000);
     // In the middle of an EXEC: those that do not fit say so, the others are there, together.
     client.run("del key:0");
     client.run("multi");

@@ -11,6 +11,7 @@ mod load;
 mod node;
 mod replica;
 mod server;
+mod setups;
 
 /// Random numbers from a seed.
 struct Random(u64);
