@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::snapshot::Snapshots;
 use crate::work::{Contents, Job};
 use corosensei::stack::DefaultStack;
-use perdura::collections::Cell;
+use perdura::collections::{Bytes, Cell, HashMap};
 use perdura::{EngineKind, Error, Handle, Options, Pool, Result, Ticket, TxExt};
 use perdura_server::{Commands, KeyState, Performed};
 use std::collections::HashSet;
@@ -20,9 +20,17 @@ use std::time::{Duration, Instant};
 
 /// The root under which a pool has the number of its node in the cluster, as 40 digits.
 const ROOT: &str = "redis-node";
+/// The root of what the node keeps besides keys.
+const STATE: &str = "redis-state";
+/// In the state: the host's libraries of functions, as FUNCTION DUMP answers them.
+pub(crate) const FUNCTIONS: &[u8] = b"functions";
+/// In the state while a copy of a master replaces the node's keys.
+pub(crate) const COPYING: &[u8] = b"copying";
 /// Time from one look for deleted values to free to the next, and that one look may take.
 const TIDY: Duration = Duration::from_millis(100);
 const TIDY_MOST: Duration = Duration::from_millis(1);
+
+type State = HashMap<Bytes, Bytes>;
 
 /// A node's pool.
 pub(crate) struct Node {
@@ -210,6 +218,25 @@ impl Node {
     pub(crate) fn forget_clients(&mut self) {
         self.known.clear();
         self.all_known = false;
+    }
+
+    /// Keeps a part of the state, or, without a value, drops it.
+    pub(crate) fn keep(&mut self, name: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.end_group()?;
+        let ((), ticket) = self.session().1.submit(|tx| {
+            let state = tx.open_or_create::<State>(STATE)?;
+            match value {
+                Some(value) => state.insert(tx, name, value).map(drop),
+                None => state.remove(tx, name).map(drop),
+            }
+        })?;
+        self.last = self.last.max(Some(ticket));
+        Ok(())
+    }
+
+    /// A part of the state.
+    pub(crate) fn kept(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.session().1.transaction(|tx| tx.open_or_create::<State>(STATE)?.get(tx, name))
     }
 
     /// A child was forked, at a moment without an open command.

@@ -18,6 +18,8 @@ pub(super) const LUA: c_int = raw::REDISMODULE_CTX_FLAGS_LUA as c_int;
 pub(super) const RESP3: c_int = raw::REDISMODULE_CTX_FLAGS_RESP3 as c_int;
 pub(super) const REPLICATED: c_int = raw::REDISMODULE_CTX_FLAGS_REPLICATED as c_int;
 pub(super) const EVICTS: c_int = raw::REDISMODULE_CTX_FLAGS_EVICT as c_int;
+pub(super) const REPLICA: c_int = raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int;
+pub(super) const TRANSFERRING: c_int = raw::REDISMODULE_CTX_FLAGS_REPLICA_IS_TRANSFERRING as c_int;
 pub(super) const LOADING: c_int = raw::REDISMODULE_CTX_FLAGS_LOADING as c_int;
 pub(super) const NO_BLOCKING: c_int = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING as c_int;
 pub(super) const AOF: c_int = raw::REDISMODULE_CTX_FLAGS_AOF as c_int;
@@ -60,6 +62,7 @@ pub(super) fn missing() -> Vec<&'static str> {
         RedisModule_CallReplyArrayElement,
         RedisModule_CallReplyLength,
         RedisModule_CallReplyStringPtr,
+        RedisModule_CallReplyType,
         RedisModule_CloseKey,
         RedisModule_CommandFilterArgGet,
         RedisModule_CommandFilterArgInsert,
@@ -76,6 +79,7 @@ pub(super) fn missing() -> Vec<&'static str> {
         RedisModule_GetAbsExpire,
         RedisModule_GetBlockedClientPrivateData,
         RedisModule_GetClientId,
+        RedisModule_GetClusterNodeInfo,
         RedisModule_GetContextFlags,
         RedisModule_GetDbIdFromIO,
         RedisModule_GetDbIdFromOptCtx,
@@ -206,6 +210,52 @@ pub(super) fn node_id() -> Option<String> {
     }
     // SAFETY: it has REDISMODULE_NODE_ID_LEN (40) letters, and perhaps no zero after them.
     Some(String::from_utf8_lossy(unsafe { slice(id, 40) }).into_owned())
+}
+
+/// Whether this node is a replica, by the host's options or the cluster's file.
+pub(super) fn is_replica(context: RawContext) -> bool {
+    let mut kind = 0;
+    let none = ptr::null_mut();
+    let of_cluster = node_id().is_some_and(|id| {
+        let id = c_text(id);
+        let flags = &mut kind;
+        host!(RedisModule_GetClusterNodeInfo(
+            context,
+            id.as_ptr(),
+            none,
+            none,
+            ptr::null_mut(),
+            flags
+        )) == OK
+            && kind & raw::REDISMODULE_NODE_SLAVE as c_int != 0
+    });
+    of_cluster || flags(context) & REPLICA != 0
+}
+
+/// The host's libraries of functions.
+pub(super) fn functions(context: RawContext) -> Option<Vec<u8>> {
+    let arg = c"DUMP".as_ptr();
+    let reply = host!(RedisModule_Call(context, c"FUNCTION".as_ptr(), c"c".as_ptr(), arg));
+    bytes_of(reply)
+}
+
+/// Gives the host libraries instead of those that it has. Returns false if it does not take them.
+pub(super) fn restore_functions(context: RawContext, libraries: &[u8]) -> bool {
+    let reply = host!(RedisModule_Call(
+        context,
+        c"FUNCTION".as_ptr(),
+        c"cbc".as_ptr(),
+        c"RESTORE".as_ptr(),
+        libraries.as_ptr(),
+        libraries.len(),
+        c"FLUSH".as_ptr()
+    ));
+    if reply.is_null() {
+        return false;
+    }
+    let is_done = host!(RedisModule_CallReplyType(reply)) != raw::REDISMODULE_REPLY_ERROR as c_int;
+    host!(RedisModule_FreeCallReply(reply));
+    is_done
 }
 
 /// The arguments of a call.
@@ -361,15 +411,21 @@ pub(super) fn dump(context: RawContext, name: RawText) -> Option<Vec<u8>> {
     ));
     let reply = host!(RedisModule_Call(context, c"DUMP".as_ptr(), c"s".as_ptr(), name));
     host!(RedisModule_SetClusterFlags(context, raw::REDISMODULE_CLUSTER_FLAG_NONE.into()));
+    bytes_of(reply)
+}
+
+/// The bytes of a reply, which is freed.
+fn bytes_of(reply: *mut raw::RedisModuleCallReply) -> Option<Vec<u8>> {
     if reply.is_null() {
         return None;
     }
+    let is_text = host!(RedisModule_CallReplyType(reply)) == raw::REDISMODULE_REPLY_STRING as c_int;
     let mut len = 0;
     let start = host!(RedisModule_CallReplyStringPtr(reply, &mut len));
     // SAFETY: the reply keeps its bytes until it is freed.
-    let payload = (!start.is_null()).then(|| unsafe { slice(start, len) }.to_vec());
+    let bytes = (is_text && !start.is_null()).then(|| unsafe { slice(start, len) }.to_vec());
     host!(RedisModule_FreeCallReply(reply));
-    payload
+    bytes
 }
 
 /// The value of an option of the host's.

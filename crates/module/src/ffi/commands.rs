@@ -306,7 +306,11 @@ fn again(context: RawContext, may_wait: bool) -> c_int {
     (request.resp3, request.may_wait) = (resp3, may_wait);
     shield::raise(context, Some(api::client(context)), request.writes());
     let done = execute(context, &args, request);
-    if done.wish.is_some() {
+    // A key that holds something else now fills none that it waits for; a consumer of a stream is told.
+    let is_other = may_wait
+        && done.reply.starts_with(b"-WRONGTYPE")
+        && !wish.args[0].eq_ignore_ascii_case(b"xreadgroup");
+    if done.wish.is_some() || is_other {
         return api::ERR;
     }
     reply::send(context, &done.reply);

@@ -1,7 +1,7 @@
 //! The filter of commands: gives those on data to the module.
 
 use super::api::{HostCommand, RawText, Text, bytes, host, is_grouped};
-use super::{guarded, with};
+use super::{functions, guarded, with};
 use perdura_server::DataCommand;
 use redis_module::raw;
 use std::cell::{Cell, RefCell};
@@ -59,6 +59,8 @@ thread_local! {
     static NAMES: RefCell<Vec<Option<(DataCommand, Text)>>> = const { RefCell::new(Vec::new()) };
     /// Commands of the host's that write values of its own, which no pool has.
     static OTHERS: RefCell<HashSet<Vec<u8>>> = RefCell::default();
+    /// Whether FUNCTION was seen: EXEC may have one.
+    static FUNCTIONS: Cell<bool> = const { Cell::new(false) };
     /// Whether a script was seen: EXEC may have one.
     static SCRIPTS: Cell<bool> = const { Cell::new(false) };
 }
@@ -145,6 +147,12 @@ fn expose(name: &[u8]) {
     let begins = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
     if !begins {
         return;
+    }
+    if is("function") {
+        FUNCTIONS.set(true);
+    }
+    if FUNCTIONS.get() && (is("function") || is("exec")) {
+        functions::changed();
     }
     let is_script = scripts.into_iter().any(is);
     SCRIPTS.set(SCRIPTS.get() || is_script);

@@ -2,7 +2,7 @@
 
 use super::api::{self, Key, RawContext, RawText, Text, host, log};
 use super::{NODE, commands, events, filter, guarded, values};
-use crate::node::Node;
+use crate::node::{COPYING, Node};
 use crate::settings::Settings;
 use redis_module::raw;
 use std::ffi::c_int;
@@ -62,7 +62,8 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let node = Node::open(&settings, api::node_id().as_deref())?;
+    let mut node = Node::open(&settings, api::node_id().as_deref())?;
+    check_whole(&mut node, &settings, api::is_replica(context))?;
     set_aside(context, node.is_new)?;
     NODE.set(Some(node));
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
@@ -81,6 +82,23 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
         return Err("the server has refused the module's filter of commands".to_owned());
     }
     log("notice", &format!("the pool {} is open, with {count} keys", settings.pool.display()));
+    Ok(())
+}
+
+/// Refuses a pool with a part of a master's copy, but for a replica, which takes a new one.
+fn check_whole(node: &mut Node, settings: &Settings, is_replica: bool) -> Result<(), String> {
+    let marked = node.kept(COPYING).map_err(|error| error.to_string())?.is_some();
+    if marked && settings.partial {
+        return node.keep(COPYING, None).map_err(|error| error.to_string());
+    }
+    if marked && !is_replica {
+        return Err(format!(
+            "the pool {} has a part of a copy: this node was killed while it took its master's keys. Start it as a \
+             replica again ('replicaof'), so that it takes all of them, or, if the part is wanted, with the module's \
+             argument 'partial'",
+            settings.pool.display()
+        ));
+    }
     Ok(())
 }
 

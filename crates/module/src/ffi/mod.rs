@@ -8,6 +8,7 @@ mod api;
 mod commands;
 mod events;
 mod filter;
+mod functions;
 mod load;
 mod reply;
 mod shield;

@@ -87,6 +87,11 @@ impl Server {
         }
     }
 
+    /// More options for when it is started again.
+    pub(crate) fn add_options(&mut self, options: &[&str]) {
+        self.options.extend(options.iter().map(|option| (*option).to_owned()));
+    }
+
     /// Starts it, perhaps once more.
     pub(crate) fn spawn(&mut self) {
         let log = File::options().create(true).append(true).open(self.log()).expect("a log");
