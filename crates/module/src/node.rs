@@ -9,6 +9,7 @@
 use crate::group::Group;
 use crate::settings::Settings;
 use crate::snapshot::Snapshots;
+use crate::watch::{THRESHOLD_MIN, Watch};
 use crate::work::{Contents, Job};
 use corosensei::stack::DefaultStack;
 use perdura::collections::{Bytes, Cell, HashMap};
@@ -51,6 +52,9 @@ pub(crate) struct Node {
     /// Whether it was new.
     pub(crate) is_new: bool,
     pub(crate) snapshots: Snapshots,
+    watch: Watch,
+    /// How long the host waits before it sends replies while a script runs; zero for ever.
+    threshold: Duration,
     process: u32,
 }
 
@@ -87,6 +91,8 @@ impl Node {
             tidied: Instant::now(),
             is_new,
             snapshots: Snapshots::new().map_err(|error| error.to_string())?,
+            watch: Watch::start(&pool).map_err(|error| error.to_string())?,
+            threshold: Duration::ZERO,
             process: std::process::id(),
             pool,
         })
@@ -165,10 +171,10 @@ impl Node {
     /// Returns when all that was done is durable.
     pub(crate) fn make_durable(&mut self) -> Result<()> {
         self.end_group()?;
-        match self.last.take() {
-            Some(ticket) => self.session().1.wait(ticket),
-            None => Ok(()),
-        }
+        let Some(ticket) = self.last.take() else { return Ok(()) };
+        self.session().1.wait(ticket)?;
+        self.watch.end();
+        Ok(())
     }
 
     /// Whether something was done that is not known to be durable.
@@ -199,6 +205,31 @@ impl Node {
     pub(crate) fn expose(&mut self) -> Result<()> {
         self.make_durable()?;
         self.exposed = true;
+        Ok(())
+    }
+
+    /// Gives an option of the host's to the commands.
+    pub(crate) fn set_option(&self, name: &str, value: &str) {
+        // One that they do not have is none of theirs.
+        self.commands.set_option(name, value);
+    }
+
+    /// How long the host waits before it sends replies while a script runs; zero for ever.
+    pub(crate) fn set_threshold(&mut self, threshold: Duration) {
+        self.threshold = threshold;
+    }
+
+    /// A script begins, or an EXEC that may have one. If it runs for long, the host sends the replies of this turn before
+    /// the turn's end.
+    pub(crate) fn begin_script(&mut self) -> Result<()> {
+        self.forget_clients();
+        if self.threshold != Duration::ZERO && self.threshold < THRESHOLD_MIN {
+            return self.make_durable();
+        }
+        self.end_group()?;
+        if let Some(last) = self.last {
+            self.watch.begin(last);
+        }
         Ok(())
     }
 

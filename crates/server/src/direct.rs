@@ -154,6 +154,8 @@ impl Request {
 /// What a key is after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyState {
+    /// Whether the command has written it.
+    pub is_written: bool,
     /// Whether it is there, expired or not.
     pub is_there: bool,
     /// When it expires, in milliseconds since 1970.
@@ -269,6 +271,12 @@ impl Commands {
         }
     }
 
+    /// Sets an option that has a number, as CONFIG SET does: `stream-node-max-entries`, for instance. Returns whether
+    /// there is one of this name that may have this value.
+    pub fn set_option(&self, name: &str, value: &str) -> bool {
+        self.server.tuning.set(name, value.as_bytes())
+    }
+
     /// A transaction's body begins, perhaps once more.
     pub fn begin(&self) {
         self.env(0, 0, true).begin();
@@ -313,6 +321,7 @@ impl Commands {
         let env = self.env(request.now, request.seed, last);
         let db = self.db(request.db)?;
         let (changes, posted) = (tx.moment().changes, self.posts.mark());
+        let written = self.touched.mark();
         let (client, may_wait) = (&self.client, request.may_wait);
         let call =
             Call { tx: &mut *tx, env, db, client, args, out, may_wait, near: Near::default() };
@@ -337,7 +346,9 @@ impl Commands {
         let mut keys = Vec::new();
         if changed {
             for place in request.key_places() {
-                keys.push(self.state(tx, request.db, args.at(place))?);
+                let key = args.at(place);
+                let is_written = self.touched.has(written, request.db, key);
+                keys.push(KeyState { is_written, ..self.state(tx, request.db, key)? });
             }
         }
         Ok(Performed { reply, changed, keys, events, wish })
@@ -388,7 +399,7 @@ impl Commands {
     pub fn state(&self, tx: &mut dyn Tx, db: u8, key: &[u8]) -> Result<KeyState> {
         let found = self.db(db)?.find(tx, key)?;
         let expires = found.and_then(|found| found.entry.expires());
-        Ok(KeyState { is_there: found.is_some(), expires })
+        Ok(KeyState { is_written: false, is_there: found.is_some(), expires })
     }
 
     /// Removes a key. Returns whether it was there.
@@ -428,7 +439,7 @@ impl Commands {
         for db in 0..DATABASES {
             let Some(keys) = self.db(db)?.keys(tx)? else { continue };
             keys.for_each(tx, &mut |key, entry| {
-                each(db, &key, KeyState { is_there: true, expires: entry.expires() });
+                each(db, &key, KeyState { is_written: false, is_there: true, expires: entry.expires() });
                 Ok(())
             })?;
         }
@@ -486,8 +497,9 @@ mod tests {
     fn commands_say_what_they_change() {
         let folder = tempfile::tempdir().unwrap();
         let mut bench = Bench::on(folder.path());
-        let there = |expires| KeyState { is_there: true, expires };
-        let gone = KeyState { is_there: false, expires: None };
+        let there = |expires| KeyState { is_written: true, is_there: true, expires };
+        let gone = KeyState { is_written: true, is_there: false, expires: None };
+        let nothing = KeyState { is_written: false, ..gone };
         for (words, reply, keys) in [
             ("set a 1 px 500", "+OK\r\n", vec![there(Some(1500))]),
             ("setnx a 2", ":0\r\n", vec![]),
@@ -500,6 +512,8 @@ mod tests {
             ("lpush a", "-ERR wrong number of arguments for 'lpush' command\r\n", vec![]),
             ("rpush l 1", ":1\r\n", vec![there(None)]),
             ("lpop l", "$1\r\n1\r\n", vec![gone]),
+            ("sadd s x", ":1\r\n", vec![there(None)]),
+            ("del nothing s", ":1\r\n", vec![nothing, gone]),
         ] {
             let done = bench.run(words);
             assert_eq!(String::from_utf8_lossy(&done.reply), reply, "{words}");
@@ -538,6 +552,19 @@ mod tests {
     }
 
     #[test]
+    fn options_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        assert!(bench.commands.set_option("stream-node-max-entries", "5"));
+        assert!(!bench.commands.set_option("stream-node-max-entries", "many"));
+        assert!(!bench.commands.set_option("appendonly", "yes"));
+        for number in 1..=12 {
+            bench.run(&format!("xadd x {number}-1 f v"));
+        }
+        assert_eq!(bench.run("xtrim x maxlen ~ 3").reply, b":5\r\n");
+    }
+
+    #[test]
     fn databases_change_places() {
         let folder = tempfile::tempdir().unwrap();
         let mut bench = Bench::on(folder.path());
@@ -545,8 +572,9 @@ mod tests {
         let commands = &bench.commands;
         bench.handle.transaction(|tx| commands.swap(tx, 0, 5)).unwrap();
         let state = |db| bench.handle.read(|tx| commands.state(tx, db, b"a")).unwrap();
-        let there = KeyState { is_there: true, expires: Some(1500) };
-        assert_eq!([0, 5].map(state), [KeyState { is_there: false, expires: None }, there]);
+        let gone = KeyState { is_written: false, is_there: false, expires: None };
+        let there = KeyState { is_there: true, expires: Some(1500), ..gone };
+        assert_eq!([0, 5].map(state), [gone, there]);
     }
 
     #[test]

@@ -181,6 +181,7 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Performed
         return with(|node| node.run(Job::Command(request), grouped));
     }
     let is_spop = name.eq_ignore_ascii_case(b"spop");
+    let is_trimming = is_about(&request);
     // Opened first: if one has expired, the host deletes it now, and not what is about to be written.
     let elsewhere = elsewhere(&request);
     let mut places = request.key_places();
@@ -212,7 +213,9 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Performed
         for ((place, key), state) in places.iter().zip(&keys).zip(&done.keys) {
             let Some(key) = key else { continue };
             values::adjust(key, *state);
-            host!(RedisModule_SignalModifiedKey(context, args[*place]));
+            if state.is_written {
+                host!(RedisModule_SignalModifiedKey(context, args[*place]));
+            }
             if state.is_there {
                 host!(RedisModule_SignalKeyAsReady(context, args[*place]));
             }
@@ -228,9 +231,10 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Performed
                 drop(key);
             });
         }
-        match is_spop {
-            true => replicate_spop(context, args, &stamp, &done),
-            false => replicate(context, args, &stamp),
+        match () {
+            () if is_spop => replicate_spop(context, args, &stamp, &done),
+            () if is_trimming => replicate_trim(context, args, &stamp, grouped),
+            () => replicate(context, args, &stamp),
         }
         events::tell(context, &done.events);
     }
@@ -268,6 +272,43 @@ fn replicate_spop(context: RawContext, args: &[RawText], stamp: &str, done: &Per
     replicate(context, &all, stamp);
 }
 
+/// Whether a stream is trimmed to about a length, which is that of whole blocks.
+fn is_about(request: &Request) -> bool {
+    let name = request.args().next().unwrap_or_default();
+    let trims = name.eq_ignore_ascii_case(b"xadd") || name.eq_ignore_ascii_case(b"xtrim");
+    trims && request.args().skip(3).any(|arg| arg == b"~")
+}
+
+/// A replica may have other blocks: it trims to the length that there is here.
+fn replicate_trim(context: RawContext, args: &[RawText], stamp: &str, grouped: bool) {
+    let request = Request::new([b"xlen".as_slice(), bytes(args[1])]);
+    let request = request.in_database(api::selected_db(context));
+    let reply = with(|node| node.run(Job::Command(request), grouped)).reply;
+    let Some(Item::Integer(len)) = Items::new(&reply).next() else { return };
+    let (maxlen, exactly) = (Text::new(b"MAXLEN"), Text::new(b"="));
+    let len = Text::new(len.to_string().as_bytes());
+    let is = |at: usize, word: &str| {
+        args.get(at).is_some_and(|arg| bytes(*arg).eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let mut all: Vec<RawText> = args[..2].to_vec();
+    let mut at = 2;
+    // Options come before the new entry.
+    while at < args.len() {
+        if (is(at, "maxlen") || is(at, "minid")) && is(at + 1, "~") {
+            all.extend([maxlen.0, exactly.0, len.0]);
+            at += 3;
+            if is(at, "limit") {
+                at += 2;
+            }
+            break;
+        }
+        all.push(args[at]);
+        at += 1;
+    }
+    all.extend_from_slice(args.get(at..).unwrap_or_default());
+    replicate(context, &all, stamp);
+}
+
 /// Has the client wait until one of the keys is filled.
 fn wait(context: RawContext, wish: Waiting) -> c_int {
     let keys: Vec<Text> = wish.keys.iter().map(|key| Text::new(key)).collect();
@@ -291,6 +332,21 @@ fn wait(context: RawContext, wish: Waiting) -> c_int {
     api::OK
 }
 
+/// Whether one of the keys that a client waits for holds what it waits for, or the client is a consumer of streams.
+fn holds_awaited(context: RawContext, wish: &Waiting) -> bool {
+    let kind: &[u8] = match wish.args[0].to_ascii_lowercase().as_slice() {
+        name if name.starts_with(b"bz") => b"+zset\r\n",
+        b"xread" => b"+stream\r\n",
+        b"xreadgroup" => return true,
+        _ => b"+list\r\n",
+    };
+    let (db, now) = (api::selected_db(context), api::now());
+    wish.keys.iter().any(|key| {
+        let request = Request::new([b"type".as_slice(), key]).at(now, 0).in_database(db);
+        with(|node| node.run(Job::Command(request), api::is_grouped())).reply == kind
+    })
+}
+
 /// Performs a waiting client's command again.
 fn again(context: RawContext, may_wait: bool) -> c_int {
     let kept = host!(RedisModule_GetBlockedClientPrivateData(context)).cast::<Waiting>();
@@ -307,9 +363,8 @@ fn again(context: RawContext, may_wait: bool) -> c_int {
     shield::raise(context, Some(api::client(context)), request.writes());
     let done = execute(context, &args, request);
     // A key that holds something else now fills none that it waits for; a consumer of a stream is told.
-    let is_other = may_wait
-        && done.reply.starts_with(b"-WRONGTYPE")
-        && !wish.args[0].eq_ignore_ascii_case(b"xreadgroup");
+    let is_other =
+        may_wait && done.reply.starts_with(b"-WRONGTYPE") && !holds_awaited(context, wish);
     if done.wish.is_some() || is_other {
         return api::ERR;
     }

@@ -15,6 +15,7 @@ pub(super) fn subscribe(context: RawContext) -> bool {
         (raw::REDISMODULE_EVENT_EVENTLOOP, turned as _),
         (raw::REDISMODULE_EVENT_SWAPDB, swapped as _),
         (raw::REDISMODULE_EVENT_LOADING, loaded as _),
+        (raw::REDISMODULE_EVENT_CONFIG, configured as _),
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, promoted as _),
     ];
     server.into_iter().all(|(id, callback): (u64, Callback)| {
@@ -126,6 +127,16 @@ unsafe extern "C" fn loaded(
             functions::changed();
         }
     });
+}
+
+/// Options of the host were changed.
+unsafe extern "C" fn configured(
+    context: RawContext,
+    _event: raw::RedisModuleEvent,
+    _part: u64,
+    _data: *mut c_void,
+) {
+    guarded(|| super::load::read_options(context));
 }
 
 /// The node is a master from now on, or a replica.

@@ -2,6 +2,7 @@
 
 use super::api::{HostCommand, RawText, Text, bytes, host, is_grouped};
 use super::{functions, guarded, with};
+use crate::node::Node;
 use perdura_server::DataCommand;
 use redis_module::raw;
 use std::cell::{Cell, RefCell};
@@ -89,7 +90,7 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
         if !is_grouped() {
             // An EXEC, or a script, that was under way is over.
             with(|node| node.end_group());
-            expose(name);
+            note(name);
         }
         let count = host!(RedisModule_CommandFilterArgsCount(command));
         // A value of the module that moves: the host makes it (`values.rs`).
@@ -140,8 +141,8 @@ fn refuse(command: *mut raw::RedisModuleCommandFilterCtx, name: &[u8]) {
     replace(command, refused.0);
 }
 
-/// While a script runs for long, the host sends the replies of other clients. So what they tell is made durable before.
-fn expose(name: &[u8]) {
+/// Looks for scripts, and for functions.
+fn note(name: &[u8]) {
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
     let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"];
     let begins = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
@@ -157,10 +158,7 @@ fn expose(name: &[u8]) {
     let is_script = scripts.into_iter().any(is);
     SCRIPTS.set(SCRIPTS.get() || is_script);
     if is_script || is("exec") && SCRIPTS.get() {
-        with(|node| {
-            node.forget_clients();
-            node.make_durable()
-        });
+        with(Node::begin_script);
     }
 }
 

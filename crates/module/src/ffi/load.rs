@@ -5,8 +5,9 @@ use super::{NODE, commands, events, filter, guarded, values};
 use crate::node::{COPYING, Node};
 use crate::settings::Settings;
 use redis_module::raw;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::path::Path;
+use std::time::Duration;
 
 /// Called by the host.
 ///
@@ -76,6 +77,7 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
     {
         return Err("the server has refused a command, a type or an event of the module: is it loaded twice?".to_owned());
     }
+    read_options(context);
     let count = give_keys(context);
     filter::prepare(&known);
     if host!(RedisModule_RegisterCommandFilter(context, Some(filter::filter), 0)).is_null() {
@@ -83,6 +85,38 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
     }
     log("notice", &format!("the pool {} is open, with {count} keys", settings.pool.display()));
     Ok(())
+}
+
+/// Options of the host that commands follow: forms of values that clients may ask for.
+const OPTIONS: [&CStr; 10] = [
+    c"hash-max-listpack-entries",
+    c"hash-max-listpack-value",
+    c"zset-max-listpack-entries",
+    c"zset-max-listpack-value",
+    c"list-max-listpack-size",
+    c"list-compress-depth",
+    c"set-max-intset-entries",
+    c"stream-node-max-entries",
+    c"stream-node-max-bytes",
+    c"hll-sparse-max-bytes",
+];
+
+/// Reads the host's options.
+pub(super) fn read_options(context: RawContext) {
+    for name in OPTIONS {
+        if let Some(value) = api::config(context, name) {
+            super::with(|node| {
+                node.set_option(&name.to_string_lossy(), &value);
+                Ok(())
+            });
+        }
+    }
+    let text = api::config(context, c"busy-reply-threshold");
+    let millis = text.and_then(|text| text.parse::<i64>().ok()).unwrap_or(1);
+    super::with(|node| {
+        node.set_threshold(Duration::from_millis(millis.max(0).unsigned_abs()));
+        Ok(())
+    });
 }
 
 /// Refuses a pool with a part of a master's copy, but for a replica, which takes a new one.

@@ -156,3 +156,35 @@ fn functions_are_kept() {
     master.restart();
     assert_eq!(master.client().run("function list").list(), []);
 }
+
+/// Streams are trimmed by whole blocks, which a replica may have others of.
+#[test]
+fn trimmed_streams_stay_equal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let master = Server::with_module(folder.path(), &["--stream-node-max-entries", "10"]);
+    let port = master.port.to_string();
+    let options = ["--stream-node-max-entries", "64", "--replicaof", "127.0.0.1", &port];
+    let replica = Server::with_module(folder.path(), &options);
+    until("the replica follows", || {
+        replica.client().run("info replication").text().contains("master_link_status:up")
+    });
+    let mut client = master.client();
+    for number in 1..300 {
+        client.run(&format!("xadd a maxlen ~ 55 {number}-1 f v"));
+        client.run(&format!("XADD b MINID ~ {} LIMIT 30 {number}-1 f v", (number - 55).max(0)));
+        client.run(&format!("xadd c {number}-1 ~ v"));
+        client.run("multi");
+        client.run(&format!("xadd d {number}-1 f v"));
+        client.run("xtrim d maxlen ~ 33 limit 20");
+        client.run("exec");
+    }
+    assert_eq!(client.run("wait 1 5000").number(), 1);
+    let mut follower = replica.client();
+    for key in ["a", "b", "c", "d"] {
+        let range = format!("xrange {key} - +");
+        let len = client.run(&format!("xlen {key}")).number();
+        println!("{key} has {len} entries");
+        assert!((30..=300).contains(&len) && (key == "c") == (len == 299), "{key}: {len}");
+        assert_eq!(client.run(&range), follower.run(&range), "{key}");
+    }
+}
