@@ -178,7 +178,7 @@ pub struct Waiting {
 pub struct Performed {
     /// The reply, as it goes over the wire.
     pub reply: Vec<u8>,
-    /// Whether anything in the pool was changed.
+    /// Whether anything in the pool was changed, or written as it was.
     pub changed: bool,
     /// The keys' states, in the order of [`Request::key_places`]; none if nothing was changed.
     pub keys: Vec<KeyState>,
@@ -336,7 +336,8 @@ impl Commands {
             }
         });
         // What a command has changed before it failed is undone.
-        let changed = tx.moment().changes != changes && reply.first() != Some(&b'-');
+        let is_changed = tx.moment().changes != changes || self.touched.mark() != written;
+        let changed = is_changed && reply.first() != Some(&b'-');
         let events = self.posts.take_since(posted).into_iter().filter_map(|post| {
             let channel = String::from_utf8_lossy(&post.channel).into_owned();
             let (db, event) = channel.strip_prefix("__keyevent@")?.split_once("__:")?;
@@ -501,6 +502,7 @@ mod tests {
         let gone = KeyState { is_written: true, is_there: false, expires: None };
         let nothing = KeyState { is_written: false, ..gone };
         for (words, reply, keys) in [
+            ("set a 1 px 500", "+OK\r\n", vec![there(Some(1500))]),
             ("set a 1 px 500", "+OK\r\n", vec![there(Some(1500))]),
             ("setnx a 2", ":0\r\n", vec![]),
             ("get a", "$1\r\n1\r\n", vec![]),

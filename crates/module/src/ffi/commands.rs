@@ -1,7 +1,7 @@
 //! The module's commands.
 
 use super::api::{self, HostCommand, Key, RawContext, RawText, Text, bytes, host};
-use super::filter::{PREFIX, REFUSED, own};
+use super::filter::{self, PREFIX, REFUSED, own};
 use super::{events, guarded, reply, shield, values, with};
 use crate::resp::{Item, Items};
 use crate::work::Job;
@@ -23,7 +23,9 @@ pub(super) fn register(context: RawContext, known: &[HostCommand]) -> bool {
         if command.has_moving_keys() {
             flags += " getkeys-api";
         }
-        for (flag, name) in [("denyoom", " deny-oom"), ("fast", " fast")] {
+        for (flag, name) in
+            [("denyoom", " deny-oom"), ("fast", " fast"), ("noscript", " deny-script")]
+        {
             if of_host.is_some_and(|known| known.is(flag)) {
                 flags += name;
             }
@@ -66,7 +68,7 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
             reply::error(context, &refusal(name));
             return api::OK;
         }
-        let now = api::now();
+        let now = filter::now();
         let mut request = request(args).at(now, seed(now));
         if host!(RedisModule_IsKeysPositionRequest(context)) != 0 {
             for place in request.key_places() {
@@ -79,6 +81,15 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
         request.db = api::selected_db(context);
         request.resp3 = flags & api::RESP3 != 0;
         request.may_wait = flags & never == 0;
+        if flags & api::LUA != 0 && blocks(&request) {
+            let name = String::from_utf8_lossy(bytes(args[0])).to_ascii_lowercase();
+            let name = name.trim_start_matches(PREFIX);
+            reply::error(
+                context,
+                &format!("ERR {name} command is not allowed with BLOCK option from scripts"),
+            );
+            return api::OK;
+        }
         if flags & api::REPLICATED == 0 {
             let caller = (flags & api::LUA == 0).then(|| api::client(context));
             shield::raise(context, caller, request.writes());
@@ -151,6 +162,13 @@ fn refusal(name: &[u8]) -> String {
         }
     }
     .to_owned()
+}
+
+/// Whether a command that reads streams is to wait for entries.
+fn blocks(request: &Request) -> bool {
+    let mut args = request.args().map(<[u8]>::to_ascii_lowercase);
+    let reads = args.next().is_some_and(|name| name.starts_with(b"xread"));
+    reads && args.take_while(|arg| arg != b"streams").any(|arg| arg == b"block")
 }
 
 /// A key in another database that a command writes: the database, and the key's place.

@@ -1,6 +1,6 @@
 //! The filter of commands: gives those on data to the module.
 
-use super::api::{HostCommand, RawText, Text, bytes, host, is_grouped};
+use super::api::{self, HostCommand, RawText, Text, bytes, host, is_grouped};
 use super::{functions, guarded, with};
 use crate::node::Node;
 use perdura_server::DataCommand;
@@ -60,10 +60,22 @@ thread_local! {
     static NAMES: RefCell<Vec<Option<(DataCommand, Text)>>> = const { RefCell::new(Vec::new()) };
     /// Commands of the host's that write values of its own, which no pool has.
     static OTHERS: RefCell<HashSet<Vec<u8>>> = RefCell::default();
+    /// When the first command of an EXEC or a script was performed.
+    static TIME: Cell<Option<u64>> = const { Cell::new(None) };
     /// Whether FUNCTION was seen: EXEC may have one.
     static FUNCTIONS: Cell<bool> = const { Cell::new(false) };
     /// Whether a script was seen: EXEC may have one.
     static SCRIPTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Milliseconds since 1970. Time stands still in an EXEC, and in a script.
+pub(super) fn now() -> u64 {
+    if !is_grouped() {
+        return api::now();
+    }
+    let now = TIME.get().unwrap_or_else(api::now);
+    TIME.set(Some(now));
+    now
 }
 
 /// Prepares the filter, for these commands of the host.
@@ -90,6 +102,7 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
         if !is_grouped() {
             // An EXEC, or a script, that was under way is over.
             with(|node| node.end_group());
+            TIME.set(None);
             note(name);
         }
         let count = host!(RedisModule_CommandFilterArgsCount(command));

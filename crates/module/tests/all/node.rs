@@ -141,6 +141,7 @@ fn events_of_keys_are_told() {
     listener.run("psubscribe __keyevent@0__:*");
     for command in [
         "set a 1 ex 100",
+        "set a 1 ex 100",
         "incr a",
         "append a 1",
         "get a",
@@ -165,7 +166,7 @@ fn events_of_keys_are_told() {
     }
     assert_eq!(
         told,
-        "set a, expire a, incrby a, append a, rpush l, sadd s, hset h, zadd z, xadd x, \
+        "set a, expire a, set a, expire a, incrby a, append a, rpush l, sadd s, hset h, zadd z, xadd x, \
          rename_from a, rename_to b, srem s, del s, set e, expire e, expired e, "
     );
 }
