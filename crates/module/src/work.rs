@@ -63,6 +63,6 @@ impl Contents {
         let args: [&[u8]; 6] =
             [b"restore", key, expires.as_bytes(), &self.payload, b"absttl", b"replace"];
         // At time 0 nothing has expired: the host decides what has.
-        Job::Command(Request::new(args).in_database(db))
+        Job::Command(Request::new(args).in_database(db).with_known_version())
     }
 }

@@ -15,6 +15,7 @@ use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
 use crate::pubsub::{Kind, Posts, Subscriptions};
 use crate::replication::Effects;
+use crate::rdb;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Tally;
@@ -115,6 +116,19 @@ impl Request {
     pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let args = args.into_iter().collect();
         Request { args, db: 0, resp3: false, now: 0, seed: 0, may_wait: false }
+    }
+
+    /// A RESTORE of a newer server's DUMP, as one of a version that is known here: RESTORE refuses forms of values that it
+    /// does not know, and need not refuse the others. Other requests stay as they are.
+    pub fn with_known_version(self) -> Self {
+        let args = self.args.as_args();
+        let is_restore = args.is(0, "restore") && args.len() > 3;
+        let Some(payload) = is_restore.then(|| rdb::renewed(args.at(3))).flatten() else {
+            return self;
+        };
+        let all = args.iter().enumerate();
+        let args = all.map(|(at, arg)| if at == 3 { payload.as_slice() } else { arg }).collect();
+        Request { args, ..self }
     }
 
     /// The same in another database.
@@ -551,6 +565,27 @@ mod tests {
         assert_eq!(moved, wanted.map(|(db, event, key)| (db, event.to_owned(), key.to_vec())));
         bench.run("set b 1");
         assert!(bench.run("lpush b 1").events.is_empty(), "it has failed");
+    }
+
+    #[test]
+    fn values_of_newer_servers_are_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        // Version 80, and then its checksum.
+        let mut payload = vec![0, 1, b'x', 80, 0];
+        payload.extend_from_slice(&rdb::crc64(&payload).to_le_bytes());
+        let mut restore = |payload: &[u8]| {
+            let request = Request::new([b"restore".as_slice(), b"a", b"0", payload]).at(1000, 1);
+            let told = |request: &Request, bench: &mut Bench| {
+                bench.commands.perform(&mut bench.handle, request).unwrap().0.reply
+            };
+            (told(&request, &mut bench), told(&request.clone().with_known_version(), &mut bench))
+        };
+        let refused = b"-ERR DUMP payload version or checksum are wrong\r\n".to_vec();
+        assert_eq!(restore(&payload), (refused.clone(), b"+OK\r\n".to_vec()));
+        *payload.last_mut().unwrap() ^= 1;
+        assert_eq!(restore(&payload), (refused.clone(), refused));
+        assert_eq!(bench.run("get a").reply, b"$1\r\nx\r\n");
     }
 
     #[test]

@@ -110,6 +110,7 @@ fn request(args: &[RawText]) -> Request {
     let name = args.first().map_or(&[][..], |name| bytes(*name));
     let name = name.get(PREFIX.len()..).unwrap_or_default();
     Request::new(std::iter::once(name).chain(args[1..].iter().map(|arg| bytes(*arg))))
+        .with_known_version()
 }
 
 /// A command of a master's.

@@ -4,6 +4,7 @@
 
 mod client;
 mod cluster;
+mod cut_short;
 mod differential;
 mod exec;
 mod foreign;

@@ -99,6 +99,11 @@ fn keys_of_a_slot_of_another_node_are_told_and_kept() {
     own.restart();
     let told = format!("I have keys for slot {slot}, but the slot is assigned to another node");
     assert!(own.logged().contains(&told), "{}", own.logged());
+    if own.logged().contains("Deleting keys in the slot") {
+        // So do newer servers; the pool follows.
+        assert_eq!(own.client().run("keys *"), Value::List(vec![Value::Text("stays".to_owned())]));
+        return;
+    }
     let mut client = own.client();
     assert_eq!(client.run(&format!("cluster countkeysinslot {slot}")).number(), 1);
     assert!(client.run("cluster nodes").text().contains(&format!("[{slot}-<-{other_id}]")));
