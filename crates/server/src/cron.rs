@@ -120,7 +120,9 @@ impl Chores {
 
     pub(crate) fn find(tx: &mut dyn Tx, env: Env<'_>) -> Result<Self, Error> {
         let mut chores = Chores { expired: None, garbage: !garbage::is_empty(tx, env.keyspace)? };
-        let indices = if env.server.expires_actively() { 0..DATABASES } else { 0..0 };
+        // A master says itself which keys are gone.
+        let expires = env.server.expires_actively() && !env.server.following.is_replica();
+        let indices = if expires { 0..DATABASES } else { 0..0 };
         for index in indices {
             let time = Database::new(env.keyspace, index).next_expiry(tx)?;
             if time.is_some_and(|time| time <= env.now) {
@@ -160,6 +162,9 @@ impl Chores {
 /// Deletes some keys whose time has come.
 fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
     let Some(expiries) = db.expiries(tx)? else { return Ok(()) };
+    if env.server.following.is_replica() {
+        return Ok(());
+    }
     for _ in 0..KEYS {
         match expiries.first(tx)? {
             Some(((time, key), ())) if time <= env.now => {

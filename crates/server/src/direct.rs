@@ -263,6 +263,7 @@ impl Commands {
             effects: &self.effects,
             keyspace: self.keyspace,
             now,
+            cutoff: now,
             seed,
             last_resort,
             careful: true,

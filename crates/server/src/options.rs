@@ -44,6 +44,14 @@ pub struct Options {
     pub tcp_keepalive: u32,
     /// Bytes of effects that are kept for replicas, while there are any.
     pub backlog: usize,
+    /// The server that is followed, if there is one: its address and port. What a client says by REPLICAOF counts more.
+    pub replica_of: Option<(String, u16)>,
+    /// The user's name for it, if it has users.
+    pub master_user: Option<String>,
+    /// The password for it.
+    pub master_password: Option<String>,
+    /// Whether clients may not write while another server is followed.
+    pub replica_read_only: bool,
 }
 
 /// Redis's, which finds a dead peer after some ten minutes.
@@ -76,6 +84,10 @@ impl Default for Options {
             timeout: 0,
             tcp_keepalive: KEEPALIVE,
             backlog: BACKLOG,
+            replica_of: None,
+            master_user: None,
+            master_password: None,
+            replica_read_only: true,
         }
     }
 }
@@ -175,6 +187,24 @@ impl Options {
     /// seconds, and disconnects those that do not answer; does not, if that is 0.
     pub fn tcp_keepalive(mut self, seconds: u32) -> Self {
         self.tcp_keepalive = seconds;
+        self
+    }
+
+    /// Follows this server, unless a client has said otherwise by REPLICAOF since the pool was made.
+    pub fn replica_of(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.replica_of = Some((host.into(), port));
+        self
+    }
+
+    /// Gives the followed server this password, and this user's name, if there is one.
+    pub fn master_auth(mut self, user: Option<String>, password: impl Into<String>) -> Self {
+        (self.master_user, self.master_password) = (user, Some(password.into()));
+        self
+    }
+
+    /// Lets clients write while another server is followed, or not.
+    pub fn replica_read_only(mut self, on: bool) -> Self {
+        self.replica_read_only = on;
         self
     }
 

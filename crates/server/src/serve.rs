@@ -9,6 +9,7 @@ use crate::net::{DOORS_MAX, Door, Inbox, UnixDoor, Worker, http};
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::replication::Replication;
+use crate::replication::following::Own;
 use crate::save::Save;
 use crate::server::{self, Doors};
 use crate::signals;
@@ -270,6 +271,19 @@ impl Server {
         let all = Arc::clone(&inboxes);
         let deliver = move |delivery: Delivery| all[delivery.to.worker].deliver(delivery);
         let _ = shared.deliver.set(Box::new(deliver));
+        let (all, of) = (Arc::clone(&inboxes), Arc::downgrade(&shared));
+        let post = move |posts| {
+            let Some(server) = of.upgrade() else { return };
+            for (worker, parcels) in server.pubsub.address(posts) {
+                for refused in all[worker].post(parcels) {
+                    server.kill(&refused.to.client);
+                }
+            }
+        };
+        let _ = shared.post.set(Box::new(post));
+        let hands = Box::new(Own { store: store.clone(), header: keyspace });
+        let wanted = shared.options.replica_of.as_ref();
+        shared.following.open(Arc::downgrade(&shared), hands, wanted)?;
         let mut workers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>> = Vec::new();
         let mut doors = Some(listener.0);
         for (index, poll) in polls.into_iter().enumerate() {
@@ -294,6 +308,12 @@ impl Server {
             Door::Tcp(listener) => Some(listener),
             Door::Tls(_) | Door::Unix(_) => None,
         });
+        self
+    }
+
+    /// Lets no key expire: commands of the past are performed.
+    pub(crate) fn loading(self) -> Self {
+        self.shared.set_loading();
         self
     }
 
@@ -341,6 +361,7 @@ impl Server {
         }
         let _save = StopSave(Arc::clone(&self.shared.save));
         let _replicas = StopReplicas(Arc::clone(&self.shared));
+        shared.following.start();
         let mut workers = self.workers.into_iter();
         let Some(first) = workers.next() else { return Ok(()) };
         thread::scope(|scope| {
@@ -398,6 +419,7 @@ struct StopReplicas(Arc<server::Server>);
 
 impl Drop for StopReplicas {
     fn drop(&mut self) {
+        self.0.following.stop();
         self.0.replication.stop();
     }
 }

@@ -7,8 +7,9 @@ use crate::listing::{Listing, Peer};
 use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
-use crate::pubsub::PubSub;
-use crate::replication::Replication;
+use crate::pubsub::{Post, PubSub};
+use crate::replication::following::{Credentials, Following};
+use crate::replication::{Replication, fresh_id};
 use crate::save::Save;
 use crate::script::{Runs, Scripts};
 use crate::slow_log::{SlowCommand, SlowLog};
@@ -54,6 +55,8 @@ pub(crate) struct Server {
     /// Clients that wait for keys to be filled, and the function that sends them replies.
     pub(crate) waiting: Waiting,
     pub(crate) deliver: OnceLock<Box<dyn Fn(Delivery) + Send + Sync>>,
+    /// The function that sends clients messages.
+    pub(crate) post: OnceLock<Box<dyn Fn(Vec<Post>) + Send + Sync>>,
     pub(crate) stats: Box<[Stats]>,
     facts: Box<dyn Fn() -> Facts + Send + Sync>,
     clients: Mutex<BTreeMap<u64, Arc<Listing>>>,
@@ -67,10 +70,15 @@ pub(crate) struct Server {
     /// Expired keys are deleted before a command meets them.
     expires_actively: AtomicBool,
     stopping: AtomicBool,
+    /// It performs commands of the past, and no key expires.
+    loading: AtomicBool,
     failed: AtomicBool,
     /// Exports of the keyspace.
     pub(crate) save: Arc<Save>,
     pub(crate) replication: Replication,
+    pub(crate) following: Following,
+    /// A name of 40 digits that this server has until it ends.
+    pub(crate) run_id: String,
     /// Held by the thread that makes room for a write.
     pub(crate) room: Mutex<()>,
     /// The counters of each worker's session of the pool, as of a moment ago.
@@ -103,6 +111,11 @@ impl Server {
         facts: Box<dyn Fn() -> Facts + Send + Sync>,
     ) -> Self {
         let (workers, backlog) = (options.worker_count(), options.backlog);
+        let credentials = Credentials {
+            user: options.master_user.clone().unwrap_or_default(),
+            password: options.master_password.clone().unwrap_or_default(),
+        };
+        let following = Following::none(credentials, options.replica_read_only);
         let eviction = Eviction::new();
         eviction.set(options.eviction, facts().limit);
         Server {
@@ -120,22 +133,27 @@ impl Server {
             watch: Watch::new(workers),
             waiting: Waiting::default(),
             deliver: OnceLock::new(),
+            post: OnceLock::new(),
             stats: (0..workers).map(|_| Stats::default()).collect(),
             facts,
             clients: Mutex::default(),
             next_client: AtomicU64::new(1),
             connected: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            loading: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             save: Arc::new(Save::none()),
             replication: Replication::none(backlog),
+            following,
+            run_id: fresh_id(),
             room: Mutex::default(),
             engine: (0..workers).map(|_| Mutex::default()).collect(),
             slow_log: SlowLog::default(),
             pubsub: PubSub::default(),
             events: Events::default(),
             scripts: Scripts::default(),
-            runs: Arc::new(Runs::new(workers)),
+            // One more for a master's commands.
+            runs: Arc::new(Runs::new(workers + 1)),
             notifier: OnceLock::new(),
             wrong_passwords: Quota::default(),
             refused_clients: Quota::default(),
@@ -208,6 +226,17 @@ impl Server {
         self.is_protected()
             && !peer.is_local()
             && self.acl.user(DEFAULT).is_some_and(|user| user.needs_no_password)
+    }
+
+    /// No key expires from now on.
+    pub(crate) fn set_loading(&self) {
+        self.loading.store(true, Ordering::Relaxed);
+    }
+
+    /// The time up to which keys have expired at `now`.
+    #[inline]
+    pub(crate) fn cutoff(&self, now: u64) -> u64 {
+        if self.loading.load(Ordering::Relaxed) { 0 } else { now }
     }
 
     /// Takes a place for a client, if there is one.

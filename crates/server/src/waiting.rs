@@ -106,6 +106,8 @@ pub(crate) enum Doom {
     TimedOut,
     /// CLIENT UNBLOCK with an error.
     Unblocked,
+    /// The server follows a master now, and the command would write.
+    Demoted,
     /// Its user may not do any more what it waits for; the error.
     Denied(Arc<str>),
     /// What it waits for does not fit into the log, by itself.
@@ -133,6 +135,9 @@ impl Delivery {
                 None => out.null_array(),
             },
             Doom::Unblocked => out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            Doom::Demoted => out.error(
+                "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            ),
             Doom::Denied(text) => out.error(&text),
             Doom::TooLarge { needed, available } => {
                 Failure::Pool(Error::TooLarge { needed, available }).tell(&mut out);

@@ -25,7 +25,7 @@ use crate::keyspace::now;
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Slots of keys.
@@ -41,7 +41,7 @@ const KEEP: usize = 2 * SLOTS;
 pub(crate) struct Watch {
     table: Arc<Table>,
     /// Whether one thread alone writes keys and has clients: then counting takes no atomic addition.
-    alone: bool,
+    alone: AtomicBool,
 }
 
 /// How often keys were written.
@@ -187,13 +187,21 @@ impl Watch {
     /// For so many threads that write keys, or have clients.
     pub(crate) fn new(threads: usize) -> Self {
         let slots = (0..=FLUSHES).map(|_| Slot::default()).collect();
-        Watch { table: Arc::new(Table { slots, names: Mutex::default() }), alone: threads == 1 }
+        Watch {
+            table: Arc::new(Table { slots, names: Mutex::default() }),
+            alone: AtomicBool::new(threads == 1),
+        }
+    }
+
+    /// From now on another thread writes keys, too: to be called by the one that has been alone, or before it begins.
+    pub(crate) fn share(&self) {
+        self.alone.store(false, Ordering::SeqCst);
     }
 
     /// Adds to a count.
     #[inline]
     fn add(&self, count: &AtomicU64, more: u64) {
-        match self.alone {
+        match self.alone.load(Ordering::Relaxed) {
             true => {
                 count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed)
             }

@@ -12,6 +12,7 @@ use perdura::{Options, Pool};
 use perdura_server::transfer::Loaded;
 use serde::Serialize;
 use std::io::{BufRead, Read};
+use std::path::Path;
 
 /// Bytes of a line of JSON: a byte string of half a GiB in base64, and more.
 const LONGEST: u64 = 1 << 30;
@@ -33,8 +34,33 @@ pub struct Imported {
     /// Whether the input marks its end, so that nothing can be missing. A stream of Redis's own does not:
     /// if it was cut between two commands, nothing shows that.
     pub has_end: bool,
+    /// Bytes at the end of Redis's files that were left out: they are no whole command, or no whole transaction.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// Keys that are not there, since their time had come, or the stream deleted them.
     pub gone: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Makes a pool of what a Redis has left, or is writing: a snapshot, an append-only file, or the folder `appendonlydir`.
+///
+/// # Errors
+/// See [`Error`]; the file of the target's name, if any, is unchanged then.
+pub fn import_redis(
+    path: &Path,
+    target: &Target,
+    going: &mut Going<'_>,
+) -> Result<Imported, Error> {
+    drop(target.draft(None)?);
+    let fill = |pool: &Pool| {
+        let loaded = perdura_server::transfer::import_redis(path, pool, going)?;
+        Ok(imported_keys(&loaded))
+    };
+    fill_pool(target, fill)
 }
 
 /// Makes a pool of the export in `from`, in either form, which its first byte tells.
@@ -57,15 +83,22 @@ pub fn import(
         }
         None => return Err(Error::Nothing("there is nothing to import: the file is empty")),
     };
+    fill_pool(target, |pool| match form {
+        Form::Resp => commands(from, pool, going),
+        Form::Json => lines(from, pool, going),
+    })
+}
+
+fn fill_pool(
+    target: &Target,
+    fill: impl FnOnce(&Pool) -> Result<Imported, Error>,
+) -> Result<Imported, Error> {
     let size = target.size.unwrap_or(perdura::pool::DEFAULT_SIZE);
     let mut options = Options::new().size(size);
     if let Some(engine) = target.engine {
         options = options.engine(engine);
     }
-    let imported = target.fill(&options, target.mode, |pool| match form {
-        Form::Resp => commands(from, pool, going),
-        Form::Json => lines(from, pool, going),
-    });
+    let imported = target.fill(&options, target.mode, fill);
     imported.map_err(|error| match error {
         Error::Pool(perdura::Error::Full { .. }) => {
             Error::TooSmall { size, needs: "give it a larger size".to_owned() }
@@ -81,8 +114,12 @@ fn commands(
 ) -> Result<Imported, Error> {
     let mut handle = pool.session()?;
     let loaded = perdura_server::transfer::import(&mut from, &mut handle, going)?;
-    let Loaded { keys, commands, has_end, gone, .. } = loaded;
-    Ok(Imported { format: Form::Resp, roots: 0, entries: 0, keys, commands, has_end, gone })
+    Ok(imported_keys(&loaded))
+}
+
+fn imported_keys(loaded: &Loaded) -> Imported {
+    let Loaded { keys, commands, has_end, gone, left_out, .. } = *loaded;
+    Imported { format: Form::Resp, roots: 0, entries: 0, keys, commands, has_end, left_out, gone }
 }
 
 /// Lines, with their numbers.
@@ -144,6 +181,7 @@ fn lines(from: &mut dyn BufRead, pool: &Pool, going: &mut Going<'_>) -> Result<I
         keys: 0,
         commands: 0,
         has_end: true,
+        left_out: 0,
         gone: 0,
     };
     let mut lines = Lines { from, buffer: Vec::new(), number: 0, bytes: 0 };

@@ -27,7 +27,7 @@ mod target;
 pub use copy::{Copied, copy};
 pub use error::Error;
 pub use export::{Exported, Form, export, export_file};
-pub use import::{Imported, import};
+pub use import::{Imported, import, import_redis};
 pub use interruptible::Interruptible;
 pub use pages::copy_pages;
 pub use perdura_server::transfer::Going;

@@ -168,6 +168,24 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = quantity::bytes)]
     repl_backlog_size: u64,
 
+    /// Follow this server, a Redis, a Valkey or another one of this kind: its address or host name, and its port. The
+    /// data is replaced by that one's. What a client has said by REPLICAOF counts more
+    #[arg(long, value_name = "HOST PORT")]
+    replicaof: Option<Master>,
+
+    /// The user for the server that is followed, if it has users
+    #[arg(long, value_name = "NAME")]
+    masteruser: Option<String>,
+
+    /// The password for the server that is followed. Other users of this machine can see it in the list of processes: the
+    /// file of --config can have it
+    #[arg(long, value_name = "PASSWORD")]
+    masterauth: Option<String>,
+
+    /// Refuse commands that write while another server is followed
+    #[arg(long, value_name = "yes|no", default_value = "yes")]
+    replica_read_only: YesNo,
+
     /// Let clients use DEBUG, for tests; DEBUG SLEEP keeps other clients waiting
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
@@ -243,6 +261,32 @@ impl FromStr for TlsListen {
         match text.parse() {
             Ok(port) => Ok(TlsListen::Port(port)),
             Err(_) => text.parse().map(TlsListen::At),
+        }
+    }
+}
+
+/// The server that is followed.
+#[derive(Clone, Debug)]
+struct Master {
+    host: String,
+    port: u16,
+}
+
+impl FromStr for Master {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (host, port) =
+            text.trim().rsplit_once([' ', ':']).ok_or("write the host and the port")?;
+        let port = port
+            .parse()
+            .ok()
+            .filter(|port| *port > 0)
+            .ok_or("the port is not a number from 1 to 65535")?;
+        let host = host.trim().trim_start_matches('[').trim_end_matches(']');
+        match host.is_empty() || host.len() > 255 {
+            true => Err("write the host and the port".to_owned()),
+            false => Ok(Master { host: host.to_owned(), port }),
         }
     }
 }
@@ -465,6 +509,13 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
     options = options.slow_log_len(arguments.slowlog_max_len as usize);
     options = options.eviction(arguments.maxmemory_policy);
     options = options.backlog(size(arguments.repl_backlog_size));
+    if let Some(Master { host, port }) = &arguments.replicaof {
+        options = options.replica_of(host, *port);
+    }
+    if let Some(password) = &arguments.masterauth {
+        options = options.master_auth(arguments.masteruser.clone(), password);
+    }
+    options = options.replica_read_only(arguments.replica_read_only.0);
     options.timeout(arguments.timeout).tcp_keepalive(arguments.tcp_keepalive)
 }
 

@@ -41,8 +41,9 @@ impl Segments {
     /// The array whose owner's header is at `header`; `pitch` is between 1 and 1 MiB.
     #[inline]
     pub(super) const fn new(header: u64, pitch: u64) -> Self {
-        let base = if pitch >= 64 { 0 } else { (64 / pitch).ilog2() };
-        Segments { header, pitch, base, large: (LARGE / pitch).ilog2() }
+        // Without a division: this is part of each look for an element.
+        let log = pitch.next_power_of_two().trailing_zeros();
+        Segments { header, pitch, base: 6u32.saturating_sub(log), large: LARGE.ilog2() - log }
     }
 
     /// Bytes from one element to the next.

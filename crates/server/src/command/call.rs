@@ -33,6 +33,9 @@ pub(crate) struct Env<'a> {
     pub(crate) keyspace: u64,
     /// Milliseconds since 1970, the same in the whole turn.
     pub(crate) now: u64,
+    /// Keys whose time is not after this have expired: `now`; or 0 for commands of a master, which says itself when a key
+    /// is gone, and for those of the past.
+    pub(crate) cutoff: u64,
     /// A number that differs from turn to turn.
     pub(crate) seed: u64,
     /// Nothing more can be freed: a write for which there is no room is refused.
@@ -43,6 +46,11 @@ pub(crate) struct Env<'a> {
 }
 
 impl Env<'_> {
+    /// Whether its commands are a master's, or of the past: they are performed whatever this server is.
+    pub(crate) fn obeys(&self) -> bool {
+        self.cutoff == 0
+    }
+
     /// Whether there may be somebody who wants to hear of written keys.
     #[inline]
     fn tells_events(&self) -> bool {
@@ -226,11 +234,11 @@ impl<'a> Call<'a> {
     /// As [`peek`](Call::peek), for a command that asks how the key is kept: if it is not there, that is no event.
     pub(crate) fn inspect(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find_near(self.tx, key, self.near.key)?.map(|found| found.entry);
-        if self.env.effects.are_on() && found.is_some_and(|entry| entry.expired(self.env.now)) {
+        if self.env.effects.are_on() && found.is_some_and(|entry| entry.expired(self.env.cutoff)) {
             // Replicas go by the key, and not by its time: what follows from its being gone is to hold for them, too.
             self.claim(key)?;
         }
-        let found = found.filter(|entry| !entry.expired(self.env.now));
+        let found = found.filter(|entry| !entry.expired(self.env.cutoff));
         self.env.tally.looked_for(found.is_some());
         Ok(found)
     }
@@ -248,7 +256,7 @@ impl<'a> Call<'a> {
         self.note_use(key);
         self.env.keep(self.tx, self.db, key);
         match self.db.find_near(self.tx, key, self.near.key)? {
-            Some(found) if found.entry.expired(self.env.now) => {
+            Some(found) if found.entry.expired(self.env.cutoff) => {
                 self.db.remove(self.tx, key)?;
                 if let Some(time) = found.entry.expires() {
                     self.env.touch_expired(&self.db, key, time);

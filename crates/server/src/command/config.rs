@@ -253,6 +253,9 @@ fn bytes(text: &[u8]) -> Option<i64> {
 /// The options that CONFIG GET shows, under Redis's names.
 fn options(server: &Server) -> Vec<(&'static str, String)> {
     let facts = server.facts();
+    let (following, credentials) = (server.following.facts(), server.following.credentials());
+    let followed =
+        following.master().map_or(String::new(), |(host, port)| format!("{host} {port}"));
     let mut options = vec![
         ("aof-use-rdb-preamble", "no".to_owned()),
         ("appendfsync", "always".to_owned()),
@@ -267,6 +270,16 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         ("notify-keyspace-events", server.events.shown()),
         ("port", server.address.port().to_string()),
         ("repl-backlog-size", server.options.backlog.to_string()),
+        ("replicaof", followed.clone()),
+        ("slaveof", followed),
+        ("masteruser", credentials.user),
+        ("masterauth", credentials.password),
+        (READ_ONLY[0], yes_no(server.following.is_read_only()).to_owned()),
+        (READ_ONLY[1], yes_no(server.following.is_read_only()).to_owned()),
+        (PRIORITY[0], server.following.priority().to_string()),
+        (PRIORITY[1], server.following.priority().to_string()),
+        (ANNOUNCED, yes_no(server.following.is_announced()).to_owned()),
+        ("replica-serve-stale-data", "yes".to_owned()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
         ("requirepass", server.acl.password()),
@@ -289,6 +302,11 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
 
 /// Whether clients of other machines are refused while nobody needs a password.
 const PROTECTED: &str = "protected-mode";
+/// Whether clients may not write while a master is followed, by both of its names.
+const READ_ONLY: [&str; 2] = ["replica-read-only", "slave-read-only"];
+/// Sentinel's preference for this replica, and whether it is to know of it.
+const PRIORITY: [&str; 2] = ["replica-priority", "slave-priority"];
+const ANNOUNCED: &str = "replica-announced";
 
 fn yes_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
@@ -374,7 +392,13 @@ fn config(call: &mut ClientCall<'_>) -> Outcome<Next> {
             call.client.renew();
             call.ok()
         }
-        (b"get" | b"set" | b"resetstat", _) => Err(Failure::subcommand_arity(args, "config")),
+        (b"rewrite", 2) => {
+            // Who is followed is in the pool.
+            Err(Failure::Say("ERR The server is running without a config file".into()))
+        }
+        (b"get" | b"set" | b"resetstat" | b"rewrite", _) => {
+            Err(Failure::subcommand_arity(args, "config"))
+        }
         _ => Err(Failure::unknown_subcommand(args, "CONFIG")),
     }
 }
@@ -391,6 +415,8 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     let mut policy = None;
     let (mut password, mut opens) = (None, None);
     let (mut protected, mut tls, mut tls_name) = (None, None, "");
+    let (mut read_only, mut announced, mut priority) = (None, None, None);
+    let (mut master_user, mut master_password) = (None, None);
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
         if name == "maxclients" {
@@ -404,10 +430,25 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             let why = "argument must be text in UTF-8";
             let text = std::str::from_utf8(pairs.at(value)).map_err(|_| refused(name, why))?;
             password = Some(text);
-        } else if name == PROTECTED {
+        } else if name == PROTECTED || READ_ONLY.contains(&name) || name == ANNOUNCED {
             let why = "argument must be 'yes' or 'no'";
             let is = |on: &bool| pairs.is(value, yes_no(*on));
-            protected = Some([true, false].into_iter().find(is).ok_or_else(|| refused(name, why))?);
+            let on = Some([true, false].into_iter().find(is).ok_or_else(|| refused(name, why))?);
+            match name {
+                PROTECTED => protected = on,
+                ANNOUNCED => announced = on,
+                _ => read_only = on,
+            }
+        } else if name == "masterauth" || name == "masteruser" {
+            let why = "argument must be text in UTF-8";
+            let text = std::str::from_utf8(pairs.at(value)).map_err(|_| refused(name, why))?;
+            *(if name == "masterauth" { &mut master_password } else { &mut master_user }) =
+                Some(text);
+        } else if PRIORITY.contains(&name) {
+            let why = "argument must be between 0 and 2147483647 inclusive";
+            let number =
+                number::parse_i64(pairs.at(value)).filter(|n| (0..=i32::MAX.into()).contains(n));
+            priority = Some(number.ok_or_else(|| refused(name, why))?);
         } else if name.starts_with("tls-") && name != "tls-port" && server.tls.is_some() {
             let now = || server.tls.as_ref().map(Tls::files).unwrap_or_default();
             set_tls(tls.get_or_insert_with(now), name, pairs.at(value))
@@ -435,6 +476,19 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     if let Some(protected) = protected {
         server.set_protected(protected);
     }
+    if let Some(on) = read_only {
+        server.following.set_read_only(on);
+    }
+    if let Some(on) = announced {
+        server.following.set_announced(on);
+    }
+    if let Some(priority) = priority {
+        server.following.set_priority(priority.unsigned_abs());
+    }
+    server.following.set_credentials(|known| {
+        known.user = master_user.map_or(std::mem::take(&mut known.user), str::to_owned);
+        known.password = master_password.map_or(std::mem::take(&mut known.password), str::to_owned);
+    });
     if let Some(clients) = clients {
         server.set_max_clients(clients);
     }

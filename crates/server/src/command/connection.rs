@@ -5,6 +5,7 @@ use crate::acl::{Context, DEFAULT, Denied, Reason};
 use crate::client::Replies;
 use crate::listing::{Label, Listing, Peer};
 use crate::protocol::{Args, Protocol, number};
+use crate::server::Server;
 use crate::waiting::{Delivery, Doom};
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -139,6 +140,7 @@ fn hello_options(call: &mut ClientCall<'_>, args: Args<'_>) -> Outcome {
 fn introduce(call: &mut ClientCall<'_>) {
     let id = call.client.listing.id;
     let three = call.client.protocol == Protocol::Resp3;
+    let role = if call.server.following.is_replica() { "replica" } else { "master" };
     let mut out = call.reply();
     out.map(7);
     for (name, value) in [("server", "redis"), ("version", super::VERSION)] {
@@ -149,7 +151,7 @@ fn introduce(call: &mut ClientCall<'_>) {
     out.integer(if three { 3 } else { 2 });
     out.bulk(b"id");
     out.size(id);
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+    for (name, value) in [("mode", "standalone"), ("role", role)] {
         out.bulk(name.as_bytes());
         out.bulk(value.as_bytes());
     }
@@ -213,7 +215,7 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
         (b"list", _) => {
             let (listed, own) = (listed(args.from(2))?, call.client.listing.id);
             let clients = server.clients();
-            let lines = clients.values().filter(|one| listed.takes(one));
+            let lines = clients.values().filter(|one| listed.takes(server, one));
             let of = |id| if id == own { "client|list" } else { "NULL" };
             let lines: String = lines.map(|one| one.line(of(one.id))).collect();
             drop(clients);
@@ -253,10 +255,10 @@ enum Listed {
 }
 
 impl Listed {
-    fn takes(&self, client: &Listing) -> bool {
+    fn takes(&self, server: &Server, client: &Listing) -> bool {
         match self {
             Listed::All => true,
-            Listed::Type(kind) => kind.has(client),
+            Listed::Type(kind) => kind.has(server, client),
             Listed::Ids(ids) => ids.iter().any(|&one| u64::try_from(one) == Ok(client.id)),
         }
     }
@@ -286,8 +288,8 @@ enum ClientType {
     Normal,
     /// It listens to channels.
     Listening,
-    /// Redis has others.
-    Absent,
+    Replica,
+    Master,
 }
 
 impl ClientType {
@@ -296,9 +298,10 @@ impl ClientType {
         match () {
             () if args.is(at, "normal") => Ok(ClientType::Normal),
             () if args.is(at, "pubsub") => Ok(ClientType::Listening),
-            () if ["master", "replica", "slave"].iter().any(|name| args.is(at, name)) => {
-                Ok(ClientType::Absent)
+            () if ["replica", "slave"].iter().any(|name| args.is(at, name)) => {
+                Ok(ClientType::Replica)
             }
+            () if args.is(at, "master") => Ok(ClientType::Master),
             () => {
                 let name = shown(args.at(at), usize::MAX);
                 Err(Failure::say(format!("ERR Unknown client type '{name}'")))
@@ -306,11 +309,13 @@ impl ClientType {
         }
     }
 
-    fn has(self, client: &Listing) -> bool {
+    fn has(self, server: &Server, client: &Listing) -> bool {
         match self {
-            ClientType::Normal => !client.listens(),
+            ClientType::Normal => !client.listens() && !server.replication.has(client.id),
             ClientType::Listening => client.listens(),
-            ClientType::Absent => false,
+            ClientType::Replica => server.replication.has(client.id),
+            // The connection to it is on no list of clients.
+            ClientType::Master => false,
         }
     }
 }
@@ -354,11 +359,11 @@ impl<'a> Doomed<'a> {
         Ok(doomed)
     }
 
-    fn takes(&self, client: &Listing, own: u64) -> bool {
+    fn takes(&self, server: &Server, client: &Listing, own: u64) -> bool {
         let is = |wanted: Option<&[u8]>, address: &Peer| {
             wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
         };
-        self.kind.is_none_or(|kind| kind.has(client))
+        self.kind.is_none_or(|kind| kind.has(server, client))
             && self.id.is_none_or(|id| id == client.id)
             && self.user.is_none_or(|name| client.user().name == name)
             && is(self.address, &client.address)
@@ -376,8 +381,10 @@ fn kill(call: &mut ClientCall<'_>) -> Outcome<Next> {
         return Err(Failure::say(format!("ERR No such user '{name}'")));
     }
     let all: Vec<_> = call.server.clients().values().cloned().collect();
-    let mut killed = 0;
-    for client in all.iter().filter(|client| doomed.takes(client, own)) {
+    let breaks = doomed.kind == Some(ClientType::Master) && call.server.following.break_link();
+    let mut killed = u64::from(breaks);
+    for client in all.iter().filter(|client| doomed.takes(call.server, client, own)) {
+        call.server.replication.break_off(client.id);
         killed += u64::from(client.id == own || call.server.kill(client));
     }
     if args.len() > 1 {
@@ -387,7 +394,7 @@ fn kill(call: &mut ClientCall<'_>) -> Outcome<Next> {
     } else {
         return Err(Failure::Say("ERR No such client".into()));
     }
-    if all.iter().any(|client| client.id == own && doomed.takes(client, own)) {
+    if all.iter().any(|client| client.id == own && doomed.takes(call.server, client, own)) {
         call.client.listing.kill();
         return Ok(Next::Close);
     }

@@ -110,7 +110,7 @@ fn restore(call: &mut Call<'_>) -> Outcome {
     let new = read(call, &mut reader)?;
     call.remove(key)?;
     match expires {
-        Some(time) if time <= call.env.now => call.db.discard(call.tx, new)?,
+        Some(time) if time <= call.env.cutoff => call.db.discard(call.tx, new)?,
         expires => call.put(key, None, new.expiring(expires))?,
     }
     call.out.ok();

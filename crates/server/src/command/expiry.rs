@@ -143,7 +143,7 @@ fn set_expiry(call: &mut Call<'_>, unit: Unit, name: &str) -> Outcome {
         call.out.flag(false);
         return Ok(());
     };
-    if time <= call.env.now as i64 {
+    if time <= call.env.cutoff as i64 {
         call.remove(key)?;
     } else {
         call.put(key, Some(found), found.entry.expiring(Some(time as u64)))?;

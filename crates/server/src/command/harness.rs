@@ -96,6 +96,7 @@ impl Bench {
             effects: &self.effects,
             keyspace,
             now,
+            cutoff: now,
             seed: 1,
             last_resort: true,
             careful: true,

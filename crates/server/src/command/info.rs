@@ -5,11 +5,12 @@ use crate::acl::Reason;
 use crate::keyspace::{DATABASES, Database, now};
 use crate::pubsub::Kind;
 use crate::replication::ReplicaFacts;
+use crate::replication::following::{FollowFacts, Gate, Link};
 use crate::server::Server;
 use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) const TABLE: &[Command] = &[
     Command::new("info", -1, (0, 0, 0), Run::Read(info), "Facts about the server."),
@@ -83,6 +84,7 @@ fn write_server(server: &Server, to: &mut String) {
         "arch_bits": usize::BITS,
         "multiplexing_api": "epoll",
         "process_id": std::process::id(),
+        "run_id": server.run_id,
         "tcp_port": server.address.port(),
         "uptime_in_seconds": uptime,
         "uptime_in_days": uptime / 86_400,
@@ -142,7 +144,7 @@ fn write_persistence(server: &Server, to: &mut String) {
     let status = if server.failed() || facts.cannot_grow.is_some() { "err" } else { "ok" };
     to.push_str("# Persistence\r\n");
     lines!(to,
-        "loading": 0,
+        "loading": u8::from(server.following.gate() == Gate::Loading),
         "pool_path": facts.path,
         "pool_engine": facts.engine,
         "pool_domain": facts.domain,
@@ -193,12 +195,21 @@ fn write_stats(server: &Server, to: &mut String) {
     );
 }
 
-/// There are no replicas, and this server is none; clients ask for the role.
 fn write_replication(server: &Server, to: &mut String) {
     let feed = &server.replication.feed;
-    let (replicas, (id, end, start)) = (server.replication.facts(), feed.facts());
+    let (replicas, (mut id, mut end, start)) = (server.replication.facts(), feed.facts());
     to.push_str("# Replication\r\n");
-    lines!(to, "role": "master", "connected_slaves": replicas.len());
+    let following = server.following.facts();
+    match following.master() {
+        None => {
+            lines!(to, "role": "master");
+        }
+        Some(master) => {
+            write_master(server, &following, master, to);
+            (id, end) = (following.id().unwrap_or_else(|| "0".repeat(40)), following.place);
+        }
+    }
+    lines!(to, "connected_slaves": replicas.len());
     for (index, replica) in replicas.iter().enumerate() {
         let ReplicaFacts { address, port, state, place, lag } = replica;
         let facts = format!("ip={address},port={port},state={state},offset={place},lag={lag}");
@@ -212,8 +223,62 @@ fn write_replication(server: &Server, to: &mut String) {
         "second_repl_offset": -1,
         "repl_backlog_active": u8::from(feed.is_on()),
         "repl_backlog_size": feed.most(),
-        "repl_backlog_first_byte_offset": if end > start { start + 1 } else { 0 },
-        "repl_backlog_histlen": end - start,
+        "repl_backlog_first_byte_offset": if feed.is_on() && end > start { start + 1 } else { 0 },
+        "repl_backlog_histlen": if feed.is_on() { end - start } else { 0 },
+    );
+}
+
+/// The facts about the master that is followed.
+fn write_master(
+    server: &Server,
+    facts: &FollowFacts,
+    (host, port): &(String, u16),
+    to: &mut String,
+) {
+    let seconds =
+        |since: Option<Instant>| since.map_or(-1, |since| since.elapsed().as_secs() as i64);
+    let (is_up, loads) = (facts.link == Link::Follows, facts.link == Link::Loads);
+    // Sentinel is to promote none whose data is not whole.
+    let is_whole = !facts.is_incomplete();
+    let (place, priority) = match is_whole {
+        true => (facts.place, server.following.priority()),
+        false => (0, 0),
+    };
+    lines!(to,
+        "role": "slave",
+        "master_host": host,
+        "master_port": port,
+        "master_link_status": if is_up { "up" } else { "down" },
+        "master_last_io_seconds_ago": if is_up { seconds(facts.heard).max(0) } else { -1 },
+        "master_sync_in_progress": u8::from(loads),
+        "slave_read_repl_offset": place,
+        "slave_repl_offset": place,
+    );
+    if loads {
+        let (total, read) = facts.sync;
+        let left = total.map_or(-1, |total| total.saturating_sub(read) as i64);
+        let part = total.map_or(0.0, |total| 100.0 * read as f64 / total.max(1) as f64);
+        lines!(to,
+            "master_sync_total_bytes": total.unwrap_or(0),
+            "master_sync_read_bytes": read,
+            "master_sync_left_bytes": left,
+            "master_sync_perc": format!("{part:.2}"),
+            "master_sync_last_io_seconds_ago": 0,
+        );
+    }
+    if !is_up {
+        lines!(to, "master_link_down_since_seconds": seconds(facts.down_since));
+    }
+    if let Some((text, is_for_good)) = &facts.failure {
+        lines!(to,
+            "master_link_error": text.replace(['\r', '\n'], " "),
+            "master_link_given_up": u8::from(*is_for_good),
+        );
+    }
+    lines!(to,
+        "slave_priority": priority,
+        "slave_read_only": u8::from(server.following.is_read_only()),
+        "replica_announced": u8::from(server.following.is_announced()),
     );
 }
 

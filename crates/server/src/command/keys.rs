@@ -19,6 +19,7 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("renamenx", 3, TWO, Run::Write(renamenx), "Renames a key to a new name."),
     Command::new("move", 3, ONE, Run::Write(move_key), "Moves a key to another database."),
     Command::new("dbsize", 1, NONE, Run::Read(dbsize), "How many keys there are."),
+    Command::new("swapdb", 3, NONE, Run::Write(swapdb), "Lets two databases change places."),
     Command::new("flushdb", -1, NONE, Run::Write(flushdb), "Deletes all keys of the database."),
     Command::new("flushall", -1, NONE, Run::Write(flushall), "Deletes all keys."),
     Command::new("randomkey", 1, NONE, Run::Read(randomkey), "Any key."),
@@ -85,7 +86,11 @@ fn renamenx(call: &mut Call<'_>) -> Outcome {
 
 /// A database's number.
 pub(super) fn database(text: &[u8]) -> Outcome<u8> {
-    let Some(index) = number::parse_i64(text) else { return Err(Failure::NOT_INTEGER) };
+    number::parse_i64(text).ok_or(Failure::NOT_INTEGER).and_then(numbered)
+}
+
+/// The number of a database, if there is one with it.
+fn numbered(index: i64) -> Outcome<u8> {
     let index = u8::try_from(index).ok().filter(|&index| index < DATABASES);
     index.ok_or(Failure::DB_INDEX)
 }
@@ -96,7 +101,7 @@ fn move_key(call: &mut Call<'_>) -> Outcome {
     if db.index() == call.db.index() {
         return Err(Failure::Say("ERR source and destination objects are the same".into()));
     }
-    let there = |found: Option<Found>| found.is_some_and(|f| !f.entry.expired(call.env.now));
+    let there = |found: Option<Found>| found.is_some_and(|f| !f.entry.expired(call.env.cutoff));
     let taken = there(db.find(call.tx, key)?);
     let movable = call.claim(key)?.is_some() && !taken;
     if movable {
@@ -105,6 +110,30 @@ fn move_key(call: &mut Call<'_>) -> Outcome {
         carry(call, key, key, db)?;
     }
     call.out.flag(movable);
+    Ok(())
+}
+
+fn swapdb(call: &mut Call<'_>) -> Outcome {
+    let number = |at: usize, wrong: &'static str| {
+        let number = number::parse_i64(call.args.at(at));
+        number.filter(|number| i32::try_from(*number).is_ok()).ok_or(Failure::Say(wrong.into()))
+    };
+    let one = number(1, "ERR invalid first DB index")?;
+    let other = number(2, "ERR invalid second DB index")?;
+    let database = |index| numbered(index).map(|index| Database::new(call.env.keyspace, index));
+    let (one, other) = (database(one)?, database(other)?);
+    call.out.ok();
+    if one.index() == other.index() {
+        return Ok(());
+    }
+    // Who watches a key hears of it whether it goes or comes.
+    for before in [true, false] {
+        call.env.touch_all(call.tx, &one)?;
+        call.env.touch_all(call.tx, &other)?;
+        if before {
+            one.swap(call.tx, other)?;
+        }
+    }
     Ok(())
 }
 

@@ -32,6 +32,11 @@ const PER_COMMAND: usize = 160;
 const PER_ARGUMENT: usize = 16;
 
 impl Queue {
+    /// Whether it has commands that write.
+    pub(crate) fn writes(&self) -> bool {
+        self.commands.iter().any(|(command, _)| command.writes() && !command.nests)
+    }
+
     /// A command could not be queued: EXEC will fail.
     fn spoil(&mut self) {
         self.broken = true;

@@ -1,8 +1,10 @@
 //! Commands of replicas, and about them: REPLCONF, PSYNC, SYNC, ROLE, REPLICAOF.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
+use crate::keyspace::followed::HOST_MAX;
 use crate::protocol::number;
 use crate::replication::Ask;
+use crate::replication::following::Link;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -10,8 +12,8 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("replconf", -1, NONE, Run::Client(replconf), "What a replica says about itself."),
     Command::new("psync", -3, NONE, Run::Client(psync), "Makes the client a replica."),
     Command::new("sync", 1, NONE, Run::Client(sync), "The same, as of old."),
-    Command::new("role", 1, NONE, Run::Client(role), "That this is a master, and its replicas."),
-    Command::new("replicaof", 3, NONE, Run::Client(replicaof), "NO ONE: it is a master."),
+    Command::new("role", 1, NONE, Run::Client(role), "Whether this is a master, and its replicas."),
+    Command::new("replicaof", 3, NONE, Run::Client(replicaof), "Follows a master, or NO ONE."),
     Command::new("slaveof", 3, NONE, Run::Client(replicaof), "The same."),
 ];
 
@@ -62,6 +64,11 @@ fn become_replica(call: &mut ClientCall<'_>, known: Option<(Vec<u8>, i64)>) -> O
     if call.client.queue.is_some() {
         return Err(Failure::Say("ERR Command not allowed inside a transaction".into()));
     }
+    if call.server.following.is_replica() {
+        // Its data is another one's, which is to be followed.
+        let text = "NOMASTERLINK Can't SYNC while not connected with my master";
+        return Err(Failure::Say(text.into()));
+    }
     if !call.client.home.is_plain {
         let text = "ERR a replica must be connected by TCP, without TLS";
         return Err(Failure::Say(text.into()));
@@ -82,6 +89,22 @@ fn sync(call: &mut ClientCall<'_>) -> Outcome<Next> {
 }
 
 fn role(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let following = call.server.following.facts();
+    if let Some((host, port)) = following.master() {
+        let mut out = call.reply();
+        out.array(5);
+        out.bulk(b"slave");
+        out.bulk(host.as_bytes());
+        out.integer(i64::from(*port));
+        out.bulk(match following.link {
+            Link::Pause => b"connect",
+            Link::Connecting => b"connecting",
+            Link::Loads => b"sync",
+            Link::Follows => b"connected",
+        });
+        out.integer(if following.is_incomplete() { -1 } else { following.place as i64 });
+        return Ok(Next::Go);
+    }
     let (replicas, (_, end, _)) =
         (call.server.replication.facts(), call.server.replication.feed.facts());
     let mut out = call.reply();
@@ -100,10 +123,23 @@ fn role(call: &mut ClientCall<'_>) -> Outcome<Next> {
 }
 
 fn replicaof(call: &mut ClientCall<'_>) -> Outcome<Next> {
-    if call.args.is(1, "no") && call.args.is(2, "one") {
-        return call.ok();
+    let master = if call.args.is(1, "no") && call.args.is(2, "one") {
+        None
+    } else {
+        let wrong = || Failure::Say("ERR Invalid master port".into());
+        let port = number::parse_i64(call.args.at(2)).and_then(|port| u16::try_from(port).ok());
+        let host = std::str::from_utf8(call.args.at(1)).ok();
+        let is_plain =
+            |host: &&str| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
+        let host = host.filter(|host| host.len() <= HOST_MAX).filter(is_plain);
+        let text = "ERR Invalid master host";
+        let host = host.ok_or(Failure::Say(text.into()))?;
+        Some((host.to_owned(), port.filter(|port| *port > 0).ok_or_else(wrong)?))
+    };
+    let follows = master.is_some();
+    if !call.server.following.change(call.server, master)? && follows {
+        call.reply().simple("OK Already connected to specified master");
+        return Ok(Next::Go);
     }
-    let text =
-        "ERR this server follows no other one yet: `perdura import` reads another one's data";
-    Err(Failure::Say(text.into()))
+    call.ok()
 }

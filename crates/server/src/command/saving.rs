@@ -51,6 +51,12 @@ fn rewrite(call: &mut ClientCall<'_>) -> Outcome<Next> {
 }
 
 fn wait(call: &mut Call<'_>) -> Outcome {
+    if call.env.server.following.is_replica() {
+        let text = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica \
+                    is configured to be writable (which is not the default) writes to replicas are just local and \
+                    are not propagated.";
+        return Err(Failure::Say(text.into()));
+    }
     let (wanted, timeout) = replicas(call, 1)?;
     if wanted == 0 || !call.may_wait {
         let count = call.env.server.replication.count_with(call.env.effects.last_number());

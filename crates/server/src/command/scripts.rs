@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
+use crate::replication::following::{Gate, READONLY};
 use crate::script::interpreter::{self, Code, Task, Thread};
 use crate::script::{Digest, Ended, Killing, Ran, Running, Script, Sort, digest_of, sha1_hex};
 use perdura::{Error, Tx};
@@ -89,12 +90,13 @@ pub(super) fn run_code(
         running: Cell::new(running),
         seed: env.now ^ env.seed << 20,
         client: call.client.id,
+        user: call.client.limited_user(),
     };
     let mut inner = Inner {
         tx: &mut *call.tx,
         call_of: Context { env, client: call.client, read_only },
         db: call.db.index(),
-        user: call.client.limited_user(),
+        user: task.user.clone(),
         full: None,
         error: None,
     };
@@ -189,6 +191,9 @@ impl Inner<'_, '_> {
     ) -> Result<(), ()> {
         let Context { env, client, read_only } = self.call_of;
         let command = allowed(args, read_only).and_then(|command| {
+            if command.writes() && !env.obeys() && env.server.following.gate() == Gate::ReadOnly {
+                return Err(Failure::Say(READONLY.into()));
+            }
             self.check_user(command, args)?;
             Ok(command)
         });

@@ -112,6 +112,10 @@ fn options(call: &Call<'_>, adds: bool) -> Outcome<Options> {
     }
     options.at = at;
     let say = |text: &'static str| Err(Failure::Say(text.into()));
+    if call.env.obeys() {
+        // A master, or a file, tells what was trimmed, and has left the limit in its place.
+        limit = trim.map(|_| 0).filter(|_| limit.is_some());
+    }
     options.trim = match (trim, limit) {
         (None, Some(1..)) => {
             return say(
@@ -121,7 +125,7 @@ fn options(call: &Call<'_>, adds: bool) -> Outcome<Options> {
         (None, _) if !adds => {
             return say("ERR syntax error, XTRIM must be called with a trimming strategy");
         }
-        (_, Some(_)) if !trim.is_some_and(|(_, approximate)| approximate) => {
+        (_, Some(_)) if !call.env.obeys() && !trim.is_some_and(|(_, approximate)| approximate) => {
             return say("ERR syntax error, LIMIT cannot be used without the special ~ option");
         }
         (None, _) => None,

@@ -270,7 +270,7 @@ fn getex(call: &mut Call<'_>) -> Outcome {
     let expires = expire.time(call, "getex")?;
     reply(call.tx, &mut call.out, Some(old.entry))?;
     match expires {
-        Some(time) if time <= call.env.now => {
+        Some(time) if time <= call.env.cutoff => {
             call.remove(key)?;
         }
         Some(_) => call.put(key, Some(old), old.entry.expiring(expires))?,

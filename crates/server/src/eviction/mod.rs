@@ -96,7 +96,9 @@ impl Eviction {
 /// # Errors
 /// `Io` when the medium failed; `Corrupt`.
 pub(crate) fn evict<S: Session>(session: &mut S, env: Env<'_>) -> Result<Option<S::Ticket>, Error> {
-    if env.server.eviction.policy() == EvictionPolicy::NoEviction {
+    // A master says itself which keys are gone.
+    let evicts = env.server.eviction.policy() != EvictionPolicy::NoEviction;
+    if !evicts || env.server.following.is_replica() {
         return Ok(None);
     }
     // Some may be too much for one transaction.
@@ -119,6 +121,9 @@ pub(crate) fn evict<S: Session>(session: &mut S, env: Env<'_>) -> Result<Option<
 /// Evicts at most `most` keys. Returns how many.
 pub(crate) fn evict_some(tx: &mut dyn Tx, env: Env<'_>, most: usize) -> Result<usize> {
     let policy = env.server.eviction.policy();
+    if env.server.following.is_replica() {
+        return Ok(0);
+    }
     let mut count = 0;
     for (db, key) in choose(tx, env, policy, most)? {
         let db = Database::new(env.keyspace, db);

@@ -36,6 +36,7 @@ pub fn check(tx: &mut dyn Tx, visit: &mut Visit<'_>) -> Result<Option<Findings>>
         check_database(tx, Database::new(header, index), &mut findings, visit)?;
     }
     super::functions::check(tx, header, visit)?;
+    super::followed::check(tx, header, visit)?;
     findings.garbage = check_garbage(tx, header, visit)?;
     Ok(Some(findings))
 }

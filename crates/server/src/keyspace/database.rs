@@ -194,6 +194,17 @@ impl Database {
         Ok(())
     }
 
+    /// Changes places with another one.
+    pub(crate) fn swap(self, tx: &mut dyn Tx, other: Database) -> Result<()> {
+        for word in [0, 8] {
+            let (ours, theirs) = (self.word() + word, other.word() + word);
+            let (one, two) = (tx.read_word(ours)?, tx.read_word(theirs)?);
+            tx.write_word(ours, two)?;
+            tx.write_word(theirs, one)?;
+        }
+        Ok(())
+    }
+
     fn move_expiry(
         self,
         tx: &mut dyn Tx,

@@ -2,11 +2,12 @@
 //!
 //! Words: `0x5EED << 48 | version`, the first block of the garbage list, the seed of the
 //! databases' hash maps (which [counts](turn) transactions while replicas follow), then for each database its keys and its expiries (0 until they are
-//! needed), and the libraries of functions (the same).
+//! needed), the libraries of functions (the same), and what is known of the server that is followed.
 //!
 //! Version 1 has no last block on its garbage list, nor hashes there that are freed where they are; version 2 has no
 //! sets and lists, version 3 no streams and no functions. They become version 4 when they are opened to be written to,
-//! version 1 not while the pool is full.
+//! version 1 not while the pool is full. Version 5 is one that has followed another server: a program that did not know of
+//! it would change the data, and leave the place in the other server's stream.
 
 use super::garbage;
 use perdura::{Error, Purpose, Result, Root, Tx};
@@ -19,6 +20,8 @@ const NAME: &str = "redis";
 pub(crate) const KIND: u32 = 1001;
 const TAG: u64 = 0x5EED << 48;
 const VERSION: u64 = 4;
+/// The version of a keyspace that has followed another server.
+const FOLLOWER: u64 = 5;
 const OLD_VERSIONS: [u64; 3] = [1, 2, 3];
 const WORDS: usize = 4 + 2 * DATABASES as usize;
 
@@ -27,6 +30,8 @@ pub(super) const SEED: u64 = 16;
 const FIRST: u64 = 24;
 /// Offset of the libraries of functions: version 4 has it, in room that blocks of older headers have, too.
 pub(super) const FUNCTIONS: u64 = database(DATABASES);
+/// Offset of what is known of the server that is followed: version 5 has it, in room that all blocks have.
+const FOLLOWED: u64 = FUNCTIONS + 8;
 
 /// Offset of a database's two words.
 pub(super) const fn database(index: u8) -> u64 {
@@ -47,9 +52,9 @@ pub(crate) fn find(tx: &mut dyn Tx) -> Result<Result<Option<u64>, String>> {
     if word & !0xFFFF != TAG {
         return Err(Error::corrupt("the keyspace's header", root.at));
     }
-    if word != TAG | VERSION && !OLD_VERSIONS.contains(&(word ^ TAG)) {
+    if !is_latest(word) && !OLD_VERSIONS.contains(&(word ^ TAG)) {
         return Ok(Err(format!(
-            "the pool's keyspace has format {}, and this program knows format {VERSION}: use \
+            "the pool's keyspace has format {}, and this program knows format {FOLLOWER}: use \
              the program that wrote it",
             word & 0xFFFF
         )));
@@ -70,9 +75,33 @@ pub(crate) fn turn(tx: &mut dyn Tx, at: u64) -> Result<u64> {
     Ok(number)
 }
 
+/// Whether a header with this first word has all that this program makes.
+const fn is_latest(word: u64) -> bool {
+    word == TAG | VERSION || word == TAG | FOLLOWER
+}
+
 /// Whether the keyspace's header has a place for libraries of functions.
 pub(super) fn has_functions(tx: &mut dyn Tx, at: u64) -> Result<bool> {
-    Ok(tx.read_word(at)? == TAG | VERSION)
+    Ok(is_latest(tx.read_word(at)?))
+}
+
+/// Where it stands what is known of the server that is followed.
+pub(super) fn followed(tx: &mut dyn Tx, at: u64) -> Result<Option<u64>> {
+    match tx.read_word(at)? {
+        word if word == TAG | FOLLOWER => tx.read_word(at + FOLLOWED).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Sets that, for the first time.
+pub(super) fn set_followed(tx: &mut dyn Tx, at: u64, followed: u64) -> Result<()> {
+    if tx.usable(at)? < FOLLOWED + 8 || tx.read_word(at)? != TAG | VERSION {
+        return Err(Error::Aborted(
+            "the pool is of an old format: copy it by `perdura pool copy`".to_owned(),
+        ));
+    }
+    tx.write_word(at + FOLLOWED, followed)?;
+    tx.write_word(at, TAG | FOLLOWER)
 }
 
 /// The header's offset; a new one, in a pool that has none.
@@ -80,7 +109,7 @@ pub(crate) fn open(tx: &mut dyn Tx, seed: u64) -> Result<Result<u64, String>> {
     match find(tx)? {
         Ok(Some(at)) => {
             let has_room = tx.usable(at)? >= 8 * WORDS as u64;
-            if tx.read_word(at)? != TAG | VERSION && has_room && garbage::keep_room(tx, at)? {
+            if !is_latest(tx.read_word(at)?) && has_room && garbage::keep_room(tx, at)? {
                 tx.write_word(at + FUNCTIONS, 0)?;
                 tx.write_word(at, TAG | VERSION)?;
             }

@@ -28,6 +28,7 @@ mod chunk;
 pub(crate) mod compact;
 mod database;
 mod entry;
+pub(crate) mod followed;
 pub(crate) mod functions;
 pub(crate) mod garbage;
 pub(crate) mod hash;

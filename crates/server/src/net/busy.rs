@@ -14,6 +14,7 @@ use super::slots::Slots;
 use super::turn::refuse_exec;
 use super::worker::{Inbox, admit, adopt};
 use crate::command::{Env, Next};
+use crate::replication::following::Gate;
 use crate::script::{Busy, Others, set_others};
 use crate::server::Server;
 use mio::Registry;
@@ -157,7 +158,7 @@ impl Desk {
                     break;
                 }
             };
-            let route = Route::of(connection, request, Some(busy));
+            let route = Route::of(connection, request, Some(busy), Gate::Open);
             connection.stalled = true;
             match route.answer((&self.server, stats), connection, request) {
                 Next::Close => {

@@ -15,4 +15,5 @@ mod waiters;
 mod worker;
 
 pub(crate) use door::{Door, UnixDoor};
+pub(crate) use waiters::recheck;
 pub(crate) use worker::{DOORS_MAX, Inbox, Worker};

@@ -2,12 +2,14 @@
 
 use super::connection::Connection;
 use crate::acl::{self, Context, Denied};
+use crate::command::Queue;
 use crate::command::{
     ClientCall, Command, Failure, Next, find, find_whole, goes_while_subscribed, is_immediate,
     is_never_queued, refused, shown,
 };
 use crate::protocol::Args;
 use crate::protocol::Request;
+use crate::replication::following::{Gate, READONLY};
 use crate::script::Busy;
 use crate::server::Server;
 use crate::stats::Stats;
@@ -24,7 +26,12 @@ pub(super) enum Route {
 }
 
 impl Route {
-    pub(super) fn of(connection: &Connection, request: Request, busy: Option<Busy>) -> Route {
+    pub(super) fn of(
+        connection: &Connection,
+        request: Request,
+        busy: Option<Busy>,
+        gate: Gate,
+    ) -> Route {
         let args = connection.args(request);
         let client = &connection.client;
         let Some(command) = find_whole(args) else {
@@ -50,6 +57,13 @@ impl Route {
                 command.name
             )));
         }
+        let writes = |queue: &Queue| gate == Gate::ReadOnly && queue.writes();
+        if command.name == "exec" && client.queue.as_ref().is_some_and(writes) {
+            return Route::Reject(Failure::Say(READONLY.into()));
+        }
+        if let Some(text) = gate.refusal(command) {
+            return Route::Reject(Failure::Say(text.into()));
+        }
         if let Some(busy) = busy {
             return match command.goes_while_busy(args) {
                 true if command.name == "function|stats" => find("function".as_bytes())
@@ -66,6 +80,11 @@ impl Route {
             return Route::Queue(command);
         }
         Route::Client(command)
+    }
+
+    /// Whether it keeps the thread for long: nothing else may wait for its end.
+    pub(super) fn keeps(&self) -> bool {
+        matches!(self, Route::Client(command) if command.name == "save")
     }
 
     /// Follows a route without a transaction, and keeps the reply if the client wants replies.

@@ -31,6 +31,7 @@ use crate::command::{Call, Command, Env, Exec, Failure, Next, Run, blocking, fin
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
+use crate::replication::following::Gate;
 use crate::room;
 use crate::script::Busy;
 use crate::stats::{Called, Stats};
@@ -68,7 +69,7 @@ pub(super) struct Op {
     /// Whether it is left for later, since too much output is unsent, or time is short.
     skipped: bool,
     /// What its client waits for.
-    wish: Option<Wish>,
+    wish: Option<Box<Wish>>,
     /// The large hash in which it looks for a field, once that is known.
     pub(super) hash: u64,
     pub(super) near: Near,
@@ -119,8 +120,8 @@ impl Op {
         let db = Database::new(env.keyspace, connection.client.db);
         let bytes_max = env.server.options.max_reply;
         // Clients may wait for a key that this operation fills.
-        let serves = env.server.waiting.count() > 0 && !env.waits.are_left();
-        let before = (self.writes() && serves).then(|| (tx.point(), env.waits.mark(), told));
+        let serves = self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
+        let before = serves.then(|| (tx.point(), env.waits.mark(), told));
         let outcome = match &mut self.work {
             Work::Request(..)
                 if connection.skips || connection.is_full() || budget.is_short_for(self.claim) =>
@@ -135,7 +136,7 @@ impl Op {
                 let near = self.near;
                 let call = Call { tx, env: *env, db, client, args, out, may_wait, near };
                 let done = perform::one(call, command);
-                self.wish = env.waits.take_wish();
+                self.wish = env.waits.take_wish().map(Box::new);
                 done.map(|_| ())
             }
             Work::Exec(exec) => {
@@ -193,8 +194,11 @@ pub(super) struct Turn {
     bytes: usize,
     /// Transactions that are yet to be run with care ([`Env::careful`]).
     careful: u32,
-    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`).
+    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`), or a command that
+    /// keeps the thread ([`Route::keeps`]).
     alone: Option<usize>,
+    /// Whether this turn is for one connection only, and nothing was performed in it so far.
+    is_free: bool,
 }
 
 impl Turn {
@@ -210,6 +214,7 @@ impl Turn {
         let mut last = None;
         self.queue.clear();
         let alone = self.alone.take();
+        self.is_free = alone.is_some();
         match alone {
             None => self.queue.extend(ready),
             Some(slot) => {
@@ -220,6 +225,7 @@ impl Turn {
         }
         while !self.queue.is_empty() {
             self.fill(env, slots, budget);
+            self.is_free &= self.ops.is_empty();
             let ticket = self.execute(session, env, slots, budget);
             self.end_round(env, slots);
             last = last.max(ticket?);
@@ -242,7 +248,7 @@ impl Turn {
 
     /// Takes connections' requests into the round, until it is full.
     fn fill(&mut self, env: Env<'_>, slots: &mut Slots, budget: &mut Budget) {
-        while self.has_room() {
+        while self.has_room() && self.alone.is_none() {
             let Some(slot) = self.queue.pop_front() else { return };
             let Some(connection) = slots.get(slot) else { continue };
             let planned = self.plan(env, slot, connection, budget);
@@ -270,6 +276,7 @@ impl Turn {
         // Once for all of them: to plan them takes little time.
         budget.pass();
         let busy = env.server.runs.busy();
+        let gate = env.server.following.gate();
         for _ in 0..AT_ONCE {
             if !self.has_room() {
                 return Planned::Part;
@@ -296,6 +303,7 @@ impl Turn {
             };
             if busy.is_none()
                 && let Some(command) = on_data(connection, request)
+                && (gate == Gate::Open || gate.refusal(command).is_none())
             {
                 connection.taken += 1;
                 self.bytes += connection.args(request).bytes();
@@ -306,10 +314,16 @@ impl Turn {
                 }
                 continue;
             }
-            let route = Route::of(connection, request, busy);
+            let route = Route::of(connection, request, busy, gate);
             if connection.waits {
                 connection.put_back(request);
                 return Planned::Blocked;
+            }
+            if route.keeps() && !(self.is_free && self.ops.is_empty()) {
+                // What this turn has done is answered first, and told to replicas.
+                connection.put_back(request);
+                self.alone = Some(slot);
+                return Planned::All;
             }
             connection.taken += 1;
             let next = route.answer((env.server, env.stats), connection, request);
@@ -349,7 +363,7 @@ impl Turn {
     /// Gives skipped requests back to their connections: the last one first, so that each connection's stay in order.
     fn end_round(&mut self, env: Env<'_>, slots: &mut Slots) {
         let mut commands = 0;
-        for op in self.ops.drain(..).rev() {
+        while let Some(op) = self.ops.pop() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
             if connection.client.listing.is_killed() {
@@ -601,7 +615,10 @@ impl Group<'_> {
     fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
         self.retract();
         match self.writes {
-            true => self.env.begin_writing(tx)?,
+            true => {
+                self.env.begin_writing(tx)?;
+                self.admit()?;
+            }
             false => self.env.begin(),
         }
         self.env.careful |= self.env.tally.needs_care();
@@ -630,6 +647,15 @@ impl Group<'_> {
         }
         self.env.tally.end();
         if self.writes { self.env.end_writing(tx) } else { Ok(()) }
+    }
+
+    /// Whether the server has begun to follow a master, or shows no data any longer, since these operations were planned.
+    fn admit(&self) -> Result<(), Error> {
+        match self.env.server.following.gate() {
+            Gate::Open => Ok(()),
+            _ if self.ops.iter().all(Op::nests) => Ok(()),
+            _ => self.env.server.following.admit(),
+        }
     }
 
     /// Takes back all replies.
@@ -667,7 +693,7 @@ impl Group<'_> {
             if let Some(connection) = self.slots.get(op.slot) {
                 connection.skips |= op.skipped;
                 match op.wish.take() {
-                    Some(wish) => wait(self.env, connection, op, wish),
+                    Some(wish) => wait(self.env, connection, op, *wish),
                     None => connection.hush(op.start),
                 }
             }

@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_millis(1);
 
 /// Serves, in a transaction of its own, clients whose keys are to be looked at again; returns its ticket. Keys that another
 /// transaction is writing are left for later.
-pub(super) fn recheck<S: Session>(
+pub(crate) fn recheck<S: Session>(
     session: &mut S,
     env: Env<'_>,
 ) -> Result<Option<S::Ticket>, Error> {

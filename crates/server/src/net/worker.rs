@@ -87,7 +87,7 @@ impl Inbox {
     }
 
     /// Hands over messages for clients that listen. Returns those for which there is no room.
-    pub(super) fn post(&self, parcels: Vec<Parcel>) -> Vec<Parcel> {
+    pub(crate) fn post(&self, parcels: Vec<Parcel>) -> Vec<Parcel> {
         let refused = self.mailbox.put(parcels);
         self.wake();
         refused
@@ -400,7 +400,7 @@ impl<S: Session> Worker<S> {
             self.users = users;
             self.slots.all().for_each(|connection| connection.client.renew());
         }
-        let server = &*self.server;
+        let (server, now) = (&*self.server, keyspace::now());
         let env = Env {
             server,
             worker: self.index,
@@ -411,7 +411,8 @@ impl<S: Session> Worker<S> {
             posts: &self.posts,
             effects: &self.effects,
             keyspace: self.keyspace,
-            now: keyspace::now(),
+            now,
+            cutoff: server.cutoff(now),
             seed: self.turns,
             last_resort: false,
             careful: true,
@@ -601,6 +602,7 @@ impl<S: Session> Worker<S> {
         let server = Arc::clone(&self.server);
         server.look_at_disk();
         server.replication.tick(&server, now);
+        let now = keyspace::now();
         let env = Env {
             server: &server,
             worker: self.index,
@@ -611,7 +613,8 @@ impl<S: Session> Worker<S> {
             posts: &self.posts,
             effects: &self.effects,
             keyspace: self.keyspace,
-            now: keyspace::now(),
+            now,
+            cutoff: server.cutoff(now),
             seed: self.turns,
             last_resort: false,
             careful: true,

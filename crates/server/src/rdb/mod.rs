@@ -69,7 +69,7 @@ pub(crate) fn crc64(bytes: &[u8]) -> u64 {
 }
 
 /// The checksum of bytes that come after others with the checksum `before`.
-fn crc64_after(before: u64, bytes: &[u8]) -> u64 {
+pub(crate) fn crc64_after(before: u64, bytes: &[u8]) -> u64 {
     let step = |crc: u64, byte: &u8| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8;
     bytes.iter().fold(before, step)
 }
@@ -101,6 +101,11 @@ pub(crate) fn push_string(to: &mut Vec<u8>, text: &[u8]) {
 /// Appends what comes after a value.
 pub(crate) fn finish(value: &mut Vec<u8>) {
     let version = if value.first() == Some(&form::STREAM_LAST) { VERSION_MAX } else { VERSION };
+    finish_as(value, version);
+}
+
+/// The same, for a value that may be in the forms of this version.
+pub(crate) fn finish_as(value: &mut Vec<u8>, version: u16) {
     value.extend_from_slice(&version.to_le_bytes());
     let crc = crc64(value);
     value.extend_from_slice(&crc.to_le_bytes());

@@ -16,19 +16,53 @@ enum Len {
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
+    /// How many bytes more the last failure would have needed; 0 if more would not have helped.
+    lacks: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes }
+        Reader { bytes, lacks: 0 }
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
         self.bytes.is_empty()
     }
 
+    /// The bytes that are left.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// How many bytes more the failure would have needed; 0 if more would not have helped.
+    pub(crate) fn lacks(&self) -> usize {
+        self.lacks
+    }
+
+    /// How many are left.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Passes a string, without decompressing it.
+    pub(crate) fn skip_string(&mut self) -> Result<(), Malformed> {
+        let len = match self.any_len()? {
+            Len::Of(len) => len,
+            Len::Special(kind @ 0..3) => 1 << kind,
+            Len::Special(3) => {
+                let (packed, _) = (self.len()?, self.len()?);
+                packed
+            }
+            Len::Special(_) => return Err(Malformed),
+        };
+        self.take(usize::try_from(len).map_err(|_| Malformed)?).map(drop)
+    }
+
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.bytes.split_at_checked(len).ok_or(Malformed)?;
+        let Some((taken, rest)) = self.bytes.split_at_checked(len) else {
+            self.lacks = len - self.bytes.len();
+            return Err(Malformed);
+        };
         self.bytes = rest;
         Ok(taken)
     }

@@ -263,7 +263,7 @@ const fn is_after(number: u64, other: u64) -> bool {
 }
 
 /// A name of 40 digits that nobody else has.
-fn fresh_id() -> String {
+pub(crate) fn fresh_id() -> String {
     format!("{:016x}{:016x}{:08x}", unguessable(), unguessable(), unguessable() as u32)
 }
 

@@ -2,18 +2,20 @@
 //!
 //! Reading order: `effects` (what a transaction has done), `translate` (a command's effect as commands), `feed` (all
 //! effects in the order of commits), `snapshot` (the keyspace of one moment), `replica` (one that follows). WAIT's clients
-//! are here.
+//! are here. `following`: the server follows another one.
 //!
 //! As long as nobody follows, a transaction that writes reads a word more, and that is all.
 
 mod effects;
 mod feed;
+pub(crate) mod following;
 mod replica;
 mod snapshot;
 mod translate;
 mod value;
 
 pub(crate) use effects::Effects;
+pub(crate) use feed::fresh_id;
 pub(crate) use replica::{Ask, ReplicaFacts};
 pub(crate) use translate::tell;
 
@@ -118,6 +120,23 @@ impl Replication {
                 server.dismiss(id, "no thread could take it");
             }
         }
+    }
+
+    /// The server is no master any longer: its replicas leave, and begin anew elsewhere.
+    pub(crate) fn leave(&self) {
+        lock(&self.replicas).values().for_each(|replica| replica.close());
+        self.feed.turn_off();
+        self.feed.wake();
+    }
+
+    /// Whether a client is a replica.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        lock(&self.replicas).contains_key(&id)
+    }
+
+    /// Breaks the connection of a replica.
+    pub(crate) fn break_off(&self, id: u64) {
+        lock(&self.replicas).get(&id).into_iter().for_each(|replica| replica.close());
     }
 
     /// Ends all threads of replicas.

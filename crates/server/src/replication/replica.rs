@@ -108,7 +108,7 @@ impl Replica {
     }
 
     /// Ends it.
-    fn close(&self) {
+    pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // One that is closed already is as good.
         let _ = self.stream.shutdown(Shutdown::Both);

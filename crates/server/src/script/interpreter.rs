@@ -11,6 +11,7 @@ use super::library::{self, Raised, Settings, error_table};
 use super::replies::{self, Parser};
 use super::runs::first_after;
 use super::{Digest, Late, Running, Runs, Script, Sort};
+use crate::acl::User;
 use crate::command::{Failure, Outcome};
 use crate::logging::Quota;
 use crate::protocol::args::OwnedArgs;
@@ -91,6 +92,8 @@ pub(super) struct State {
     most: Cell<Option<Duration>>,
     /// The function that it is.
     running: RefCell<Option<Running>>,
+    /// Who runs it, if there are commands that it may not run.
+    pub(super) user: RefCell<Option<Arc<User>>>,
     /// The protocol of replies to the script.
     pub(super) protocol: Cell<Protocol>,
     pub(super) settings: Cell<Settings>,
@@ -188,6 +191,8 @@ pub(crate) struct Task<'a> {
     pub(crate) seed: u64,
     /// The number of its client.
     pub(crate) client: u64,
+    /// Who runs it, if there are commands that it may not run.
+    pub(crate) user: Option<Arc<User>>,
 }
 
 /// Sets this thread's other clients.
@@ -249,8 +254,10 @@ pub(crate) fn run(
         let state = &interpreter.state;
         state.thread.replace(Some(thread.clone()));
         state.running.replace(task.running.take());
+        state.user.replace(task.user.clone());
         let ran = interpreter.run(&script, task, perform, out, on_error);
         state.thread.replace(None);
+        state.user.replace(None);
         state.late.set(None);
         if run.end(task.client, state.was_late.get()) {
             // Perhaps after its last look: its end is said to have been brought about, so it is.
@@ -630,7 +637,7 @@ pub(super) fn pair_after(lua: &Lua, table: &Table, key: Value) -> Result<Option<
 }
 
 /// A command's arguments; none if there are none, or one of them is neither a string nor a number.
-fn arguments(args: &MultiValue) -> Option<OwnedArgs> {
+pub(super) fn arguments(args: &MultiValue) -> Option<OwnedArgs> {
     let mut texts: OwnedArgs = OwnedArgs::default();
     let mut digits = Vec::new();
     for arg in args {

@@ -1,8 +1,9 @@
 //! The functions in Rust that scripts call: Redis's own, and those of the libraries.
 
-use super::interpreter::{MEMORY_MAX, SANDBOX, State};
+use super::interpreter::{MEMORY_MAX, SANDBOX, State, arguments};
 use super::{bits, json, msgpack, packing, sha1_hex, strings};
-use crate::command::{VERSION, VERSION_NUMBER, find};
+use crate::acl;
+use crate::command::{VERSION, VERSION_NUMBER, find_whole};
 use crate::protocol::Protocol;
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 use std::cell::Cell;
@@ -219,7 +220,7 @@ pub(super) fn fill(lua: &Lua, native: &Table, state: &Rc<State>) -> mlua::Result
         ("log", |lua, state, args| told(log(lua, state, &args))),
         ("setresp", |_, state, args| told(set_protocol(state, &args))),
         ("set_repl", |_, _, args| told(set_replication(&args))),
-        ("acl_check_cmd", |lua, _, args| told(check_command(lua, &args))),
+        ("acl_check_cmd", |_, state, args| told(check_command(state, &args))),
         ("error_reply", |lua, _, args| reply(lua, &args, "err")),
         ("status_reply", |lua, _, args| reply(lua, &args, "ok")),
     ])?;
@@ -443,16 +444,20 @@ fn set_replication(args: &Arguments) -> Outcome<Value> {
     }
 }
 
-/// There are no users: each may do everything that there is.
-fn check_command(lua: &Lua, args: &Arguments) -> Outcome<Value> {
-    if args.len() == 0 {
-        return wrong("Please specify at least one argument for this redis lib call");
-    }
-    let name = args.string(lua, 0, "acl_check_cmd")?;
-    match find(&name.as_bytes()) {
-        Some(_) => Ok(Value::Boolean(true)),
-        None => wrong("Invalid command passed to redis.acl_check_cmd()"),
-    }
+/// Whether the user who runs the script may run a command.
+fn check_command(state: &State, args: &Arguments) -> Outcome<Value> {
+    let Some(args) = arguments(&args.values) else {
+        return wrong(match args.len() {
+            0 => "Please specify at least one argument for this redis lib call",
+            _ => "Lua redis lib command arguments must be strings or integers",
+        });
+    };
+    let Some(command) = find_whole(args.as_args()) else {
+        return wrong("Invalid command passed to redis.acl_check_cmd()");
+    };
+    let user = state.user.borrow();
+    let may = user.as_ref().is_none_or(|user| acl::check(user, command, args.as_args()).is_ok());
+    Ok(Value::Boolean(may))
 }
 
 /// The text of an error that a script makes: it begins with a code.

@@ -32,6 +32,8 @@ pub struct Loaded {
     pub has_end: bool,
     /// Keys that are not there any more: deleted, or their time had come.
     pub gone: u64,
+    /// Bytes at the end of Redis's last file that were left out: they are no whole command, or no whole transaction.
+    pub left_out: u64,
 }
 
 /// A pool that is being filled.
@@ -145,6 +147,16 @@ impl<'a> Loader<'a> {
         }
         Ok(Loaded { keys: found, gone: self.gone, ..Loaded::default() })
     }
+}
+
+/// Keys of a pool's keyspace.
+pub(super) fn count(handle: &mut Handle) -> Result<u64, TransferError> {
+    let found = handle.read(|tx| match keyspace::find(tx)? {
+        Ok(Some(header)) => keys(tx, header).map(Ok),
+        Ok(None) => Ok(Ok(0)),
+        Err(what) => Ok(Err(what)),
+    })?;
+    found.map_err(TransferError::Keyspace)
 }
 
 /// Keys in all databases.

@@ -6,12 +6,13 @@
 //!
 //! An export is a stream of commands as Redis's append-only file has them, so that `redis-cli --pipe` and Redis itself
 //! can load it. It begins and ends with an ECHO, by which an import knows that nothing is missing; streams of Redis's own
-//! have none, and are taken as they are.
+//! have none, and are taken as they are. `redis`: all that a Redis leaves, which takes every command.
 
 mod copy;
 pub(crate) mod load;
 pub(crate) mod read;
 pub(crate) mod record;
+pub(crate) mod redis;
 pub(crate) mod resp;
 mod stream;
 #[cfg(test)]
@@ -22,8 +23,10 @@ mod tests;
 pub use copy::{copy, export, import};
 pub use load::Loaded;
 pub use read::is_keyspace;
+pub use redis::{SNAPSHOT, import_redis};
 
 use perdura::Error;
+use std::path::PathBuf;
 use std::{fmt, io};
 
 /// Called with the number of bytes moved so far; false ends the transfer with [`TransferError::Stopped`].
@@ -50,12 +53,28 @@ pub enum TransferError {
         /// The fault, and a remedy.
         what: String,
     },
+    /// The input has something that this program cannot keep.
+    #[error("at byte {at}: {what}")]
+    Foreign {
+        /// Where.
+        at: u64,
+        /// The thing.
+        what: String,
+    },
     /// The input ends too early.
     #[error("cut off at byte {at}: {what}; get the whole file, or export it again")]
     Cut {
         /// Where the last whole command ends.
         at: u64,
         /// The missing part.
+        what: String,
+    },
+    /// A folder of Redis's files cannot be read.
+    #[error("{}: {what}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The fault, and a remedy.
         what: String,
     },
     /// There are not as many keys as there should be.
@@ -71,6 +90,24 @@ pub enum TransferError {
     /// It was ended by its caller.
     #[error("stopped")]
     Stopped,
+}
+
+impl TransferError {
+    /// With the name of the file that has the fault, one of several.
+    fn in_file(self, name: &str) -> Self {
+        match self {
+            TransferError::Bad { at, what } => {
+                TransferError::Bad { at, what: format!("{what} (in {name})") }
+            }
+            TransferError::Foreign { at, what } => {
+                TransferError::Foreign { at, what: format!("{what} (in {name})") }
+            }
+            TransferError::Cut { at, what } => {
+                TransferError::Cut { at, what: format!("{what} (in {name})") }
+            }
+            other => other,
+        }
+    }
 }
 
 /// The text of `Display`, which `main` and `unwrap` print.

@@ -3,6 +3,8 @@
 //! Needs `redis-server`; without it the test says so and passes. `PERDURA_TEST_SEED=n` replays a failure.
 
 mod families;
+mod following;
+mod promotion;
 mod replicas;
 
 use crate::common::{Client, ENGINE, Frame, Random, Running, show};
@@ -21,19 +23,24 @@ struct Redis {
 
 impl Redis {
     fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    fn start_with(options: &[&str]) -> Option<Self> {
         // Whoever has taken the port in the meantime, even a connection to it from itself, is no Redis.
         (0..10)
-            .find_map(|_| Self::started())
+            .find_map(|_| Self::started(options))
             .unwrap_or_else(|| panic!("redis-server does not start"))
     }
 
     /// The outer `None`: another port may do. The inner one: there is no Redis.
-    fn started() -> Option<Option<Self>> {
+    fn started(options: &[&str]) -> Option<Option<Self>> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no", "--dir"])
             .arg(folder.path())
+            .args(options)
             .stdout(Stdio::null())
             .spawn();
         let Ok(child) = child else { return Some(None) };
@@ -322,6 +329,8 @@ const TEMPLATES: &[Template] = &[
     ("NOSUCHCOMMAND key value", Compare::Same),
     ("GET", Compare::Same),
     ("HSET key", Compare::Same),
+    ("SWAPDB 0 index", Compare::Same),
+    ("SWAPDB index number", Compare::Same),
     ("FLUSHDB", Compare::Same),
     ("FLUSHALL", Compare::Same),
     ("FLUSHALL index", Compare::Same),

@@ -16,10 +16,12 @@ mod doors;
 mod durability;
 mod engines;
 mod eviction;
+mod following;
 mod full;
 
 mod kept;
 mod model;
+mod moving_in;
 mod operation;
 mod peers;
 mod publishing;

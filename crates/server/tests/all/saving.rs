@@ -115,6 +115,27 @@ fn save_answers_when_the_export_is_there() {
     assert!(refusal.ends_with(&told) && !told.is_empty(), "{told}");
 }
 
+/// Whoever was served together with a client that saves is answered before that begins.
+#[test]
+fn nobody_waits_for_the_end_of_a_save() {
+    let running = Running::with(|options| options.threads(1), 64 << 20);
+    let mut client = running.client();
+    let writes = |client: &mut Client| -> usize {
+        let text = client.ask("INFO stats");
+        let line = text.lines().find_map(|line| line.strip_prefix("total_writes_processed:"));
+        line.unwrap().trim_end().parse().unwrap()
+    };
+    let before = writes(&mut client);
+    client.send("SET a 1\r\nSAVE\r\nSAVE\r\nINCR a\r\nSAVE\r\n".as_bytes());
+    let answers = (0..5).map(|_| show(&client.receive().unwrap())).collect::<Vec<_>>();
+    assert_eq!(answers, ["OK", "OK", "OK", "2", "OK"]);
+    // The answer to INFO, what comes before the first save, what comes before the last one, and the rest.
+    assert!(
+        writes(&mut client) >= before + 4,
+        "an answer came after a save that it could come before"
+    );
+}
+
 /// A sum that moves between keys in one transaction is in an export once: the total of all keys is the same at any
 /// moment.
 #[test]

@@ -183,3 +183,54 @@ fn commands_of_a_connection_are_done_in_order_and_once() {
     assert!(stats.contains(&format!("cmdstat_incr:calls={count},")), "{stats}");
     running.check();
 }
+
+/// Databases change places for all who wait for their keys, and for those who watch them.
+#[test]
+fn databases_change_places() {
+    let running = running();
+    let mut client = running.client();
+    let mut others = [running.client(), running.client()];
+    let play = |client: &mut Client, lines: &[(&str, &str)]| {
+        for (line, answer) in lines {
+            assert_eq!(client.ask(line), *answer, "{line}");
+        }
+    };
+    for (line, wrong) in [
+        ("SWAPDB a b", "ERR invalid first DB index"),
+        ("SWAPDB 99 b", "ERR invalid second DB index"),
+        ("SWAPDB 0 16", "ERR DB index is out of range"),
+        ("SWAPDB -1 0", "ERR DB index is out of range"),
+        ("SWAPDB 0", "ERR wrong number of arguments for 'swapdb' command"),
+    ] {
+        assert_eq!(client.ask(line), wrong);
+    }
+    play(
+        &mut client,
+        &[("SET goes 1 PX 100000", "OK"), ("SET stays 1", "OK"), ("SWAPDB 0 0", "OK")],
+    );
+    play(&mut client, &[("SELECT 1", "OK"), ("SET comes 2", "OK"), ("SET stays 1", "OK")]);
+    // One that watches a key that goes, one that watches a key that comes, in the other database.
+    play(&mut others[0], &[("WATCH goes", "OK"), ("MULTI", "OK"), ("PING", "QUEUED")]);
+    play(&mut others[1], &[("WATCH comes", "OK"), ("MULTI", "OK"), ("PING", "QUEUED")]);
+    play(&mut client, &[("SWAPDB 0 1", "OK"), ("KEYS comes", "[]"), ("GET goes", "1")]);
+    others.iter_mut().for_each(|other| assert_eq!(other.ask("EXEC"), "nil"));
+    assert!(client.ask("PTTL goes").parse::<u64>().is_ok_and(|left| left <= 100_000));
+    play(&mut others[0], &[("WATCH nothing", "OK"), ("MULTI", "OK"), ("GET comes", "QUEUED")]);
+    play(&mut client, &[("SWAPDB 0 1", "OK"), ("SWAPDB 1 0", "OK")]);
+    assert_eq!(others[0].ask("EXEC"), "[2]");
+    // One that waits is served by what comes.
+    others[1].send(b"BLPOP list 0\r\n");
+    while !client.ask("INFO clients").contains("blocked_clients:1") {}
+    play(&mut client, &[("RPUSH list element", "1"), ("SWAPDB 0 1", "OK"), ("EXISTS list", "0")]);
+    assert_eq!(crate::common::show(&others[1].receive().unwrap()), "[list element]");
+    play(&mut client, &[("MULTI", "OK"), ("SWAPDB 1 0", "QUEUED"), ("GET goes", "QUEUED")]);
+    play(&mut client, &[("EXEC", "[OK 1]"), ("PEXPIRE goes 1", "1")]);
+    running.check();
+    let running = running.restarted();
+    let mut client = running.client();
+    while client.ask("INFO stats").contains("expired_keys:0") {}
+    play(
+        &mut client,
+        &[("GET comes", "2"), ("DBSIZE", "2"), ("SELECT 1", "OK"), ("KEYS *", "[stays]")],
+    );
+}

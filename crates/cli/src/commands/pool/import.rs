@@ -7,9 +7,10 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::quantity::{self, plural};
 use perdura::EngineKind;
-use perdura_transfer::{Form, Imported, Interruptible, Target, import};
+use perdura_server::transfer::SNAPSHOT;
+use perdura_transfer::{Form, Imported, Interruptible, Target, import, import_redis};
 use std::fs::{File, Metadata};
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use std::sync::atomic::Ordering;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// An export, or an append-only file of Redis without a snapshot; - is the standard input
+    /// An export, or Redis's snapshot (RDB), or its folder appendonlydir, or an append-only file that begins with a
+    /// snapshot; Redis may be writing it. - is the standard input, for exports
     file: PathBuf,
 
     /// The new pool's file
@@ -42,15 +44,22 @@ pub struct Arguments {
     #[arg(long)]
     force: bool,
 
+    /// The file is an append-only file of Redis that begins with commands, and may have every command
+    #[arg(long)]
+    redis: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { file, new: pool, size, engine, log, domain, force, json } = arguments;
+    let Arguments { file, new: pool, size, engine, log, domain, force, redis, json } = arguments;
     let target = Target::new(pool).size(Some(*size)).engine(Some(*engine)).force(*force);
     let target = target.log(*log).domain(domain.0);
+    if *redis || is_redis(file)? {
+        return run_redis(file, &target, pool, *json);
+    }
     let (from, total) = open(file)?;
     // The standard input may be a file as well.
     let mode =
@@ -68,6 +77,39 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     })?;
     drop(bar);
     if *json { print_json(&imported) } else { print(text(pool, &imported)) }
+}
+
+/// Whether it is a folder, or begins as a snapshot of Redis does.
+fn is_redis(file: &Path) -> Outcome<bool> {
+    if is_standard(file) {
+        return Ok(false);
+    }
+    let found = file.metadata().map_err(|error| Failure::io(file, &error))?;
+    if !found.is_file() {
+        return Ok(found.is_dir());
+    }
+    let mut begin = Vec::new();
+    let opened = File::open(file).map_err(|error| Failure::io(file, &error))?;
+    opened
+        .take(SNAPSHOT.len() as u64)
+        .read_to_end(&mut begin)
+        .map_err(|error| Failure::io(file, &error))?;
+    Ok(begin == SNAPSHOT)
+}
+
+fn run_redis(file: &Path, target: &Target, pool: &Path, json: bool) -> Outcome {
+    let found = file.metadata().map_err(|error| Failure::io(file, &error))?;
+    // A folder's files have the data, and the permissions of the folder are not theirs.
+    let target = target.clone().mode(found.is_file().then(|| found.permissions().mode()));
+    let bar = Bar::new("importing", found.is_file().then_some(found.len()))?;
+    let stopped = bar.stopped();
+    let imported = import_redis(file, &target, &mut |bytes| bar.go_on(bytes));
+    let imported = imported.map_err(|error| match stopped.load(Ordering::Relaxed) {
+        true => Failure::Interrupted,
+        false => failure(file, file, error),
+    })?;
+    drop(bar);
+    if json { print_json(&imported) } else { print(text(pool, &imported)) }
 }
 
 /// The input, and its length in bytes, if it is known.
@@ -101,11 +143,16 @@ fn text(pool: &Path, imported: &Imported) -> String {
         0 => String::new(),
         gone => format!("; {} had expired, or were deleted", plural(gone, "other key")),
     };
-    let cut = match imported.has_end {
-        true => "",
-        false => {
+    let cut = match (imported.has_end, imported.left_out) {
+        (true, _) => String::new(),
+        (false, 0) => {
             "; the stream has no end mark, as an export of perdura has: check the count if it may be cut off"
+                .to_owned()
         }
+        (false, bytes) => format!(
+            "; the last {} were left out: they are no whole command, or no whole transaction",
+            plural(bytes, "byte")
+        ),
     };
     format!("{}: imported {what}{gone}{cut}", pool.display())
 }

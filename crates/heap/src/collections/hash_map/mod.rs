@@ -172,6 +172,8 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         hash: u64,
         probe: K::Probe<'_>,
     ) -> Result<KeyPlace> {
+        // The same shape, known to the compiler.
+        let table = &Table { shape: Self::SHAPE, ..*table };
         let bucket = table.bucket(hash);
         let mut block = table.block(tx, bucket)?;
         table.fetch(tx, block);

@@ -16,13 +16,13 @@ const CLIENTS: u64 = 3;
 /// How soon the replica is to be where the server is.
 const LONGEST: Duration = Duration::from_secs(120);
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     now.as_millis() as u64
 }
 
 /// Sends random commands, and looks at no answer.
-fn play(client: &mut Client, random: &mut Random, steps: u64) {
+pub(super) fn play(client: &mut Client, random: &mut Random, steps: u64) {
     let all: [&[Template]; 3] = [families::OTHERS, families::STREAMS, TEMPLATES];
     let from = now();
     for _ in 0..steps {
@@ -57,11 +57,12 @@ fn held(client: &mut Client, key: &[u8]) -> String {
 }
 
 /// All keys of all databases, and the libraries of functions.
-fn all(client: &mut Client) -> BTreeMap<(u8, Vec<u8>), String> {
+pub(super) fn all(client: &mut Client) -> BTreeMap<(u8, Vec<u8>), String> {
     let mut all = BTreeMap::new();
     for db in 0..16_u8 {
         client.ask(&format!("SELECT {db}"));
-        let Frame::List(keys) = client.call(&[b"KEYS", b"*"]) else { panic!("no keys") };
+        let keys = client.call(&[b"KEYS", b"*"]);
+        let Frame::List(keys) = keys else { panic!("no keys: {}", show(&keys)) };
         for key in keys {
             let Frame::Text(key) = key else { panic!("no key") };
             let held = held(client, &key);
@@ -76,7 +77,7 @@ fn all(client: &mut Client) -> BTreeMap<(u8, Vec<u8>), String> {
 }
 
 /// The differences.
-fn compared(
+pub(super) fn compared(
     ours: &BTreeMap<(u8, Vec<u8>), String>,
     theirs: &BTreeMap<(u8, Vec<u8>), String>,
 ) -> Vec<String> {
@@ -98,7 +99,7 @@ fn disturb(client: &mut Client, random: &mut Random, done: &AtomicBool) {
 }
 
 /// Waits until the replica has all that this client has written.
-fn await_replica(ours: &mut Client) {
+pub(super) fn await_replica(ours: &mut Client) {
     ours.ask("SET waited-for 1");
     let start = Instant::now();
     while ours.ask("WAIT 1 1000") != "1" {
@@ -196,7 +197,10 @@ const NAMED: &[&str] = &[
     "INCR in-three",
     "EXEC",
     "MOVE in-three 5",
+    "SWAPDB 5 6",
     "SELECT 0",
+    "SWAPDB 3 0",
+    "SWAPDB 0 3",
     "COPY a copied DB 3",
     "RPUSH l 1 2 3 4 5 6 7 8 9",
     "BLPOP none l 1",

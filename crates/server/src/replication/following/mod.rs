@@ -1,0 +1,307 @@
+//! Following a master: a Redis, a Valkey, or another server of this kind.
+//!
+//! Reading order: `master` (the connection), `load` (the master's snapshot into the keyspace), `stream` (the commands that
+//! follow it), `perform` (commands in transactions of the pool), `control` (who is followed, and the thread that does).
+//!
+//! Invariants:
+//! - The place in the master's stream is in the pool (`keyspace/followed.rs`), and is changed by the transaction that
+//!   performs what comes before it. A transaction of the master is performed whole. So a server that was killed goes on
+//!   exactly where it was.
+//! - Before the first key of a snapshot is there, the pool says that its data is a part of something. That data is shown to
+//!   nobody: clients are told LOADING until it is whole.
+//! - While a master is followed, clients write nothing: whoever begins a transaction after the pool has the master's name
+//!   sees the closed [`Gate`].
+
+mod control;
+mod load;
+mod master;
+mod perform;
+mod stream;
+
+pub(crate) use control::{Hands, Own};
+
+use crate::command::Command;
+use crate::keyspace::followed::{Data, Followed};
+use crate::server::Server;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What clients may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Gate {
+    /// All.
+    Open,
+    /// Read.
+    ReadOnly,
+    /// Hear that the data is not whole.
+    Loading,
+}
+
+impl Gate {
+    /// Redis's error for a command that is kept out, if it is.
+    pub(crate) fn refusal(self, command: &Command) -> Option<&'static str> {
+        match self {
+            Gate::Open => None,
+            // A script may do without writing.
+            Gate::ReadOnly if command.writes() && !command.nests => Some(READONLY),
+            Gate::ReadOnly => None,
+            Gate::Loading if goes_while_loading(command.name) => None,
+            Gate::Loading => Some("LOADING Redis is loading the dataset in memory"),
+        }
+    }
+}
+
+pub(crate) const READONLY: &str = "READONLY You can't write against a read only replica.";
+
+/// As Redis's flag has it.
+fn goes_while_loading(name: &str) -> bool {
+    matches!(
+        name.split('|').next(),
+        Some(
+            "info"
+                | "config"
+                | "auth"
+                | "hello"
+                | "client"
+                | "command"
+                | "role"
+                | "replicaof"
+                | "slaveof"
+                | "replconf"
+                | "psync"
+                | "sync"
+                | "publish"
+                | "spublish"
+                | "subscribe"
+                | "psubscribe"
+                | "ssubscribe"
+                | "unsubscribe"
+                | "punsubscribe"
+                | "sunsubscribe"
+                | "pubsub"
+                | "multi"
+                | "exec"
+                | "discard"
+                | "watch"
+                | "unwatch"
+                | "select"
+                | "reset"
+                | "quit"
+                | "echo"
+                | "time"
+                | "shutdown"
+                | "slowlog"
+                | "lastsave"
+                | "acl"
+                | "debug"
+                | "post"
+                | "host:"
+        )
+    )
+}
+
+/// How far following is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// Between two attempts.
+    #[default]
+    Pause,
+    Connecting,
+    /// The snapshot is read.
+    Loads,
+    Follows,
+}
+
+/// The facts about the master and its data.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FollowFacts {
+    /// What the pool says, but for the place.
+    pub(crate) followed: Option<Followed>,
+    pub(crate) link: Link,
+    /// When the link broke, or was first tried.
+    pub(crate) down_since: Option<Instant>,
+    /// When the master was last heard of.
+    pub(crate) heard: Option<Instant>,
+    /// Of the snapshot that is read: its bytes, if they are known, and those that were read.
+    pub(crate) sync: (Option<u64>, u64),
+    /// Why the link is broken; whether it is for good.
+    pub(crate) failure: Option<(String, bool)>,
+    /// Bytes of the stream that were read and performed.
+    pub(crate) place: u64,
+}
+
+impl FollowFacts {
+    /// The master, if there is one.
+    pub(crate) fn master(&self) -> Option<&(String, u16)> {
+        self.followed.as_ref().and_then(|followed| followed.master.as_ref())
+    }
+
+    /// The name of the stream that the data comes from.
+    pub(crate) fn id(&self) -> Option<String> {
+        match &self.followed.as_ref()?.data {
+            Data::Copy(place) => Some(String::from_utf8_lossy(&place.id).into_owned()),
+            Data::Own | Data::Incomplete => None,
+        }
+    }
+
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.followed.as_ref().is_some_and(|followed| followed.data == Data::Incomplete)
+    }
+}
+
+/// What a master asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Credentials {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+/// All about following.
+pub(crate) struct Following {
+    gate: AtomicU8,
+    /// Whether clients may not write meanwhile.
+    read_only: AtomicBool,
+    /// The number of the present master among all that were followed; a thread whose number has passed does nothing more.
+    life: AtomicU64,
+    /// Held while something of a master's is performed.
+    turn: Mutex<()>,
+    /// Held while the master is changed.
+    changing: Mutex<()>,
+    facts: Mutex<FollowFacts>,
+    credentials: Mutex<Credentials>,
+    /// The connection.
+    link: Mutex<Option<TcpStream>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    hands: OnceLock<Box<dyn Hands>>,
+    server: OnceLock<Weak<Server>>,
+    /// Of INFO, for Sentinel.
+    priority: AtomicU64,
+    announced: AtomicBool,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Following {
+    /// Nobody is followed.
+    pub(crate) fn none(credentials: Credentials, read_only: bool) -> Self {
+        Following {
+            gate: AtomicU8::new(Gate::Open as u8),
+            read_only: AtomicBool::new(read_only),
+            life: AtomicU64::new(0),
+            turn: Mutex::default(),
+            changing: Mutex::default(),
+            facts: Mutex::default(),
+            credentials: Mutex::new(credentials),
+            link: Mutex::default(),
+            threads: Mutex::default(),
+            hands: OnceLock::new(),
+            server: OnceLock::new(),
+            priority: AtomicU64::new(100),
+            announced: AtomicBool::new(true),
+        }
+    }
+
+    /// What clients may do.
+    #[inline]
+    pub(crate) fn gate(&self) -> Gate {
+        match self.gate.load(Ordering::SeqCst) {
+            0 => Gate::Open,
+            1 => Gate::ReadOnly,
+            _ => Gate::Loading,
+        }
+    }
+
+    /// The error for a transaction of clients that writes, since it began before the gate was closed.
+    ///
+    /// # Errors
+    /// That one.
+    pub(crate) fn admit(&self) -> perdura::Result<()> {
+        match self.gate() {
+            Gate::Open => Ok(()),
+            // Those of scripts are looked at one by one.
+            Gate::ReadOnly if !self.is_read_only() => Ok(()),
+            Gate::ReadOnly | Gate::Loading => Err(perdura::Error::Aborted(READONLY.to_owned())),
+        }
+    }
+
+    /// Whether another server's data is followed: then its keys expire, and go, when that one says so.
+    #[inline]
+    pub(crate) fn is_replica(&self) -> bool {
+        self.life.load(Ordering::SeqCst) % 2 == 1
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::SeqCst)
+    }
+
+    /// Lets clients write though a master is followed, or not.
+    pub(crate) fn set_read_only(&self, on: bool) {
+        let _alone = lock(&self.changing);
+        self.read_only.store(on, Ordering::SeqCst);
+        self.set_gate(&lock(&self.facts));
+    }
+
+    /// Sets the gate by the facts.
+    fn set_gate(&self, facts: &FollowFacts) {
+        let gate = match () {
+            () if facts.is_incomplete() => Gate::Loading,
+            () if facts.master().is_some() && self.is_read_only() => Gate::ReadOnly,
+            () => Gate::Open,
+        };
+        self.gate.store(gate as u8, Ordering::SeqCst);
+    }
+
+    pub(crate) fn facts(&self) -> FollowFacts {
+        lock(&self.facts).clone()
+    }
+
+    pub(crate) fn credentials(&self) -> Credentials {
+        lock(&self.credentials).clone()
+    }
+
+    pub(crate) fn set_credentials(&self, change: impl FnOnce(&mut Credentials)) {
+        change(&mut lock(&self.credentials));
+    }
+
+    /// Sentinel's preference for this replica: 0 for never, as for one whose data is not whole.
+    pub(crate) fn priority(&self) -> u64 {
+        self.priority.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_priority(&self, priority: u64) {
+        self.priority.store(priority, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_announced(&self, on: bool) {
+        self.announced.store(on, Ordering::Relaxed);
+    }
+
+    /// Breaks the connection to the master, which is made again. Whether there was one.
+    pub(crate) fn break_link(&self) -> bool {
+        let link = lock(&self.link).take();
+        // One that is closed already is as good.
+        link.is_some_and(|link| link.shutdown(Shutdown::Both).is_ok())
+    }
+
+    fn is_current(&self, life: u64) -> bool {
+        self.life.load(Ordering::SeqCst) == life
+    }
+
+    /// Changes the facts, unless another master is followed by now.
+    fn note(&self, life: u64, change: impl FnOnce(&mut FollowFacts)) {
+        let mut facts = lock(&self.facts);
+        if self.is_current(life) {
+            change(&mut facts);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A master's commands, performed in transactions of the pool that change the place in its stream, too.
+
+use super::Following;
+use super::control::Ended;
+use crate::command::{Call, Command, Env, blocking, perform};
+use crate::keyspace::{Database, Near, followed, garbage, now};
+use crate::listing::Listing;
+use crate::net::recheck;
+use crate::protocol::args::OwnedArgs;
+use crate::protocol::{Protocol, Reply};
+use crate::pubsub::Posts;
+use crate::replication::Effects;
+use crate::room;
+use crate::server::Server;
+use crate::stats::{Stats, Tally};
+use crate::store::Session;
+use crate::waiting::Waits;
+use crate::watch::Touched;
+use perdura::{Error, Tx};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+/// Entries or blocks of the garbage list that a transaction of a load frees.
+const FREED: u64 = 64;
+/// How soon it is looked again whether a script lets others write.
+const SOON: Duration = Duration::from_millis(1);
+
+/// A command.
+pub(super) struct Step {
+    pub(super) command: &'static Command,
+    pub(super) args: OwnedArgs,
+    pub(super) db: u8,
+}
+
+/// Commands that belong together, and where the master's stream is after them.
+pub(super) struct Unit {
+    pub(super) steps: Vec<Step>,
+    pub(super) at: u64,
+    pub(super) db: u8,
+}
+
+/// A thread's means of performing commands.
+pub(super) struct Performer<'a, S: Session> {
+    pub(super) server: &'a Server,
+    session: &'a mut S,
+    header: u64,
+    pub(super) life: u64,
+    stats: Stats,
+    touched: Touched,
+    tally: Tally,
+    waits: Waits,
+    posts: Posts,
+    effects: Effects,
+    client: Listing,
+    count: u64,
+    last: Option<S::Ticket>,
+}
+
+impl<'a, S: Session> Performer<'a, S> {
+    pub(super) fn new(server: &'a Server, session: &'a mut S, header: u64, life: u64) -> Self {
+        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Performer {
+            server,
+            session,
+            header,
+            life,
+            stats: Stats::default(),
+            touched: Touched::default(),
+            tally: Tally::default(),
+            waits: Waits::default(),
+            posts: Posts::default(),
+            effects: Effects::default(),
+            client: Listing::new(0, nobody, nobody),
+            count: 0,
+            last: None,
+        }
+    }
+
+    fn following(&self) -> &'a Following {
+        &self.server.following
+    }
+
+    /// Performs units in one transaction, or, if it would be too large, in several; the place in the stream is then after
+    /// them, if it `advances`. The caller holds the turn.
+    pub(super) fn perform(&mut self, units: &[Unit], advances: bool) -> Result<(), Ended> {
+        if units.is_empty() {
+            return Ok(());
+        }
+        if !self.following().is_current(self.life) {
+            return Err(Ended::Over);
+        }
+        match self.transaction(units, advances) {
+            // Those before one that fails are performed.
+            Err(Failed::Pool(Error::TooLarge { .. }) | Failed::Refused(_)) if units.len() > 1 => {
+                let (first, rest) = units.split_at(units.len() / 2);
+                self.perform(first, advances)?;
+                self.perform(rest, advances)
+            }
+            Err(Failed::Pool(Error::TooLarge { needed, available })) => {
+                Err(Ended::ForGood(format!(
+                    "a transaction of the master's needs {needed} bytes of the pool's log, which has {available}; move to a \
+                 pool made with `perdura pool create --log`"
+                )))
+            }
+            Err(Failed::Pool(error)) => {
+                if let Error::Io(_) = error {
+                    self.server.fail(&error);
+                }
+                Err(error.into())
+            }
+            Err(Failed::Refused(text)) => Err(Ended::ForGood(text)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn transaction(&mut self, units: &[Unit], advances: bool) -> Result<(), Failed> {
+        let worker = self.server.stats.len();
+        while self.server.runs.has_long_beside(worker) && !self.server.stopping() {
+            thread::sleep(SOON);
+        }
+        self.count += 1;
+        let Performer {
+            server, session, header, stats, touched, tally, waits, posts, effects, ..
+        } = self;
+        let mut env = Env {
+            server: *server,
+            worker,
+            stats,
+            touched,
+            tally,
+            waits,
+            posts,
+            effects,
+            keyspace: *header,
+            now: now(),
+            // When a key is gone, the master says so.
+            cutoff: 0,
+            seed: self.count,
+            last_resort: false,
+            careful: true,
+        };
+        let mut tries = 0;
+        loop {
+            let mut refused = None;
+            let writing = env.server.runs.of(worker).write();
+            let done = session.write(&mut |tx| {
+                refused = None;
+                env.begin_writing(tx)?;
+                body(tx, env, &self.client, units, &mut refused)?;
+                if advances && let Some(last) = units.last() {
+                    followed::advance(tx, env.keyspace, last.at, last.db)?;
+                } else {
+                    garbage::sweep(tx, env.keyspace, FREED)?;
+                }
+                env.tally.end();
+                env.end_writing(tx)
+            });
+            drop(writing);
+            env.end(&done);
+            env.server.runs.of(worker).settle();
+            match done {
+                Ok(ticket) => {
+                    self.last = self.last.max(Some(ticket));
+                    return Ok(());
+                }
+                Err(_) if refused.is_some() => {
+                    return Err(refused.map_or(Failed::Pool(Error::ReadOnly), Failed::Refused));
+                }
+                Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) => {
+                    if !room::make(&mut **session, env, tries, &error).map_err(Failed::Pool)? {
+                        return Err(Failed::Pool(error));
+                    }
+                    tries += 1;
+                    env.seed = env.seed.wrapping_add(1);
+                }
+                Err(error) => return Err(Failed::Pool(error)),
+            }
+        }
+    }
+
+    /// Waits until all that was performed is durable, and lets clients hear of it.
+    pub(super) fn wait(&mut self) -> Result<(), Ended> {
+        if let Some(last) = self.last.take() {
+            self.session.wait(last).inspect_err(|error| self.server.fail(error))?;
+        }
+        if let Some(deliver) = self.server.deliver.get() {
+            self.waits.take_deliveries().into_iter().for_each(deliver);
+        }
+        if self.posts.are_ready()
+            && let Some(post) = self.server.post.get()
+        {
+            post(self.posts.take_ready());
+        }
+        drop(self.effects.take_ready());
+        if self.waits.has_recheck() {
+            self.recheck()?;
+        }
+        Ok(())
+    }
+
+    /// Serves clients whose keys are to be looked at again.
+    fn recheck(&mut self) -> Result<(), Ended> {
+        let now = now();
+        let env = Env {
+            server: self.server,
+            worker: self.server.stats.len(),
+            stats: &self.stats,
+            touched: &self.touched,
+            tally: &self.tally,
+            waits: &self.waits,
+            posts: &self.posts,
+            effects: &self.effects,
+            keyspace: self.header,
+            now,
+            cutoff: now,
+            seed: self.count,
+            last_resort: false,
+            careful: true,
+        };
+        if let Some(ticket) = recheck(self.session, env)? {
+            self.session.wait(ticket)?;
+            if let Some(deliver) = self.server.deliver.get() {
+                self.waits.take_deliveries().into_iter().for_each(deliver);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a transaction of commands is not committed.
+enum Failed {
+    Pool(Error),
+    /// A command's reply is an error.
+    Refused(String),
+}
+
+/// Performs the commands of all units, and serves the clients that wait for what they fill.
+fn body(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    client: &Listing,
+    units: &[Unit],
+    refused: &mut Option<String>,
+) -> perdura::Result<()> {
+    let mut reply = Vec::new();
+    for Step { command, args, db } in units.iter().flat_map(|unit| &unit.steps) {
+        reply.clear();
+        let call = Call {
+            tx: &mut *tx,
+            env,
+            db: Database::new(env.keyspace, *db),
+            client,
+            args: args.as_args(),
+            out: Reply::new(&mut reply, Protocol::Resp2),
+            may_wait: false,
+            near: Near::default(),
+        };
+        perform::one(call, command)?;
+        if reply.first() == Some(&b'-') {
+            let error = String::from_utf8_lossy(&reply[1..]).trim_end().to_owned();
+            *refused = Some(format!(
+                "the master has sent {}, which fails here: {error}",
+                command.name.to_uppercase()
+            ));
+            return Err(Error::Aborted(error));
+        }
+    }
+    if env.server.waiting.count() > 0 {
+        blocking::serve(tx, env, None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! Masters that are none: whatever they send, the server goes on, and says what is wrong.
+
+use crate::common::{Client, Running, encode};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A master that answers with these bytes, and then either hangs up or says nothing more.
+struct Pretender {
+    port: u16,
+    met: Arc<AtomicUsize>,
+}
+
+impl Pretender {
+    /// `play` gets the connection after the greeting, and what the follower asks PSYNC for.
+    fn start(play: impl Fn(&mut TcpStream, &str) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, met) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
+        let count = Arc::clone(&met);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                count.fetch_add(1, Ordering::SeqCst);
+                for _ in 0..3 {
+                    if read(&mut stream).is_none() || stream.write_all(b"+OK\r\n").is_err() {
+                        break;
+                    }
+                }
+                if let Some(asked) = read(&mut stream) {
+                    play(&mut stream, &asked);
+                }
+            }
+        });
+        Pretender { port, met }
+    }
+}
+
+/// What comes at a time.
+fn read(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = [0; 4096];
+    let read = stream.read(&mut bytes).ok().filter(|read| *read > 0)?;
+    Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
+}
+
+const ID: &str = "0123456789012345678901234567890123456789";
+
+/// A snapshot of one key, `a`, with the value 1; its checksum is not computed.
+fn snapshot() -> Vec<u8> {
+    let mut bytes = b"REDIS0011\xFE\x00\x00\x01a\x011\xFF".to_vec();
+    bytes.extend_from_slice(&[0; 8]);
+    bytes
+}
+
+fn whole(stream: &mut TcpStream, place: u64, rest: &[u8]) {
+    let snapshot = snapshot();
+    let mut bytes = format!("+FULLRESYNC {ID} {place}\r\n${}\r\n", snapshot.len()).into_bytes();
+    bytes.extend_from_slice(&snapshot);
+    bytes.extend_from_slice(rest);
+    // It may have hung up.
+    let _ = stream.write_all(&bytes);
+}
+
+fn await_text(client: &mut Client, command: &str, text: &str) {
+    let start = Instant::now();
+    loop {
+        let answer = client.ask(command);
+        if answer.contains(text) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{command} lacks {text:?}: {answer}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn follow(client: &mut Client, port: u16) {
+    assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {port}")), "OK");
+}
+
+#[test]
+fn garbage_is_told_and_tried_again() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    client.ask("SET own 1");
+    let endless = [
+        b"REDIS0011\xFE\x00\x00\x01a\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF".as_slice(),
+        &[b'x'; 4096],
+    ];
+    let endless = Arc::new(endless.concat());
+    type Play = Box<dyn Fn(&mut TcpStream, &str) + Send>;
+    let say = |text: &'static str| -> Play {
+        Box::new(move |stream, _| drop(stream.write_all(text.as_bytes())))
+    };
+    let all: [(Play, &str); 9] = [
+        (say("-ERR no\r\n"), "the master answers PSYNC with"),
+        (say("+FULLRESYNC short 1\r\n"), "the master answers PSYNC with"),
+        (say("+CONTINUE\r\n"), "an answer to no question"),
+        (
+            Box::new(|stream, _| whole(stream, 1, b"*1\r\n$x\r\n")),
+            "the master's stream: Protocol error",
+        ),
+        (Box::new(|stream, _| drop(stream.write_all(&[b'x'; 100_000]))), "what no master says"),
+        (
+            Box::new(|stream, _| {
+                drop(stream.write_all(format!("+FULLRESYNC {ID} 1\r\n$100\r\nREDIS00").as_bytes()));
+            }),
+            "the master has hung up",
+        ),
+        (
+            Box::new(|stream, _| {
+                drop(stream.write_all(
+                    format!("+FULLRESYNC {ID} 1\r\n$100\r\nnothing of the kind").as_bytes(),
+                ));
+            }),
+            "this is no snapshot of Redis",
+        ),
+        (
+            Box::new(move |stream, _| {
+                drop(stream.write_all(format!("+FULLRESYNC {ID} 1\r\n$EOF:{ID}\r\n").as_bytes()));
+                drop(stream.write_all(&endless));
+            }),
+            "more than 512 MiB",
+        ),
+        (
+            Box::new(|stream, _| {
+                drop(stream.write_all(format!("+FULLRESYNC {ID} 1\r\n$EOF:{ID}\r\n").as_bytes()));
+                drop(stream.write_all(&[snapshot(), vec![b'9'; 40]].concat()));
+                drop(read(stream));
+            }),
+            "the mark at the snapshot's end is wrong",
+        ),
+    ];
+    for (play, text) in all {
+        let master = Pretender::start(play);
+        follow(&mut client, master.port);
+        await_text(&mut client, "INFO replication", text);
+        assert!(client.ask("INFO replication").contains("master_link_given_up:0"));
+        // It is tried again.
+        let start = Instant::now();
+        while master.met.load(Ordering::SeqCst) < 2 {
+            assert!(start.elapsed() < Duration::from_secs(30), "{text}: not tried again");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    // What is not whole is gone, and nobody sees it.
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(client.ask("DBSIZE"), "0");
+    assert_eq!(client.ask("SET own 2"), "OK");
+    // Itself.
+    follow(&mut client, server.address.port());
+    await_text(&mut client, "INFO replication", "NOMASTERLINK");
+    assert_eq!(client.ask("GET own"), "2");
+    assert!(client.ask("REPLICAOF 127.0.0.1 x").starts_with("ERR Invalid master port"));
+    assert!(client.ask("REPLICAOF 127.0.0.1 0").starts_with("ERR Invalid master port"));
+    // Nobody.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    follow(&mut client, free);
+    await_text(&mut client, "INFO replication", "refused");
+    server.check();
+}
+
+#[test]
+fn what_this_server_lacks_ends_following() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let commands = |lines: &[&str]| {
+        let lines = lines
+            .iter()
+            .map(|line| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+        lines.collect::<Vec<_>>().concat()
+    };
+    for (lines, told) in [
+        (["SELECT 0", "INCR a", "SWAPDB 0 1"].as_slice(), "cannot perform: SWAPDB 0 1"),
+        (&["INCR a", "SELECT 16"], "the master uses database 16"),
+        (&["INCR a", "LPUSH a x"], "the master has sent LPUSH, which fails here: WRONGTYPE"),
+        (&["INCR a", "MULTI", "INCR a", "NOTHING", "EXEC"], "cannot perform: NOTHING"),
+        (&["INCR a", "MULTI", "INCR a", "LPUSH a x", "EXEC"], "LPUSH, which fails here"),
+        (&["INCR a", "GET"], "cannot perform: GET"),
+    ] {
+        let bytes = commands(lines);
+        let master = Pretender::start(move |stream, _| {
+            whole(stream, 7, &bytes);
+            drop(read(stream));
+            thread::sleep(Duration::from_secs(1));
+        });
+        follow(&mut client, master.port);
+        await_text(&mut client, "INFO replication", told);
+        assert!(client.ask("INFO replication").contains("master_link_given_up:1"));
+        // What came before is there, and nothing of the transaction.
+        assert_eq!(client.ask("GET a"), "2");
+        assert!(client.ask("SET a 1").starts_with("READONLY"));
+        client.ask("REPLICAOF NO ONE");
+        assert_eq!(master.met.load(Ordering::SeqCst), 1);
+    }
+    let master = Pretender::start(|stream, _| {
+        let snapshot = b"REDIS0012\xFE\x00\x16\x01h\x00";
+        let begin = format!("+FULLRESYNC {ID} 1\r\n${}\r\n", snapshot.len() + 9);
+        drop(stream.write_all(&[begin.as_bytes(), snapshot].concat()));
+        drop(read(stream));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "INFO replication", "a hash whose fields expire (Redis 7.4)");
+    assert!(client.ask("GET a").starts_with("LOADING"));
+    assert!(client.ask("EVAL return(1) 0").starts_with("LOADING"));
+    assert!(client.ask("INFO").contains("loading:1"));
+    server.check();
+}
+
+/// The end of a transaction may come later, on another connection.
+#[test]
+fn a_transaction_is_performed_whole_or_not_at_all() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let commands = |lines: &[&str]| {
+        let lines = lines
+            .iter()
+            .map(|line| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+        lines.collect::<Vec<_>>().concat()
+    };
+    let before = commands(&["SELECT 3", "SET a 1"]);
+    let part = commands(&["MULTI", "INCR a", "INCR a", "INCR a"]);
+    let rest = commands(&["EXEC", "SET b 1"]);
+    let expected = 100 + before.len() + 1;
+    let master = Pretender::start(move |stream, asked| {
+        if asked.contains("$2\r\n-1") {
+            whole(stream, 100, &[before.as_slice(), &part].concat());
+            thread::sleep(Duration::from_millis(700));
+            return;
+        }
+        assert!(asked.contains(ID) && asked.contains(&format!("\r\n{expected}\r\n")), "{asked}");
+        drop(stream.write_all(b"+CONTINUE\r\n"));
+        drop(stream.write_all(&[part.as_slice(), &rest].concat()));
+        thread::sleep(Duration::from_secs(5));
+    });
+    follow(&mut client, master.port);
+    client.ask("SELECT 3");
+    await_text(&mut client, "GET a", "1");
+    await_text(&mut client, "GET b", "1");
+    assert_eq!(client.ask("GET a"), "4");
+    server.check();
+}
+
+/// Messages of a master's reach this server's listeners, and clients that wait are served.
+#[test]
+fn listeners_and_waiting_readers_hear_of_it() {
+    let server = Running::with(|options| options.threads(2), 32 << 20);
+    let mut client = server.client();
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 1, b"");
+        thread::sleep(Duration::from_millis(500));
+        let said = encode(&[b"PUBLISH", b"news", b"text"]);
+        let added = encode(&[b"XADD", b"stream", b"1-1", b"f", b"v"]);
+        drop(stream.write_all(&[said, added].concat()));
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "INFO replication", "master_link_status:up");
+    let (mut listener, mut reader) = (server.client(), server.client());
+    assert_eq!(listener.ask("SUBSCRIBE news"), "[subscribe news 1]");
+    assert_eq!(
+        crate::common::show(&{
+            reader.send(&encode(&[b"XREAD", b"BLOCK", b"0", b"STREAMS", b"stream", b"0"]));
+            reader.receive().unwrap()
+        }),
+        "[[stream [[1-1 [f v]]]]]"
+    );
+    assert_eq!(crate::common::show(&listener.receive().unwrap()), "[message news text]");
+}
