@@ -45,7 +45,7 @@ const WRITERS: [&str; 12] = [
 /// Parts of DEBUG that replace the host's keys by others.
 const DEBUGS: [&str; 3] = ["reload", "loadaof", "populate"];
 /// Commands of these groups that stay the host's: it saves and counts its own values, and they are the module's.
-const HOSTS: [&str; 4] = ["dump", "dbsize", "flushdb", "flushall"];
+const HOSTS: [&str; 5] = ["dump", "dbsize", "flushdb", "flushall", "swapdb"];
 /// The first byte of a value of a module in the host's form, as DUMP answers it.
 const MODULE_VALUE: u8 = 7;
 

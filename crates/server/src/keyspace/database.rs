@@ -169,17 +169,6 @@ impl Database {
         garbage::discard(tx, self.header, entry)
     }
 
-    /// Exchanges its keys with those of another database.
-    pub(crate) fn swap(self, tx: &mut dyn Tx, other: Database) -> Result<()> {
-        for part in [0, 8] {
-            let (own, others) =
-                (tx.read_word(self.word() + part)?, tx.read_word(other.word() + part)?);
-            tx.write_word(self.word() + part, others)?;
-            tx.write_word(other.word() + part, own)?;
-        }
-        Ok(())
-    }
-
     /// Removes all keys; their memory is freed later.
     pub(crate) fn clear(self, tx: &mut dyn Tx) -> Result<()> {
         let (keys, expiries) = (self.keys(tx)?, self.expiries(tx)?);
