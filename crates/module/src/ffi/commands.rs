@@ -153,6 +153,7 @@ fn apply(context: RawContext, args: &[RawText]) -> c_int {
 fn refusal(name: &[u8]) -> String {
     match name.to_ascii_lowercase().as_slice() {
         b"debug" => "ERR DEBUG RELOAD, LOADAOF and POPULATE are not there with the module: the keys are in its pool",
+        b"restore-asking" => "ERR the pool has no room for the value, or does not know its form",
         b"config" => {
             "ERR with the module, 'appendonly' stays 'no' and 'save' empty: the pool is the durable copy, and an old \
              file would be loaded beside it"

@@ -147,7 +147,7 @@ unsafe extern "C" fn promoted(
     _data: *mut c_void,
 ) {
     guarded(|| {
-        if part == u64::from(raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER)
+        if part == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER
             && with(|node| node.kept(COPYING)).is_some()
         {
             super::die(

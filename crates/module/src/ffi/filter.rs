@@ -3,6 +3,7 @@
 use super::api::{self, HostCommand, RawText, Text, bytes, host, is_grouped};
 use super::{functions, guarded, with};
 use crate::node::Node;
+use crate::work::Contents;
 use perdura_server::DataCommand;
 use redis_module::raw;
 use std::cell::{Cell, RefCell};
@@ -113,7 +114,9 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
         {
             return;
         }
-        if is_refused(name, count, arg) {
+        if is_refused(name, count, arg)
+            || name.eq_ignore_ascii_case(b"restore-asking") && count > 3 && !fits(arg(1), arg(3))
+        {
             refuse(command, name);
             return;
         }
@@ -144,6 +147,16 @@ fn is_refused<'a>(name: &[u8], count: c_int, arg: impl Fn(c_int) -> &'a [u8]) ->
             !others.is_empty() && others.contains(name.to_ascii_lowercase().as_slice())
         }),
     }
+}
+
+/// Whether the pool could keep a value of a stock server that is sent here, when its slot moves. A replica has to.
+fn fits(key: &[u8], payload: &[u8]) -> bool {
+    if payload.first() == Some(&MODULE_VALUE) || api::flags(ptr::null_mut()) & api::REPLICA != 0 {
+        return true;
+    }
+    let contents = Contents { payload: payload.to_vec(), expires: 0 };
+    // A cluster has one database.
+    with(|node| node.could(&contents.restore(0, key)))
 }
 
 /// Has the command answered with an error that names it.

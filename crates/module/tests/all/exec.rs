@@ -7,7 +7,6 @@
 use crate::Random;
 use crate::client::{Client, Value};
 use crate::server::Server;
-use perdura_testing::times;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -23,9 +22,13 @@ enum Kind {
     Unread,
     /// A function of a library.
     Function,
+    /// EXECs in one packet behind a WAIT. Redis 7.0 performs them between the module's wait and its replies, and calls no
+    /// module at their end (docs/cluster.md).
+    Waiting,
 }
 
-const KINDS: [Kind; 5] = [Kind::Exec, Kind::Script, Kind::Mixed, Kind::Unread, Kind::Function];
+const KINDS: [Kind; 6] =
+    [Kind::Exec, Kind::Script, Kind::Mixed, Kind::Unread, Kind::Function, Kind::Waiting];
 /// Transactions that a worker sends before it reads replies.
 const BATCH: usize = 8;
 /// Bytes of the large value. The host sends 64 KiB of it in a turn.
@@ -75,8 +78,11 @@ impl Worker {
         match self.kind {
             Kind::Script => vec![as_script(&commands, &["eval", BODY])],
             Kind::Function => vec![as_script(&commands, &["fcall", "step"])],
-            Kind::Exec | Kind::Mixed | Kind::Unread => {
+            Kind::Exec | Kind::Mixed | Kind::Unread | Kind::Waiting => {
                 let mut all = vec![words("multi")];
+                if self.kind == Kind::Waiting {
+                    all.insert(0, words("wait 1 1"));
+                }
                 match self.kind {
                     Kind::Mixed => {
                         all.extend_from_slice(&commands[..4]);
@@ -171,8 +177,11 @@ fn kills(rounds: u64) -> Result<i64, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut random = Random::new("halves of transactions");
     let mut server = Server::with_module(folder.path(), &[]);
-    let mut workers: Vec<Worker> = (0..KINDS.len()).map(Worker::new).collect();
     let mut client = server.client();
+    let info = client.run("info server").text();
+    let waits_last = !info.contains("redis_version:7.0.");
+    let kinds = KINDS.len() - usize::from(!waits_last);
+    let mut workers: Vec<Worker> = (0..kinds).map(Worker::new).collect();
     client.run(&format!("set large {}", "v".repeat(LARGE)));
     let library = LIBRARY.replace("BODY", BODY);
     let mut total = 0;
@@ -211,7 +220,7 @@ fn sum(workers: &[Worker]) -> i64 {
 #[test]
 #[cfg(not(feature = "planted"))]
 fn all_of_a_transaction_or_nothing_is_there() {
-    let rounds = times(20);
+    let rounds = perdura_testing::times(20);
     let total = kills(rounds).unwrap_or_else(|why| panic!("{why}"));
     assert!(total > rounds as i64, "only {total} transactions");
 }

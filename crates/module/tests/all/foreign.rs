@@ -73,7 +73,7 @@ fn slots_of_a_stock_node_move_here() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500"];
     let stock = Server::stock_with(folder.path(), &options);
-    let mut own = Server::with_module(folder.path(), &options);
+    let mut own = Server::with_pool(folder.path(), "48M", &options);
     let replica = Server::with_module(folder.path(), &options);
     stock.client().run("cluster addslotsrange 0 16383");
     for node in [&own, &replica] {
@@ -130,6 +130,14 @@ fn slots_of_a_stock_node_move_here() {
     own.restart();
     until("the cluster is up", || is_up(&own));
     same(&contents(&mut own.client()), &wanted);
+    // What does not fit stays where it is.
+    stock.client().run(&format!("set fits:not {}", "v".repeat(60_000_000)));
+    let slot = stock.client().run("cluster keyslot fits:not").number();
+    own.client().run(&format!("cluster setslot {slot} importing {}", id(&stock)));
+    let large = format!("migrate 127.0.0.1 {} fits:not 0 20000", own.port);
+    let refused = format!("{:?}", stock.client().run(&large));
+    assert!(refused.contains("the pool has no room for the value"), "{refused}");
+    assert_eq!(stock.client().run("strlen fits:not").number(), 60_000_000);
     let pending = own.client().run("xpending {m}:stream group").list();
     assert_eq!(pending[0], Value::Number(1));
 }
