@@ -62,8 +62,8 @@ pub(crate) struct Listing {
     blocked: AtomicBool,
     /// CLIENT NO-TOUCH: what it does is no use of keys.
     no_touch: AtomicBool,
-    /// How many channels, patterns and shards' channels it listens to.
-    subscriptions: [AtomicU32; 3],
+    /// How many channels, patterns and shards' channels it listens to, and whether to everything.
+    subscriptions: [AtomicU32; 4],
     since: Instant,
     db: AtomicU8,
     protocol: AtomicU8,
@@ -135,7 +135,8 @@ impl Listing {
 
     /// Whether it listens to channels.
     pub(crate) fn listens(&self) -> bool {
-        self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) > 0)
+        let monitor = Kind::Monitor as usize;
+        self.subscriptions[..monitor].iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     pub(crate) fn set_db(&self, db: u8) {
@@ -186,6 +187,7 @@ impl Listing {
             [0, 1, 2].map(|kind: usize| self.subscriptions[kind].load(Ordering::Relaxed));
         let flags = match () {
             () if self.blocked.load(Ordering::Relaxed) => "b",
+            () if self.subscriptions[Kind::Monitor as usize].load(Ordering::Relaxed) > 0 => "O",
             () if self.listens() => "P",
             () => "N",
         };

@@ -27,17 +27,19 @@ const FEW: usize = 16;
 /// Bytes of memory that a subscription takes, besides its name.
 pub(crate) const PER_NAME: usize = 400;
 
-/// Three kinds of names that a client listens to.
+/// The kinds of names that a client listens to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Channel,
     Pattern,
     /// A channel of SSUBSCRIBE.
     Shard,
+    /// Everything that is performed: MONITOR, by no name.
+    Monitor,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
+    pub(crate) const ALL: [Kind; 4] = [Kind::Channel, Kind::Pattern, Kind::Shard, Kind::Monitor];
 }
 
 type Name = Arc<[u8]>;
@@ -45,7 +47,7 @@ type Name = Arc<[u8]>;
 /// The names that one client listens to.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
-    names: [BTreeSet<Name>; 3],
+    names: [BTreeSet<Name>; 4],
     bytes: usize,
 }
 
@@ -57,7 +59,7 @@ impl Subscriptions {
     /// How many there are as replies count them: those to shards' channels by themselves.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         match kind {
-            Kind::Shard => self.of(kind).len(),
+            Kind::Shard | Kind::Monitor => self.of(kind).len(),
             Kind::Channel | Kind::Pattern => {
                 self.of(Kind::Channel).len() + self.of(Kind::Pattern).len()
             }
@@ -90,17 +92,25 @@ type Listeners = BTreeMap<u64, Listener>;
 pub(crate) struct PubSub {
     /// Subscriptions of all clients.
     count: AtomicUsize,
-    names: Mutex<[HashMap<Name, Listeners>; 3]>,
+    /// Those of MONITOR.
+    monitors: AtomicUsize,
+    names: Mutex<[HashMap<Name, Listeners>; 4]>,
 }
 
 impl PubSub {
-    fn names(&self) -> MutexGuard<'_, [HashMap<Name, Listeners>; 3]> {
+    fn names(&self) -> MutexGuard<'_, [HashMap<Name, Listeners>; 4]> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether anybody listens to anything.
     pub(crate) fn is_used(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether a client is told of everything that is performed.
+    #[inline]
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.monitors.load(Ordering::Relaxed) > 0
     }
 
     /// A client listens to one more name.
@@ -124,6 +134,7 @@ impl PubSub {
         own.names[kind as usize].insert(Arc::clone(&name));
         names.entry(name).or_default().insert(listener.client.id, listener.clone());
         self.count.fetch_add(1, Ordering::Release);
+        self.monitors.fetch_add(usize::from(kind == Kind::Monitor), Ordering::Release);
         listener.client.set_subscriptions(own);
     }
 
@@ -151,6 +162,7 @@ impl PubSub {
             }
         }
         self.count.fetch_sub(1, Ordering::Release);
+        self.monitors.fetch_sub(usize::from(kind == Kind::Monitor), Ordering::Release);
         client.set_subscriptions(own);
     }
 
@@ -170,23 +182,23 @@ impl PubSub {
             return 0;
         }
         let mut count = 0;
-        self.each(shard, channel, |_, _, listeners| count += listeners.len());
+        let kind = if shard { Kind::Shard } else { Kind::Channel };
+        self.each(kind, channel, |_, _, listeners| count += listeners.len());
         count
     }
 
     /// The clients that listen to a channel, by its name and then by patterns.
     fn each(
         &self,
-        shard: bool,
+        kind: Kind,
         channel: &[u8],
         mut visit: impl FnMut(Kind, Option<&Name>, &Listeners),
     ) {
         let names = self.names();
-        let kind = if shard { Kind::Shard } else { Kind::Channel };
         if let Some(listeners) = names[kind as usize].get(channel) {
             visit(kind, None, listeners);
         }
-        if !shard {
+        if kind == Kind::Channel {
             for (pattern, listeners) in &names[Kind::Pattern as usize] {
                 if glob::matches(pattern, channel) {
                     visit(Kind::Pattern, Some(pattern), listeners);
@@ -225,7 +237,7 @@ impl PubSub {
         let mut parcels: BTreeMap<usize, Vec<Parcel>> = BTreeMap::new();
         for post in posts {
             let post = Arc::new(post);
-            self.each(post.shard, &post.channel, |kind, pattern, listeners| {
+            self.each(post.kind, &post.channel, |kind, pattern, listeners| {
                 for listener in listeners.values() {
                     let to = parcels.entry(listener.worker).or_default();
                     let post = Arc::clone(&post);
@@ -240,7 +252,8 @@ impl PubSub {
 
 /// A message that is published.
 pub(crate) struct Post {
-    pub(crate) shard: bool,
+    /// Whom it is for: never [`Kind::Pattern`].
+    pub(crate) kind: Kind,
     pub(crate) channel: Vec<u8>,
     pub(crate) message: Vec<u8>,
 }
@@ -274,6 +287,7 @@ impl Parcel {
             Kind::Channel => b"message",
             Kind::Pattern => b"pmessage",
             Kind::Shard => b"smessage",
+            Kind::Monitor => return out.raw(&self.post.message),
         };
         out.push(if self.pattern.is_some() { 4 } else { 3 });
         out.bulk(word);
@@ -343,6 +357,11 @@ impl Posts {
     pub(crate) fn add(&self, post: Post) {
         self.bytes.set(self.bytes.get() + post.bytes());
         self.pending.borrow_mut().push(post);
+    }
+
+    /// Adds one that is no part of a transaction.
+    pub(crate) fn add_ready(&self, post: Post) {
+        self.ready.borrow_mut().push(post);
     }
 
     /// Checks that the transaction may publish more.
@@ -442,7 +461,7 @@ mod tests {
     use super::*;
 
     fn post(bytes: usize) -> Post {
-        Post { shard: false, channel: b"c".to_vec(), message: vec![b'x'; bytes] }
+        Post { kind: Kind::Channel, channel: b"c".to_vec(), message: vec![b'x'; bytes] }
     }
 
     fn listener(number: u64) -> Listener {

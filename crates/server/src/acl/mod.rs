@@ -28,6 +28,7 @@ pub(crate) use user::{DEFAULT, User, hash};
 
 use crate::keyspace::now;
 use crate::listing::Listing;
+use crate::pubsub::Kind;
 use crate::waiting::{Delivery, Doom};
 use log::Log;
 use std::path::{Path, PathBuf};
@@ -275,9 +276,9 @@ impl crate::server::Server {
         let is_permitted = |name: &[u8], is_pattern| {
             new.selectors.iter().any(|one| one.permits_channel(name, is_pattern))
         };
-        let ids = self
-            .pubsub
-            .listening(|kind, name| !is_permitted(name, kind == crate::pubsub::Kind::Pattern));
+        let ids = self.pubsub.listening(|kind, name| {
+            kind != Kind::Monitor && !is_permitted(name, kind == Kind::Pattern)
+        });
         let clients: Vec<_> = self.clients().values().cloned().collect();
         for client in clients.iter().filter(|client| ids.contains(&client.id)) {
             if client.user().name == new.name {

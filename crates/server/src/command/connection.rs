@@ -33,7 +33,9 @@ pub(super) const TABLE: &[Command] = &[
 fn ping(call: &mut ClientCall<'_>) -> Outcome<Next> {
     match call.args.get(1) {
         _ if call.args.len() > 2 => return Err(Failure::arity("ping")),
-        text if call.client.restricted => pubsub::pong(&mut call.reply(), text.unwrap_or_default()),
+        text if call.client.restricted && !call.client.monitors() => {
+            pubsub::pong(&mut call.reply(), text.unwrap_or_default())
+        }
         Some(text) => call.reply().bulk(text),
         None => call.reply().simple("PONG"),
     }

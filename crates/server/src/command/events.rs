@@ -6,7 +6,7 @@
 use super::{Call, Command, Env, Failure, Outcome};
 use crate::keyspace::Database;
 use crate::protocol::{Args, number};
-use crate::pubsub::{Post, WrittenKey};
+use crate::pubsub::{Kind, Post, WrittenKey};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The classes of events, by their letters.
@@ -81,11 +81,11 @@ fn publish(env: Env<'_>, class: u8, event: &str, db: u8, key: &[u8]) {
     }
     if events.has(b'K') {
         let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
-        posts.add(Post { shard: false, channel, message: event.into() });
+        posts.add(Post { kind: Kind::Channel, channel, message: event.into() });
     }
     if events.has(b'E') {
         let channel = format!("__keyevent@{db}__:{event}").into_bytes();
-        posts.add(Post { shard: false, channel, message: key.into() });
+        posts.add(Post { kind: Kind::Channel, channel, message: key.into() });
     }
 }
 

@@ -38,6 +38,7 @@ mod list_places;
 #[cfg(test)]
 mod list_tests;
 mod lists;
+pub(crate) mod monitor;
 mod multi;
 mod name_range;
 mod numbers;

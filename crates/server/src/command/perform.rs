@@ -2,6 +2,7 @@
 
 use super::client::BRIEF;
 use super::events;
+use super::monitor::{self, By};
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
 use crate::keyspace::{Database, Near};
 use crate::listing::Listing;
@@ -144,6 +145,22 @@ pub(crate) fn all(
     env: Env<'_>,
     client: &Listing,
     exec: &mut Exec,
+    out: Reply<'_>,
+) -> Result<(), Error> {
+    steps(tx, env, client, exec, out)?;
+    let db = exec.steps.iter().rev().find_map(|step| match step {
+        Step::Data { db, .. } => Some(*db),
+        Step::Said(_) => None,
+    });
+    monitor::tell_exec(env, db.unwrap_or(exec.db), client);
+    Ok(())
+}
+
+fn steps(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    client: &Listing,
+    exec: &mut Exec,
     mut out: Reply<'_>,
 ) -> Result<(), Error> {
     exec.aborted = exec.disturbed || !unchanged(tx, env, &exec.watched)?;
@@ -223,6 +240,7 @@ fn step_of(
         Step::Data { command, args, db } => {
             let db = Database::new(env.keyspace, *db);
             let args = args.as_args();
+            monitor::tell(env, db.index(), By::Client(client), command, args);
             one(
                 Call {
                     tx,

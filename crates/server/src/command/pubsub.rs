@@ -50,7 +50,8 @@ fn post(call: &mut Call<'_>, shard: bool) -> Outcome {
     let receivers = call.env.server.pubsub.receivers(shard, channel);
     if receivers > 0 {
         call.env.posts.check_room().map_err(Failure::say)?;
-        let post = Post { shard, channel: channel.to_vec(), message: message.to_vec() };
+        let kind = if shard { Kind::Shard } else { Kind::Channel };
+        let post = Post { kind, channel: channel.to_vec(), message: message.to_vec() };
         call.env.posts.add(post);
     }
     call.out.size(receivers as u64);
@@ -66,6 +67,8 @@ fn word(kind: Kind, begins: bool) -> &'static [u8] {
         (Kind::Pattern, false) => b"punsubscribe",
         (Kind::Shard, true) => b"ssubscribe",
         (Kind::Shard, false) => b"sunsubscribe",
+        // No command ends it by itself.
+        (Kind::Monitor, _) => b"monitor",
     }
 }
 
@@ -206,8 +209,13 @@ impl Client {
         self.subscriptions.as_ref().is_some_and(|own| !own.is_empty())
     }
 
+    /// Whether it is told of everything that is performed.
+    pub(crate) fn monitors(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|own| own.count(Kind::Monitor) > 0)
+    }
+
     /// Notes whether its commands are limited to those that it may send while it listens.
     pub(crate) fn restrict(&mut self) {
-        self.restricted = self.listens() && self.protocol == Protocol::Resp2;
+        self.restricted = self.monitors() || self.listens() && self.protocol == Protocol::Resp2;
     }
 }

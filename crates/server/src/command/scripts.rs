@@ -2,6 +2,7 @@
 //!
 //! A script is a command as others are: if it fails, all that it has written is undone.
 
+use super::monitor::{self, By};
 use super::perform::Answer;
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run, find, perform};
 use crate::acl::{self, User};
@@ -209,6 +210,7 @@ impl Inner<'_, '_> {
             self.perform_on_client(command, args, protocol, reply);
             return Ok(());
         }
+        monitor::tell(env, self.db, By::Script, command, args);
         let call = Call {
             tx: &mut *self.tx,
             env,

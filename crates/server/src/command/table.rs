@@ -9,9 +9,9 @@ use super::{
     zset_algebra, zset_pops,
 };
 use super::{
-    key_places, keys, list_places, lists, multi, numbers, objects, pubsub, replication, saving,
-    scan, scripts, shutdown, slowlog, stream_claims, stream_groups, stream_info, stream_reads,
-    streams, strings,
+    key_places, keys, list_places, lists, monitor, multi, numbers, objects, pubsub, replication,
+    saving, scan, scripts, shutdown, slowlog, stream_claims, stream_groups, stream_info,
+    stream_reads, streams, strings,
 };
 use super::{zset_ranges, zsets};
 use crate::acl::{CATEGORIES, catalog, category};
@@ -22,7 +22,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 47] = [
+static FAMILIES: [(&str, &[Command]); 48] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -62,6 +62,7 @@ static FAMILIES: [(&str, &[Command]); 47] = [
     ("server", replication::TABLE),
     ("server", shutdown::TABLE),
     ("server", slowlog::TABLE),
+    ("server", monitor::TABLE),
     ("server", debug::TABLE),
     ("scripting", scripts::TABLE),
     ("pubsub", pubsub::TABLE),

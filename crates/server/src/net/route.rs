@@ -4,7 +4,7 @@ use super::connection::Connection;
 use crate::acl::{self, Context, Denied};
 use crate::command::Queue;
 use crate::command::{
-    ClientCall, Command, Failure, Next, find, find_whole, goes_while_subscribed, is_immediate,
+    ClientCall, Command, Failure, Next, Run, find, find_whole, goes_while_subscribed, is_immediate,
     is_never_queued, refused, shown,
 };
 use crate::protocol::Args;
@@ -50,7 +50,12 @@ impl Route {
         {
             return Route::Deny(denied);
         }
-        if client.restricted && !goes_while_subscribed(command) {
+        if client.monitors() {
+            if matches!(command.run, Run::Read(_) | Run::Write(_)) {
+                let text = "ERR Replica can't interact with the keyspace";
+                return Route::Reject(Failure::Say(text.into()));
+            }
+        } else if client.restricted && !goes_while_subscribed(command) {
             return Route::Reject(Failure::say(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
                  are allowed in this context",
@@ -80,6 +85,14 @@ impl Route {
             return Route::Queue(command);
         }
         Route::Client(command)
+    }
+
+    /// The command that is answered at once.
+    pub(super) fn command(&self) -> Option<&'static Command> {
+        match self {
+            Route::Client(command) => Some(command),
+            _ => None,
+        }
     }
 
     /// Whether it keeps the thread for long: nothing else may wait for its end.

@@ -27,6 +27,7 @@ use super::route::Route;
 use super::slots::Slots;
 use super::worker::KILLED;
 use crate::client::{Client, Replies};
+use crate::command::monitor::{self, By};
 use crate::command::{Call, Command, Env, Exec, Failure, Next, Run, blocking, find, perform};
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
@@ -132,6 +133,7 @@ impl Op {
             Work::Request(request, command) => {
                 let (args, client, out) = connection.split(*request);
                 let (out, command) = (out.at_most(bytes_max), *command);
+                monitor::tell(*env, db.index(), By::Client(client), command, args);
                 let may_wait = true;
                 let near = self.near;
                 let call = Call { tx, env: *env, db, client, args, out, may_wait, near };
@@ -326,7 +328,14 @@ impl Turn {
                 return Planned::All;
             }
             connection.taken += 1;
+            let command = route.command().filter(|_| env.server.pubsub.is_monitored());
             let next = route.answer((env.server, env.stats), connection, request);
+            if let Some(command) = command
+                && !matches!(next, Next::Exec(_))
+            {
+                let (args, client) = (connection.args(request), &connection.client);
+                monitor::tell_done(env, client, command, args);
+            }
             // This may have taken long: it is not only planning.
             budget.pass();
             match next {

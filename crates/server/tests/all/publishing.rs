@@ -231,3 +231,71 @@ fn keys_that_are_missed_or_new_are_told() {
         }
     }
 }
+
+/// A client that monitors is told of all commands, of any thread, as Redis tells of them.
+#[test]
+fn monitors_see_what_is_performed() {
+    let running = Running::with(|options| options.threads(2).password("secret"), 64 << 20);
+    let [mut monitor, mut client, mut other] = [(); 3].map(|()| {
+        let mut client = running.client();
+        assert_eq!(client.ask("AUTH secret"), "OK");
+        client
+    });
+    assert_eq!(monitor.ask("MONITOR"), "OK");
+    let told = |monitor: &mut Client| {
+        let line = show(&monitor.receive().expect("a line"));
+        let (time, rest) = line.split_once(' ').expect("a time");
+        assert!(time.parse::<f64>().is_ok_and(|time| time > 1.7e9), "{line}");
+        // Whose it is differs from run to run.
+        match rest.split_once("] ") {
+            Some((by, what)) if by.ends_with("lua") => format!("{by} {what}"),
+            Some((by, what)) => format!("{} {what}", by.split(' ').next().unwrap_or_default()),
+            None => panic!("{line}"),
+        }
+    };
+    client.call(&[b"SET", b"a", b"1\n\"\xff"]);
+    assert_eq!(told(&mut monitor), r#"[0 "SET" "a" "1\n\"\xff""#);
+    other.ask("SELECT 3");
+    assert_eq!(told(&mut monitor), r#"[3 "SELECT" "3""#);
+    other.ask("GET a");
+    assert_eq!(told(&mut monitor), r#"[3 "GET" "a""#);
+    // Errors of commands, too, but no command that is not there, none of administration, and no password.
+    for line in
+        ["NOTHING a", "CONFIG GET port", "CLIENT LIST", "SET a", "LPUSH a 1", "AUTH default x"]
+    {
+        client.ask(line);
+    }
+    assert_eq!(told(&mut monitor), r#"[0 "LPUSH" "a" "1""#);
+    assert_eq!(told(&mut monitor), r#"[0 "AUTH" "(redacted)" "(redacted)""#);
+    client.ask("HELLO 2 AUTH default secret SETNAME me");
+    let hello = r#"[0 "HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "me""#;
+    assert_eq!(told(&mut monitor), hello);
+    for line in ["MULTI", "SET b 1", "EXEC", "MULTI", "NOTHING", "EXEC"] {
+        client.ask(line);
+    }
+    client.ask("EVAL return(redis.call('set',KEYS[1],1)) 1 c");
+    for line in [
+        r#"[0 "MULTI""#,
+        r#"[0 "SET" "b" "1""#,
+        r#"[0 "exec""#,
+        r#"[0 "MULTI""#,
+        r#"[0 "EXEC""#,
+        r#"[0 "EVAL" "return(redis.call('set',KEYS[1],1))" "1" "c""#,
+        r#"[0 lua "set" "c" "1""#,
+    ] {
+        assert_eq!(told(&mut monitor), line);
+    }
+    // It reads no data itself, and is as before after RESET.
+    assert!(client.ask("CLIENT LIST").contains(" flags=O "));
+    assert_eq!(monitor.ask("GET a"), "ERR Replica can't interact with the keyspace");
+    assert_eq!(monitor.ask("PING"), "PONG");
+    assert_eq!(told(&mut monitor), r#"[0 "PING""#);
+    assert_eq!(monitor.ask("RESET"), "RESET");
+    assert_eq!(monitor.ask("AUTH secret"), "OK");
+    assert!(!client.ask("CLIENT LIST").contains(" flags=O "));
+    client.ask("SET b 2");
+    assert_eq!(monitor.ask("GET b"), "2");
+    monitor.ask("MONITOR");
+    drop(monitor);
+    running.check();
+}
