@@ -14,7 +14,8 @@
 //! - The host calls on one thread. `free` alone may be called on others, and touches nothing of the node.
 //!
 //! Reading order: `settings`, `work` (what is done in a transaction), `group`, `node`, `resp` (replies, taken
-//! apart), `snapshot` (what a forked child reads), then `ffi`, which has all `unsafe` code.
+//! apart), `snapshot` (what a forked child reads), `watch` (scripts that run
+//! for long), then `ffi`, which has all `unsafe` code.
 
 mod ffi;
 mod group;
@@ -22,4 +23,5 @@ mod node;
 mod resp;
 mod settings;
 mod snapshot;
+mod watch;
 mod work;

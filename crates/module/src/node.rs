@@ -9,19 +9,29 @@
 use crate::group::Group;
 use crate::settings::Settings;
 use crate::snapshot::Snapshots;
+use crate::watch::{THRESHOLD_MIN, Watch};
 use crate::work::{Contents, Job};
 use corosensei::stack::DefaultStack;
-use perdura::collections::Cell;
-use perdura::{EngineKind, Handle, Options, Pool, Result, Ticket, TxExt};
+use perdura::collections::{Bytes, Cell, HashMap};
+use perdura::{EngineKind, Error, Handle, Options, Pool, Result, Ticket, TxExt};
 use perdura_server::{Commands, KeyState, Performed};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// The root under which a pool has the number of its node in the cluster, as 40 digits.
 const ROOT: &str = "redis-node";
+/// The root of what the node keeps besides keys.
+const STATE: &str = "redis-state";
+/// In the state: the host's libraries of functions, as FUNCTION DUMP answers them.
+pub(crate) const FUNCTIONS: &[u8] = b"functions";
+/// In the state while a copy of a master replaces the node's keys.
+pub(crate) const COPYING: &[u8] = b"copying";
 /// Time from one look for deleted values to free to the next, and that one look may take.
 const TIDY: Duration = Duration::from_millis(100);
 const TIDY_MOST: Duration = Duration::from_millis(1);
+
+type State = HashMap<Bytes, Bytes>;
 
 /// A node's pool.
 pub(crate) struct Node {
@@ -34,14 +44,17 @@ pub(crate) struct Node {
     /// The last transaction, until it is durable.
     last: Option<Ticket>,
     exposed: bool,
-    /// Counts turns.
-    turn: u64,
-    /// The client that was last found to have no replies left over from earlier turns, and when.
-    clean: (u64, u64),
+    /// Clients of which it is known, in this turn, whether they have unread replies of earlier ones.
+    known: HashSet<u64>,
+    /// Whether that is known of all clients.
+    all_known: bool,
     tidied: Instant,
     /// Whether it was new.
     pub(crate) is_new: bool,
     pub(crate) snapshots: Snapshots,
+    watch: Watch,
+    /// How long the host waits before it sends replies while a script runs; zero for ever.
+    threshold: Duration,
     process: u32,
 }
 
@@ -73,11 +86,13 @@ impl Node {
             group: None,
             last: None,
             exposed: false,
-            turn: 1,
-            clean: (0, 0),
+            known: HashSet::new(),
+            all_known: false,
             tidied: Instant::now(),
             is_new,
             snapshots: Snapshots::new().map_err(|error| error.to_string())?,
+            watch: Watch::start(&pool).map_err(|error| error.to_string())?,
+            threshold: Duration::ZERO,
             process: std::process::id(),
             pool,
         })
@@ -95,7 +110,8 @@ impl Node {
 
     /// Does a job: in the open transaction, if it is `grouped`, else in one of its own.
     pub(crate) fn run(&mut self, job: Job, grouped: bool) -> Result<Performed> {
-        if !grouped || self.exposed {
+        let alone = self.exposed || cfg!(feature = "planted");
+        if !grouped || alone {
             self.end_group()?;
             let (commands, handle) = self.session();
             let (done, ticket) = match &job {
@@ -103,7 +119,7 @@ impl Node {
                 job => handle.submit(|tx| job.run(commands, tx))?,
             };
             self.last = self.last.max(Some(ticket));
-            if self.exposed {
+            if alone {
                 self.make_durable()?;
             }
             return Ok(done);
@@ -114,6 +130,29 @@ impl Node {
             self.group = Some(Group::begin(Rc::clone(&self.commands), handle, stack));
         }
         self.group.as_mut().expect("it was begun").run(job)
+    }
+
+    /// Whether a job could be done now, alone; nothing is done. Of one in an EXEC it is not known.
+    pub(crate) fn could(&mut self, job: &Job) -> Result<bool> {
+        if self.group.is_some() {
+            return Ok(true);
+        }
+        let (commands, handle) = self.session();
+        let attempt = |handle: &mut Handle| {
+            let mut could = false;
+            let done: Result<((), Ticket)> = handle.submit(|tx| {
+                commands.begin();
+                could = job.run(commands, tx)?.reply.first() != Some(&b'-');
+                Err(Error::Aborted("it was only tried".to_owned()))
+            });
+            commands.end(&done);
+            could
+        };
+        if attempt(handle) {
+            return Ok(true);
+        }
+        while commands.tidy(handle)? {}
+        Ok(attempt(handle))
     }
 
     fn session(&mut self) -> (&Commands, &mut Handle) {
@@ -132,14 +171,14 @@ impl Node {
     /// Returns when all that was done is durable.
     pub(crate) fn make_durable(&mut self) -> Result<()> {
         self.end_group()?;
-        match self.last.take() {
-            Some(ticket) => self.session().1.wait(ticket),
-            None => Ok(()),
-        }
+        let Some(ticket) = self.last.take() else { return Ok(()) };
+        self.session().1.wait(ticket)?;
+        self.watch.end();
+        Ok(())
     }
 
     /// Whether something was done that is not known to be durable.
-    pub(crate) fn is_behind(&self) -> bool {
+    fn is_behind(&self) -> bool {
         self.last.is_some() || self.group.is_some()
     }
 
@@ -147,7 +186,7 @@ impl Node {
     pub(crate) fn end_turn(&mut self) -> Result<()> {
         self.make_durable()?;
         self.exposed = true;
-        self.turn += 1;
+        self.forget_clients();
         if self.tidied.elapsed() >= TIDY {
             let began = Instant::now();
             let (commands, handle) = self.session();
@@ -162,14 +201,73 @@ impl Node {
         self.exposed = false;
     }
 
-    /// Whether it is known that a client has no replies left over from earlier turns.
-    pub(crate) fn is_clean(&self, client: u64) -> bool {
-        self.clean == (client, self.turn)
+    /// Until the host sleeps it may send replies at any moment: each is made durable before it is given.
+    pub(crate) fn expose(&mut self) -> Result<()> {
+        self.make_durable()?;
+        self.exposed = true;
+        Ok(())
     }
 
-    /// That was found out.
-    pub(crate) fn note_clean(&mut self, client: u64) {
-        self.clean = (client, self.turn);
+    /// Gives an option of the host's to the commands.
+    pub(crate) fn set_option(&self, name: &str, value: &str) {
+        // One that they do not have is none of theirs.
+        self.commands.set_option(name, value);
+    }
+
+    /// How long the host waits before it sends replies while a script runs; zero for ever.
+    pub(crate) fn set_threshold(&mut self, threshold: Duration) {
+        self.threshold = threshold;
+    }
+
+    /// A script begins, or an EXEC that may have one. If it runs for long, the host sends the replies of this turn before
+    /// the turn's end.
+    pub(crate) fn begin_script(&mut self) -> Result<()> {
+        self.forget_clients();
+        if self.threshold != Duration::ZERO && self.threshold < THRESHOLD_MIN {
+            return self.make_durable();
+        }
+        self.end_group()?;
+        if let Some(last) = self.last {
+            self.watch.begin(last);
+        }
+        Ok(())
+    }
+
+    /// Whether a command is about to tell what is not durable to a client (`None`: to an unknown one) of which it is not
+    /// known whether it has unread replies of earlier turns. It is known from now on.
+    pub(crate) fn meets(&mut self, client: Option<u64>, writes: bool) -> bool {
+        if self.exposed || self.all_known || !(writes || self.is_behind()) {
+            return false;
+        }
+        match client {
+            Some(client) => self.known.insert(client),
+            None => !std::mem::replace(&mut self.all_known, true),
+        }
+    }
+
+    /// What was known of clients may have changed.
+    pub(crate) fn forget_clients(&mut self) {
+        self.known.clear();
+        self.all_known = false;
+    }
+
+    /// Keeps a part of the state, or, without a value, drops it.
+    pub(crate) fn keep(&mut self, name: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.end_group()?;
+        let ((), ticket) = self.session().1.submit(|tx| {
+            let state = tx.open_or_create::<State>(STATE)?;
+            match value {
+                Some(value) => state.insert(tx, name, value).map(drop),
+                None => state.remove(tx, name).map(drop),
+            }
+        })?;
+        self.last = self.last.max(Some(ticket));
+        Ok(())
+    }
+
+    /// A part of the state.
+    pub(crate) fn kept(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.session().1.transaction(|tx| tx.open_or_create::<State>(STATE)?.get(tx, name))
     }
 
     /// A child was forked, at a moment without an open command.

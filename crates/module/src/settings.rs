@@ -10,6 +10,8 @@ pub(crate) struct Settings {
     pub(crate) size: u64,
     /// Whether a pool of another node is taken over.
     pub(crate) adopt: bool,
+    /// Whether a pool with a part of a master's copy is served.
+    pub(crate) partial: bool,
 }
 
 /// Bytes of a new pool, if nothing is said.
@@ -18,11 +20,12 @@ const SIZE: u64 = 1 << 30;
 impl Settings {
     /// Reads the arguments. An error is a sentence for the operator.
     pub(crate) fn parse(args: &[&[u8]]) -> Result<Self, String> {
-        let (mut pool, mut size, mut adopt) = (None, SIZE, false);
+        let (mut pool, mut size, mut adopt, mut partial) = (None, SIZE, false, false);
         let mut args = args.iter().map(|arg| String::from_utf8_lossy(arg));
         while let Some(name) = args.next() {
             match name.to_ascii_lowercase().as_str() {
                 "adopt" => adopt = true,
+                "partial" => partial = true,
                 "pool" => pool = args.next().map(|path| PathBuf::from(path.as_ref())),
                 "size" => {
                     let text = args.next().unwrap_or_default();
@@ -31,13 +34,13 @@ impl Settings {
                 }
                 other => {
                     return Err(format!(
-                        "no argument '{other}': there are pool PATH, size BYTES, adopt"
+                        "no argument '{other}': there are pool PATH, size BYTES, adopt, partial"
                     ));
                 }
             }
         }
         let pool = pool.ok_or("the argument 'pool PATH' is missing: loadmodule FILE pool PATH")?;
-        Ok(Settings { pool, size, adopt })
+        Ok(Settings { pool, size, adopt, partial })
     }
 }
 
@@ -61,7 +64,10 @@ mod tests {
             Settings::parse(&args.iter().map(|arg| arg.as_bytes()).collect::<Vec<_>>())
         };
         let settings = parse(&["pool", "a.pool", "SIZE", "64m", "adopt"]).unwrap();
-        assert_eq!(settings, Settings { pool: "a.pool".into(), size: 64 << 20, adopt: true });
+        let wanted =
+            Settings { pool: "a.pool".into(), size: 64 << 20, adopt: true, partial: false };
+        assert_eq!(settings, wanted);
+        assert!(parse(&["partial", "pool", "a"]).unwrap().partial);
         assert_eq!(parse(&["pool", "a"]).unwrap().size, SIZE);
         for (args, part) in [
             (&[][..], "is missing"),

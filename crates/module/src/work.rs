@@ -12,6 +12,10 @@ pub(crate) enum Job {
     Remove { db: u8, key: Vec<u8> },
     /// The host has deleted all keys of a database, or of all.
     Clear(Option<u8>),
+    /// The host has exchanged two databases.
+    Swap(u8, u8),
+    /// Says what a key is.
+    Look { db: u8, key: Vec<u8> },
 }
 
 impl Job {
@@ -21,6 +25,11 @@ impl Job {
             Job::Command(request) => return commands.run(tx, request),
             Job::Remove { db, key } => commands.remove(tx, *db, key).map(drop)?,
             Job::Clear(db) => commands.clear(tx, *db)?,
+            Job::Swap(one, other) => commands.swap(tx, *one, *other)?,
+            Job::Look { db, key } => {
+                let keys = vec![commands.state(tx, *db, key)?];
+                return Ok(Performed { keys, ..Performed::default() });
+            }
         }
         Ok(Performed::default())
     }
@@ -54,6 +63,6 @@ impl Contents {
         let args: [&[u8]; 6] =
             [b"restore", key, expires.as_bytes(), &self.payload, b"absttl", b"replace"];
         // At time 0 nothing has expired: the host decides what has.
-        Job::Command(Request::new(args).in_database(db))
+        Job::Command(Request::new(args).in_database(db).with_known_version())
     }
 }

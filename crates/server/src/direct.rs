@@ -15,6 +15,7 @@ use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
 use crate::pubsub::{Kind, Posts, Subscriptions};
 use crate::replication::Effects;
+use crate::rdb;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Tally;
@@ -117,6 +118,19 @@ impl Request {
         Request { args, db: 0, resp3: false, now: 0, seed: 0, may_wait: false }
     }
 
+    /// A RESTORE of a newer server's DUMP, as one of a version that is known here: RESTORE refuses forms of values that it
+    /// does not know, and need not refuse the others. Other requests stay as they are.
+    pub fn with_known_version(self) -> Self {
+        let args = self.args.as_args();
+        let is_restore = args.is(0, "restore") && args.len() > 3;
+        let Some(payload) = is_restore.then(|| rdb::renewed(args.at(3))).flatten() else {
+            return self;
+        };
+        let all = args.iter().enumerate();
+        let args = all.map(|(at, arg)| if at == 3 { payload.as_slice() } else { arg }).collect();
+        Request { args, ..self }
+    }
+
     /// The same in another database.
     pub fn in_database(self, db: u8) -> Self {
         Request { db, ..self }
@@ -154,6 +168,8 @@ impl Request {
 /// What a key is after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyState {
+    /// Whether the command has written it.
+    pub is_written: bool,
     /// Whether it is there, expired or not.
     pub is_there: bool,
     /// When it expires, in milliseconds since 1970.
@@ -176,12 +192,12 @@ pub struct Waiting {
 pub struct Performed {
     /// The reply, as it goes over the wire.
     pub reply: Vec<u8>,
-    /// Whether anything in the pool was changed.
+    /// Whether anything in the pool was changed, or written as it was.
     pub changed: bool,
     /// The keys' states, in the order of [`Request::key_places`]; none if nothing was changed.
     pub keys: Vec<KeyState>,
-    /// The events of keys, if they are told ([`Commands::tell_events`]): each event's name, and the key.
-    pub events: Vec<(String, Vec<u8>)>,
+    /// The events of keys, if they are told ([`Commands::tell_events`]): each one's database, its name, and the key.
+    pub events: Vec<(u8, String, Vec<u8>)>,
     /// What its client waits for; then there is no reply.
     pub wish: Option<Waiting>,
 }
@@ -202,6 +218,9 @@ pub struct Commands {
 }
 
 impl Commands {
+    /// How many databases a pool has.
+    pub const DATABASES: u8 = DATABASES;
+
     /// Opens the pool's keyspace, which is made if there is none.
     ///
     /// # Errors
@@ -267,6 +286,12 @@ impl Commands {
         }
     }
 
+    /// Sets an option that has a number, as CONFIG SET does: `stream-node-max-entries`, for instance. Returns whether
+    /// there is one of this name that may have this value.
+    pub fn set_option(&self, name: &str, value: &str) -> bool {
+        self.server.tuning.set(name, value.as_bytes())
+    }
+
     /// A transaction's body begins, perhaps once more.
     pub fn begin(&self) {
         self.env(0, 0, true).begin();
@@ -311,6 +336,7 @@ impl Commands {
         let env = self.env(request.now, request.seed, last);
         let db = self.db(request.db)?;
         let (changes, posted) = (tx.moment().changes, self.posts.mark());
+        let written = self.touched.mark();
         let (client, may_wait) = (&self.client, request.may_wait);
         let call =
             Call { tx: &mut *tx, env, db, client, args, out, may_wait, near: Near::default() };
@@ -324,17 +350,21 @@ impl Commands {
                 timeout: wish.timeout,
             }
         });
-        let changed = tx.moment().changes != changes;
+        // What a command has changed before it failed is undone.
+        let is_changed = tx.moment().changes != changes || self.touched.mark() != written;
+        let changed = is_changed && reply.first() != Some(&b'-');
         let events = self.posts.take_since(posted).into_iter().filter_map(|post| {
             let channel = String::from_utf8_lossy(&post.channel).into_owned();
-            let (_, event) = channel.split_once("__:")?;
-            Some((event.to_owned(), post.message))
+            let (db, event) = channel.strip_prefix("__keyevent@")?.split_once("__:")?;
+            Some((db.parse().ok()?, event.to_owned(), post.message))
         });
         let events = events.collect();
         let mut keys = Vec::new();
         if changed {
             for place in request.key_places() {
-                keys.push(self.state(tx, request.db, args.at(place))?);
+                let key = args.at(place);
+                let is_written = self.touched.has(written, request.db, key);
+                keys.push(KeyState { is_written, ..self.state(tx, request.db, key)? });
             }
         }
         Ok(Performed { reply, changed, keys, events, wish })
@@ -385,7 +415,7 @@ impl Commands {
     pub fn state(&self, tx: &mut dyn Tx, db: u8, key: &[u8]) -> Result<KeyState> {
         let found = self.db(db)?.find(tx, key)?;
         let expires = found.and_then(|found| found.entry.expires());
-        Ok(KeyState { is_there: found.is_some(), expires })
+        Ok(KeyState { is_written: false, is_there: found.is_some(), expires })
     }
 
     /// Removes a key. Returns whether it was there.
@@ -405,6 +435,14 @@ impl Commands {
         range.into_iter().try_for_each(|db| self.db(db)?.clear(tx))
     }
 
+    /// Exchanges the keys of two databases.
+    ///
+    /// # Errors
+    /// As the transaction.
+    pub fn swap(&self, tx: &mut dyn Tx, one: u8, other: u8) -> Result<()> {
+        self.db(one)?.swap(tx, self.db(other)?)
+    }
+
     /// Calls `each` with every key of every database, and what it is.
     ///
     /// # Errors
@@ -417,7 +455,7 @@ impl Commands {
         for db in 0..DATABASES {
             let Some(keys) = self.db(db)?.keys(tx)? else { continue };
             keys.for_each(tx, &mut |key, entry| {
-                each(db, &key, KeyState { is_there: true, expires: entry.expires() });
+                each(db, &key, KeyState { is_written: false, is_there: true, expires: entry.expires() });
                 Ok(())
             })?;
         }
@@ -475,18 +513,24 @@ mod tests {
     fn commands_say_what_they_change() {
         let folder = tempfile::tempdir().unwrap();
         let mut bench = Bench::on(folder.path());
-        let there = |expires| KeyState { is_there: true, expires };
-        let gone = KeyState { is_there: false, expires: None };
+        let there = |expires| KeyState { is_written: true, is_there: true, expires };
+        let gone = KeyState { is_written: true, is_there: false, expires: None };
+        let nothing = KeyState { is_written: false, ..gone };
         for (words, reply, keys) in [
+            ("set a 1 px 500", "+OK\r\n", vec![there(Some(1500))]),
             ("set a 1 px 500", "+OK\r\n", vec![there(Some(1500))]),
             ("setnx a 2", ":0\r\n", vec![]),
             ("get a", "$1\r\n1\r\n", vec![]),
             ("mset b 1 c 2", "+OK\r\n", vec![there(None), there(None)]),
             ("rename b a", "+OK\r\n", vec![gone, there(None)]),
             ("sunionstore d nothing", ":0\r\n", vec![]),
+            ("lpush a 1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", vec![]),
+            ("move a x", "-ERR value is not an integer or out of range\r\n", vec![]),
             ("lpush a", "-ERR wrong number of arguments for 'lpush' command\r\n", vec![]),
             ("rpush l 1", ":1\r\n", vec![there(None)]),
             ("lpop l", "$1\r\n1\r\n", vec![gone]),
+            ("sadd s x", ":1\r\n", vec![there(None)]),
+            ("del nothing s", ":1\r\n", vec![nothing, gone]),
         ] {
             let done = bench.run(words);
             assert_eq!(String::from_utf8_lossy(&done.reply), reply, "{words}");
@@ -516,8 +560,59 @@ mod tests {
         bench.commands.tell_events(true);
         let events = bench.run("rename a b").events;
         let wanted = [("rename_from", b"a"), ("rename_to", b"b")];
-        assert_eq!(events, wanted.map(|(event, key)| (event.to_owned(), key.to_vec())));
+        assert_eq!(events, wanted.map(|(event, key)| (0, event.to_owned(), key.to_vec())));
+        let moved = bench.run("move b 3").events;
+        let wanted = [(0, "move_from", b"b"), (3, "move_to", b"b")];
+        assert_eq!(moved, wanted.map(|(db, event, key)| (db, event.to_owned(), key.to_vec())));
+        bench.run("set b 1");
         assert!(bench.run("lpush b 1").events.is_empty(), "it has failed");
+    }
+
+    #[test]
+    fn values_of_newer_servers_are_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        // Version 80, and then its checksum.
+        let mut payload = vec![0, 1, b'x', 80, 0];
+        payload.extend_from_slice(&rdb::crc64(&payload).to_le_bytes());
+        let mut restore = |payload: &[u8]| {
+            let request = Request::new([b"restore".as_slice(), b"a", b"0", payload]).at(1000, 1);
+            let told = |request: &Request, bench: &mut Bench| {
+                bench.commands.perform(&mut bench.handle, request).unwrap().0.reply
+            };
+            (told(&request, &mut bench), told(&request.clone().with_known_version(), &mut bench))
+        };
+        let refused = b"-ERR DUMP payload version or checksum are wrong\r\n".to_vec();
+        assert_eq!(restore(&payload), (refused.clone(), b"+OK\r\n".to_vec()));
+        *payload.last_mut().unwrap() ^= 1;
+        assert_eq!(restore(&payload), (refused.clone(), refused));
+        assert_eq!(bench.run("get a").reply, b"$1\r\nx\r\n");
+    }
+
+    #[test]
+    fn options_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        assert!(bench.commands.set_option("stream-node-max-entries", "5"));
+        assert!(!bench.commands.set_option("stream-node-max-entries", "many"));
+        assert!(!bench.commands.set_option("appendonly", "yes"));
+        for number in 1..=12 {
+            bench.run(&format!("xadd x {number}-1 f v"));
+        }
+        assert_eq!(bench.run("xtrim x maxlen ~ 3").reply, b":5\r\n");
+    }
+
+    #[test]
+    fn databases_change_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::on(folder.path());
+        bench.run("set a 1 px 500");
+        let commands = &bench.commands;
+        bench.handle.transaction(|tx| commands.swap(tx, 0, 5)).unwrap();
+        let state = |db| bench.handle.read(|tx| commands.state(tx, db, b"a")).unwrap();
+        let gone = KeyState { is_written: false, is_there: false, expires: None };
+        let there = KeyState { is_there: true, expires: Some(1500), ..gone };
+        assert_eq!([0, 5].map(state), [gone, there]);
     }
 
     #[test]

@@ -119,6 +119,19 @@ impl WatchList {
 #[derive(Default)]
 pub(crate) struct Touched(RefCell<Vec<usize>>);
 
+impl Touched {
+    /// How many keys were written so far, for [`has`](Self::has).
+    pub(crate) fn mark(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Whether a key was written since the mark, or another key of its slot.
+    pub(crate) fn has(&self, since: usize, db: u8, key: &[u8]) -> bool {
+        let slot = Watch::slot(db, key);
+        self.0.borrow().iter().skip(since).any(|touched| *touched == slot)
+    }
+}
+
 impl Table {
     fn lock(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)

@@ -17,6 +17,9 @@ pub(super) const MULTI: c_int = raw::REDISMODULE_CTX_FLAGS_MULTI as c_int;
 pub(super) const LUA: c_int = raw::REDISMODULE_CTX_FLAGS_LUA as c_int;
 pub(super) const RESP3: c_int = raw::REDISMODULE_CTX_FLAGS_RESP3 as c_int;
 pub(super) const REPLICATED: c_int = raw::REDISMODULE_CTX_FLAGS_REPLICATED as c_int;
+pub(super) const EVICTS: c_int = raw::REDISMODULE_CTX_FLAGS_EVICT as c_int;
+pub(super) const REPLICA: c_int = raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int;
+pub(super) const TRANSFERRING: c_int = raw::REDISMODULE_CTX_FLAGS_REPLICA_IS_TRANSFERRING as c_int;
 pub(super) const LOADING: c_int = raw::REDISMODULE_CTX_FLAGS_LOADING as c_int;
 pub(super) const NO_BLOCKING: c_int = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING as c_int;
 pub(super) const AOF: c_int = raw::REDISMODULE_CTX_FLAGS_AOF as c_int;
@@ -57,9 +60,12 @@ pub(super) fn missing() -> Vec<&'static str> {
         RedisModule_BlockClientOnKeys,
         RedisModule_Call,
         RedisModule_CallReplyArrayElement,
+        RedisModule_CallReplyLength,
         RedisModule_CallReplyStringPtr,
+        RedisModule_CallReplyType,
         RedisModule_CloseKey,
         RedisModule_CommandFilterArgGet,
+        RedisModule_CommandFilterArgInsert,
         RedisModule_CommandFilterArgReplace,
         RedisModule_CommandFilterArgsCount,
         RedisModule_CreateCommand,
@@ -73,6 +79,7 @@ pub(super) fn missing() -> Vec<&'static str> {
         RedisModule_GetAbsExpire,
         RedisModule_GetBlockedClientPrivateData,
         RedisModule_GetClientId,
+        RedisModule_GetClusterNodeInfo,
         RedisModule_GetContextFlags,
         RedisModule_GetDbIdFromIO,
         RedisModule_GetDbIdFromOptCtx,
@@ -115,6 +122,7 @@ pub(super) fn missing() -> Vec<&'static str> {
         RedisModule_SaveUnsigned,
         RedisModule_SelectDb,
         RedisModule_SetAbsExpire,
+        RedisModule_SetClusterFlags,
         RedisModule_SetModuleOptions,
         RedisModule_SignalKeyAsReady,
         RedisModule_SignalModifiedKey,
@@ -177,6 +185,23 @@ pub(super) fn selected_db(context: RawContext) -> u8 {
     u8::try_from(host!(RedisModule_GetSelectedDb(context))).unwrap_or(u8::MAX)
 }
 
+/// Does something with another database selected.
+pub(super) fn in_db<R>(context: RawContext, db: u8, act: impl FnOnce() -> R) -> R {
+    let selected = selected_db(context);
+    if db == selected {
+        return act();
+    }
+    host!(RedisModule_SelectDb(context, c_int::from(db)));
+    let done = act();
+    host!(RedisModule_SelectDb(context, c_int::from(selected)));
+    done
+}
+
+/// The number of a call's client.
+pub(super) fn client(context: RawContext) -> u64 {
+    host!(RedisModule_GetClientId(context))
+}
+
 /// This node's number in the cluster, if there is one.
 pub(super) fn node_id() -> Option<String> {
     let id = host!(RedisModule_GetMyClusterID());
@@ -185,6 +210,52 @@ pub(super) fn node_id() -> Option<String> {
     }
     // SAFETY: it has REDISMODULE_NODE_ID_LEN (40) letters, and perhaps no zero after them.
     Some(String::from_utf8_lossy(unsafe { slice(id, 40) }).into_owned())
+}
+
+/// Whether this node is a replica, by the host's options or the cluster's file.
+pub(super) fn is_replica(context: RawContext) -> bool {
+    let mut kind = 0;
+    let none = ptr::null_mut();
+    let of_cluster = node_id().is_some_and(|id| {
+        let id = c_text(id);
+        let flags = &mut kind;
+        host!(RedisModule_GetClusterNodeInfo(
+            context,
+            id.as_ptr(),
+            none,
+            none,
+            ptr::null_mut(),
+            flags
+        )) == OK
+            && kind & raw::REDISMODULE_NODE_SLAVE as c_int != 0
+    });
+    of_cluster || flags(context) & REPLICA != 0
+}
+
+/// The host's libraries of functions.
+pub(super) fn functions(context: RawContext) -> Option<Vec<u8>> {
+    let arg = c"DUMP".as_ptr();
+    let reply = host!(RedisModule_Call(context, c"FUNCTION".as_ptr(), c"c".as_ptr(), arg));
+    bytes_of(reply)
+}
+
+/// Gives the host libraries instead of those that it has. Returns false if it does not take them.
+pub(super) fn restore_functions(context: RawContext, libraries: &[u8]) -> bool {
+    let reply = host!(RedisModule_Call(
+        context,
+        c"FUNCTION".as_ptr(),
+        c"cbc".as_ptr(),
+        c"RESTORE".as_ptr(),
+        libraries.as_ptr(),
+        libraries.len(),
+        c"FLUSH".as_ptr()
+    ));
+    if reply.is_null() {
+        return false;
+    }
+    let is_done = host!(RedisModule_CallReplyType(reply)) != raw::REDISMODULE_REPLY_ERROR as c_int;
+    host!(RedisModule_FreeCallReply(reply));
+    is_done
 }
 
 /// The arguments of a call.
@@ -219,6 +290,14 @@ impl Key {
     pub(super) fn open(context: RawContext, name: RawText) -> Self {
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
         Key(host!(RedisModule_OpenKey(context, name, mode)))
+    }
+
+    /// The host takes note that a key was read: it evicts others first.
+    pub(super) fn note_read(context: RawContext, name: RawText) {
+        let key = host!(RedisModule_OpenKey(context, name, raw::REDISMODULE_READ as c_int));
+        if !key.is_null() {
+            host!(RedisModule_CloseKey(key));
+        }
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -265,20 +344,19 @@ impl Drop for Key {
     }
 }
 
-/// The text of the reply to a command of the host's with these arguments, if it is one.
-pub(super) fn ask(
-    context: RawContext,
-    command: &CStr,
-    args: [&CStr; 2],
-    more: &CStr,
-) -> Option<String> {
+/// What CLIENT LIST says of a client, or, without one, of all clients that send commands: a line for each.
+pub(super) fn clients(context: RawContext, one: Option<u64>) -> Option<String> {
+    let (kind, value) = match one {
+        Some(id) => (c"ID", CString::new(id.to_string()).unwrap_or_default()),
+        None => (c"TYPE", c"normal".to_owned()),
+    };
     let reply = host!(RedisModule_Call(
         context,
-        command.as_ptr(),
+        c"CLIENT".as_ptr(),
         c"ccc".as_ptr(),
-        args[0].as_ptr(),
-        args[1].as_ptr(),
-        more.as_ptr()
+        c"LIST".as_ptr(),
+        kind.as_ptr(),
+        value.as_ptr()
     ));
     if reply.is_null() {
         return None;
@@ -286,6 +364,68 @@ pub(super) fn ask(
     let text = text_of(reply);
     host!(RedisModule_FreeCallReply(reply));
     text
+}
+
+/// A command of the host's.
+pub(super) struct HostCommand {
+    pub(super) name: String,
+    flags: Vec<String>,
+}
+
+impl HostCommand {
+    pub(super) fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|own| own == flag)
+    }
+}
+
+/// All commands of the host.
+pub(super) fn host_commands(context: RawContext) -> Vec<HostCommand> {
+    let reply = host!(RedisModule_Call(context, c"COMMAND".as_ptr(), c"".as_ptr()));
+    if reply.is_null() {
+        return Vec::new();
+    }
+    let element = |of, at| host!(RedisModule_CallReplyArrayElement(of, at));
+    let text = |of: *mut raw::RedisModuleCallReply| match of.is_null() {
+        true => String::new(),
+        false => text_of(of).unwrap_or_default().to_ascii_lowercase(),
+    };
+    let commands = (0..host!(RedisModule_CallReplyLength(reply))).map(|at| {
+        let (command, flags) = (element(reply, at), element(element(reply, at), 2));
+        let count = if flags.is_null() { 0 } else { host!(RedisModule_CallReplyLength(flags)) };
+        HostCommand {
+            name: text(element(command, 0)),
+            flags: (0..count).map(|at| text(element(flags, at))).collect(),
+        }
+    });
+    let commands = commands.collect();
+    host!(RedisModule_FreeCallReply(reply));
+    commands
+}
+
+/// A key in the host's form, as DUMP answers it.
+pub(super) fn dump(context: RawContext, name: RawText) -> Option<Vec<u8>> {
+    // The key may be of a slot that is about to be this node's: the host reads it only if it does not look at slots.
+    host!(RedisModule_SetClusterFlags(
+        context,
+        raw::REDISMODULE_CLUSTER_FLAG_NO_REDIRECTION.into()
+    ));
+    let reply = host!(RedisModule_Call(context, c"DUMP".as_ptr(), c"s".as_ptr(), name));
+    host!(RedisModule_SetClusterFlags(context, raw::REDISMODULE_CLUSTER_FLAG_NONE.into()));
+    bytes_of(reply)
+}
+
+/// The bytes of a reply, which is freed.
+fn bytes_of(reply: *mut raw::RedisModuleCallReply) -> Option<Vec<u8>> {
+    if reply.is_null() {
+        return None;
+    }
+    let is_text = host!(RedisModule_CallReplyType(reply)) == raw::REDISMODULE_REPLY_STRING as c_int;
+    let mut len = 0;
+    let start = host!(RedisModule_CallReplyStringPtr(reply, &mut len));
+    // SAFETY: the reply keeps its bytes until it is freed.
+    let bytes = (is_text && !start.is_null()).then(|| unsafe { slice(start, len) }.to_vec());
+    host!(RedisModule_FreeCallReply(reply));
+    bytes
 }
 
 /// The value of an option of the host's.

@@ -1,28 +1,35 @@
 //! The module's commands.
 
-use super::api::{self, Key, RawContext, RawText, Text, bytes, host};
-use super::filter::{PREFIX, REFUSED, own};
-use super::{events, guarded, reply, values, with};
+use super::api::{self, HostCommand, Key, RawContext, RawText, Text, bytes, host};
+use super::filter::{self, PREFIX, REFUSED, own};
+use super::{events, guarded, reply, shield, values, with};
 use crate::resp::{Item, Items};
 use crate::work::Job;
-use perdura_server::{DataCommand, Performed, Request, Waiting};
+use perdura_server::{Commands, DataCommand, Performed, Request, Waiting};
 use std::cell::Cell;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 /// The command that a master sends to its replicas: when, a number for chance, and a command.
 const APPLY: &str = "perdura.apply";
-const WRONG_TYPE: &str = "WRONGTYPE the key has a value of the host's own, which was restored without the module: \
-                          delete it in the host that it came from, and migrate from one with the module";
+const WRONG_TYPE: &str = "WRONGTYPE the key has a value of another module, which is not in the pool: delete it with that \
+                          module's commands";
 
-/// Makes the commands. Returns false if the host does not take one.
-pub(super) fn register(context: RawContext) -> bool {
+/// Makes the commands; each is like the host's of that name. Returns false if the host does not take one.
+pub(super) fn register(context: RawContext, known: &[HostCommand]) -> bool {
     own().all(|command| {
-        let access = if command.writes() { "write" } else { "readonly" };
-        let flags = match command.has_moving_keys() {
-            true => format!("{access} getkeys-api"),
-            false => access.to_owned(),
-        };
+        let of_host = known.iter().find(|known| known.name == command.name());
+        let mut flags = if command.writes() { "write" } else { "readonly" }.to_owned();
+        if command.has_moving_keys() {
+            flags += " getkeys-api";
+        }
+        for (flag, name) in
+            [("denyoom", " deny-oom"), ("fast", " fast"), ("noscript", " deny-script")]
+        {
+            if of_host.is_some_and(|known| known.is(flag)) {
+                flags += name;
+            }
+        }
         let name = format!("{PREFIX}{}", command.name());
         create(context, &name, &flags, command.keys())
     }) && create(context, APPLY, "write no-mandatory-keys", (0, 0, 0))
@@ -57,10 +64,11 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
             return apply(context, args);
         }
         if name.eq_ignore_ascii_case(REFUSED.as_bytes()) {
-            reply::error(context, "ERR SWAPDB and MOVE are not there with the module");
+            let name = args.get(1).map_or(&[][..], |name| bytes(*name));
+            reply::error(context, &refusal(name));
             return api::OK;
         }
-        let now = api::now();
+        let now = filter::now();
         let mut request = request(args).at(now, seed(now));
         if host!(RedisModule_IsKeysPositionRequest(context)) != 0 {
             for place in request.key_places() {
@@ -73,16 +81,26 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
         request.db = api::selected_db(context);
         request.resp3 = flags & api::RESP3 != 0;
         request.may_wait = flags & never == 0;
-        if flags & (api::LUA | api::REPLICATED) == 0 {
-            withhold(context);
-        }
-        if crosses(&request) {
-            reply::error(context, "ERR COPY to another database is not there with the module");
+        if flags & api::LUA != 0 && blocks(&request) {
+            let name = String::from_utf8_lossy(bytes(args[0])).to_ascii_lowercase();
+            let name = name.trim_start_matches(PREFIX);
+            reply::error(
+                context,
+                &format!("ERR {name} command is not allowed with BLOCK option from scripts"),
+            );
             return api::OK;
         }
-        match execute(context, args, request) {
+        if flags & api::REPLICATED == 0 {
+            let caller = (flags & api::LUA == 0).then(|| api::client(context));
+            shield::raise(context, caller, request.writes());
+        }
+        let done = execute(context, args, request);
+        match done.wish {
             Some(wish) => wait(context, wish),
-            None => api::OK,
+            None => {
+                reply::send(context, &done.reply);
+                api::OK
+            }
         }
     })
 }
@@ -92,6 +110,7 @@ fn request(args: &[RawText]) -> Request {
     let name = args.first().map_or(&[][..], |name| bytes(*name));
     let name = name.get(PREFIX.len()..).unwrap_or_default();
     Request::new(std::iter::once(name).chain(args[1..].iter().map(|arg| bytes(*arg))))
+        .with_known_version()
 }
 
 /// A command of a master's.
@@ -118,63 +137,91 @@ fn apply(context: RawContext, args: &[RawText]) -> c_int {
         return api::OK;
     }
     let db = api::selected_db(context);
-    execute(context, args, request(args).at(now, seed).in_database(db));
+    let done = execute(context, args, request(args).at(now, seed).in_database(db));
+    if done.reply.first() == Some(&b'-') {
+        super::die(&format!(
+            "the master has done what cannot be done here, so that this replica would differ from it from now on: {}: {}. \
+             Give it a pool as large as the master's, and it takes a new copy",
+            String::from_utf8_lossy(bytes(args[0])),
+            String::from_utf8_lossy(&done.reply).trim()
+        ));
+    }
+    reply::send(context, &done.reply);
     api::OK
 }
 
-/// If a client's replies of earlier turns are not sent yet, the host may send this turn's with them, before the turn ends:
-/// then they must be durable at once.
-fn withhold(context: RawContext) {
-    let client = host!(RedisModule_GetClientId(context));
-    if !with(|node| Ok(node.is_behind() && !node.is_clean(client))) {
-        return;
+fn refusal(name: &[u8]) -> String {
+    match name.to_ascii_lowercase().as_slice() {
+        b"debug" => "ERR DEBUG RELOAD, LOADAOF and POPULATE are not there with the module: the keys are in its pool",
+        b"restore-asking" => "ERR the pool has no room for the value, or does not know its form",
+        b"config" => {
+            "ERR with the module, 'appendonly' stays 'no' and 'save' empty: the pool is the durable copy, and an old \
+             file would be loaded beside it"
+        }
+        name => {
+            let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+            return format!("ERR {name} is not there with the module: its pool cannot keep such values");
+        }
     }
-    let id = CString::new(client.to_string()).unwrap_or_default();
-    let line = api::ask(context, c"CLIENT", [c"LIST", c"ID"], &id).unwrap_or_default();
-    let events = line.split(' ').find_map(|part| part.strip_prefix("events="));
-    match events.is_some_and(|events| !events.contains('w')) {
-        true => with(|node| {
-            node.note_clean(client);
-            Ok(())
-        }),
-        // Inside of EXEC this commits a part of it.
-        false => with(|node| node.make_durable()),
-    }
+    .to_owned()
 }
 
-/// Whether it is a COPY to another database.
-fn crosses(request: &Request) -> bool {
+/// Whether a command that reads streams is to wait for entries.
+fn blocks(request: &Request) -> bool {
+    let mut args = request.args().map(<[u8]>::to_ascii_lowercase);
+    let reads = args.next().is_some_and(|name| name.starts_with(b"xread"));
+    reads && args.take_while(|arg| arg != b"streams").any(|arg| arg == b"block")
+}
+
+/// A key in another database that a command writes: the database, and the key's place.
+fn elsewhere(request: &Request) -> Option<(u8, usize)> {
     let args: Vec<&[u8]> = request.args().collect();
-    args[0].eq_ignore_ascii_case(b"copy")
-        && args.windows(2).skip(3).any(|pair| {
-            pair[0].eq_ignore_ascii_case(b"db") && pair[1] != request.db.to_string().as_bytes()
-        })
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+    let (db, place) = match args[0] {
+        name if name.eq_ignore_ascii_case(b"move") => (number(args.get(2)?)?, 1),
+        name if name.eq_ignore_ascii_case(b"copy") => {
+            let options = args.windows(2).skip(3);
+            let mut targets = options.filter(|pair| pair[0].eq_ignore_ascii_case(b"db"));
+            (number(targets.next_back()?[1])?, 2)
+        }
+        _ => return None,
+    };
+    (db != request.db && db < Commands::DATABASES).then_some((db, place))
 }
 
-/// Performs a command, answers it, and tells the host of the keys that it has changed. Returns what the client waits for,
-/// if it does. `args` are the request's, as the host has them.
-fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Waiting> {
+/// Performs a command, and tells the host of the keys that it has changed. `args` are the request's, as the host has
+/// them.
+fn execute(context: RawContext, args: &[RawText], request: Request) -> Performed {
     let name = request.args().next().unwrap_or_default();
     let grouped = api::is_grouped();
     if !request.writes() {
-        let done = with(|node| node.run(Job::Command(request), grouped));
-        if done.wish.is_none() {
-            reply::send(context, &done.reply);
+        if api::flags(context) & api::EVICTS != 0 {
+            request.key_places().iter().for_each(|place| Key::note_read(context, args[*place]));
         }
-        return done.wish;
+        return with(|node| node.run(Job::Command(request), grouped));
     }
     let is_spop = name.eq_ignore_ascii_case(b"spop");
+    let is_trimming = is_about(&request);
     // Opened first: if one has expired, the host deletes it now, and not what is about to be written.
-    let places = request.key_places();
+    let elsewhere = elsewhere(&request);
+    let mut places = request.key_places();
+    // COPY's second key is not one of this database.
+    places.retain(|place| elsewhere.is_none_or(|(_, other)| *place != other || *place == 1));
+    let other_key = elsewhere.map(|(db, place)| {
+        (db, place, api::in_db(context, db, || Key::open(context, args[place])))
+    });
     let mut keys: Vec<Option<Key>> = Vec::with_capacity(places.len());
     for (index, place) in places.iter().enumerate() {
         let is_again =
             places[..index].iter().any(|other| bytes(args[*other]) == bytes(args[*place]));
         keys.push((!is_again).then(|| Key::open(context, args[*place])));
     }
-    if !keys.iter().flatten().all(values::is_ours) {
-        reply::error(context, WRONG_TYPE);
-        return None;
+    let all = keys.iter().flatten().chain(other_key.iter().map(|(_, _, key)| key));
+    if !all.into_iter().all(values::is_ours) {
+        return Performed {
+            reply: format!("-{WRONG_TYPE}\r\n").into_bytes(),
+            ..Performed::default()
+        };
     }
     let stamp = format!("{}:{}", request.now, request.seed);
     let tells = events::are_wanted();
@@ -186,22 +233,32 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Option<Wa
         for ((place, key), state) in places.iter().zip(&keys).zip(&done.keys) {
             let Some(key) = key else { continue };
             values::adjust(key, *state);
-            host!(RedisModule_SignalModifiedKey(context, args[*place]));
+            if state.is_written {
+                host!(RedisModule_SignalModifiedKey(context, args[*place]));
+            }
             if state.is_there {
                 host!(RedisModule_SignalKeyAsReady(context, args[*place]));
             }
         }
         drop(keys);
-        match is_spop {
-            true => replicate_spop(context, args, &stamp, &done),
-            false => replicate(context, args, &stamp),
+        if let Some((db, place, key)) = other_key {
+            let look = Job::Look { db, key: bytes(args[place]).to_vec() };
+            let state = with(|node| node.run(look, grouped)).keys[0];
+            api::in_db(context, db, || {
+                values::adjust(&key, state);
+                host!(RedisModule_SignalModifiedKey(context, args[place]));
+                host!(RedisModule_SignalKeyAsReady(context, args[place]));
+                drop(key);
+            });
+        }
+        match () {
+            () if is_spop => replicate_spop(context, args, &stamp, &done),
+            () if is_trimming => replicate_trim(context, args, &stamp, grouped),
+            () => replicate(context, args, &stamp),
         }
         events::tell(context, &done.events);
     }
-    if done.wish.is_none() {
-        reply::send(context, &done.reply);
-    }
-    done.wish
+    done
 }
 
 /// Has the replicas do the same, at the same time.
@@ -235,6 +292,43 @@ fn replicate_spop(context: RawContext, args: &[RawText], stamp: &str, done: &Per
     replicate(context, &all, stamp);
 }
 
+/// Whether a stream is trimmed to about a length, which is that of whole blocks.
+fn is_about(request: &Request) -> bool {
+    let name = request.args().next().unwrap_or_default();
+    let trims = name.eq_ignore_ascii_case(b"xadd") || name.eq_ignore_ascii_case(b"xtrim");
+    trims && request.args().skip(3).any(|arg| arg == b"~")
+}
+
+/// A replica may have other blocks: it trims to the length that there is here.
+fn replicate_trim(context: RawContext, args: &[RawText], stamp: &str, grouped: bool) {
+    let request = Request::new([b"xlen".as_slice(), bytes(args[1])]);
+    let request = request.in_database(api::selected_db(context));
+    let reply = with(|node| node.run(Job::Command(request), grouped)).reply;
+    let Some(Item::Integer(len)) = Items::new(&reply).next() else { return };
+    let (maxlen, exactly) = (Text::new(b"MAXLEN"), Text::new(b"="));
+    let len = Text::new(len.to_string().as_bytes());
+    let is = |at: usize, word: &str| {
+        args.get(at).is_some_and(|arg| bytes(*arg).eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let mut all: Vec<RawText> = args[..2].to_vec();
+    let mut at = 2;
+    // Options come before the new entry.
+    while at < args.len() {
+        if (is(at, "maxlen") || is(at, "minid")) && is(at + 1, "~") {
+            all.extend([maxlen.0, exactly.0, len.0]);
+            at += 3;
+            if is(at, "limit") {
+                at += 2;
+            }
+            break;
+        }
+        all.push(args[at]);
+        at += 1;
+    }
+    all.extend_from_slice(args.get(at..).unwrap_or_default());
+    replicate(context, &all, stamp);
+}
+
 /// Has the client wait until one of the keys is filled.
 fn wait(context: RawContext, wish: Waiting) -> c_int {
     let keys: Vec<Text> = wish.keys.iter().map(|key| Text::new(key)).collect();
@@ -258,6 +352,21 @@ fn wait(context: RawContext, wish: Waiting) -> c_int {
     api::OK
 }
 
+/// Whether one of the keys that a client waits for holds what it waits for, or the client is a consumer of streams.
+fn holds_awaited(context: RawContext, wish: &Waiting) -> bool {
+    let kind: &[u8] = match wish.args[0].to_ascii_lowercase().as_slice() {
+        name if name.starts_with(b"bz") => b"+zset\r\n",
+        b"xread" => b"+stream\r\n",
+        b"xreadgroup" => return true,
+        _ => b"+list\r\n",
+    };
+    let (db, now) = (api::selected_db(context), api::now());
+    wish.keys.iter().any(|key| {
+        let request = Request::new([b"type".as_slice(), key]).at(now, 0).in_database(db);
+        with(|node| node.run(Job::Command(request), api::is_grouped())).reply == kind
+    })
+}
+
 /// Performs a waiting client's command again.
 fn again(context: RawContext, may_wait: bool) -> c_int {
     let kept = host!(RedisModule_GetBlockedClientPrivateData(context)).cast::<Waiting>();
@@ -271,10 +380,16 @@ fn again(context: RawContext, may_wait: bool) -> c_int {
     let resp3 = api::flags(context) & api::RESP3 != 0;
     let mut request = request(&args).at(now, seed(now)).in_database(db);
     (request.resp3, request.may_wait) = (resp3, may_wait);
-    match execute(context, &args, request) {
-        Some(_) => api::ERR,
-        None => api::OK,
+    shield::raise(context, Some(api::client(context)), request.writes());
+    let done = execute(context, &args, request);
+    // A key that holds something else now fills none that it waits for; a consumer of a stream is told.
+    let is_other =
+        may_wait && done.reply.starts_with(b"-WRONGTYPE") && !holds_awaited(context, wish);
+    if done.wish.is_some() || is_other {
+        return api::ERR;
     }
+    reply::send(context, &done.reply);
+    api::OK
 }
 
 unsafe extern "C" fn filled(context: RawContext, _argv: *mut RawText, _argc: c_int) -> c_int {

@@ -1,7 +1,8 @@
 //! What the host tells of.
 
-use super::api::{RawContext, Text, c_text, host};
-use super::{guarded, values, with};
+use super::api::{self, RawContext, Text, c_text, host, in_db};
+use super::{functions, guarded, shield, values, with};
+use crate::node::{COPYING, Node};
 use crate::work::Job;
 use redis_module::raw;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -12,24 +13,30 @@ pub(super) fn subscribe(context: RawContext) -> bool {
         (raw::REDISMODULE_EVENT_FLUSHDB, flushed as _),
         (raw::REDISMODULE_EVENT_FORK_CHILD, forked as _),
         (raw::REDISMODULE_EVENT_EVENTLOOP, turned as _),
+        (raw::REDISMODULE_EVENT_SWAPDB, swapped as _),
+        (raw::REDISMODULE_EVENT_LOADING, loaded as _),
+        (raw::REDISMODULE_EVENT_CONFIG, configured as _),
+        (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, promoted as _),
     ];
     server.into_iter().all(|(id, callback): (u64, Callback)| {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
-        host!(RedisModule_SubscribeToServerEvent(context, event, Some(callback))) == super::api::OK
+        host!(RedisModule_SubscribeToServerEvent(context, event, Some(callback))) == api::OK
     }) && host!(RedisModule_SubscribeToKeyspaceEvents(
         context,
-        raw::REDISMODULE_NOTIFY_GENERIC,
+        raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_LOADED,
         Some(notified)
-    )) == super::api::OK
+    )) == api::OK
 }
 
 type Callback = unsafe extern "C" fn(RawContext, raw::RedisModuleEvent, u64, *mut c_void);
 
 /// Tells the host of the events that a command has told of.
-pub(super) fn tell(context: RawContext, events: &[(String, Vec<u8>)]) {
-    for (event, key) in events {
+pub(super) fn tell(context: RawContext, events: &[(u8, String, Vec<u8>)]) {
+    for (db, event, key) in events {
         let (name, key) = (c_text(event), Text::new(key));
-        host!(RedisModule_NotifyKeyspaceEvent(context, class(event), name.as_ptr(), key.0));
+        in_db(context, *db, || {
+            host!(RedisModule_NotifyKeyspaceEvent(context, class(event), name.as_ptr(), key.0))
+        });
     }
 }
 
@@ -41,9 +48,8 @@ pub(super) fn are_wanted() -> bool {
 /// The class of an event, by its name.
 fn class(event: &str) -> c_int {
     match event {
-        "del" | "expire" | "persist" | "rename_from" | "rename_to" | "copy_to" | "restore" => {
-            raw::REDISMODULE_NOTIFY_GENERIC
-        }
+        "del" | "expire" | "persist" | "rename_from" | "rename_to" | "copy_to" | "restore"
+        | "move_from" | "move_to" => raw::REDISMODULE_NOTIFY_GENERIC,
         "set" | "setrange" | "setbit" => raw::REDISMODULE_NOTIFY_STRING,
         "sortstore" => raw::REDISMODULE_NOTIFY_LIST,
         "georadiusstore" | "geosearchstore" => raw::REDISMODULE_NOTIFY_ZSET,
@@ -73,7 +79,81 @@ unsafe extern "C" fn flushed(
         // SAFETY: that is what this event has.
         let info = unsafe { *data.cast::<raw::RedisModuleFlushInfo>() };
         let db = u8::try_from(info.dbnum).ok();
-        with(|node| node.run(Job::Clear(db), super::api::is_grouped()));
+        let is_copied = api::flags(std::ptr::null_mut()) & api::TRANSFERRING != 0;
+        with(|node| {
+            // First: a node that is killed now must know that it has not all of the copy.
+            if is_copied {
+                node.keep(COPYING, Some(b""))?;
+            }
+            node.run(Job::Clear(db), api::is_grouped())
+        });
+    });
+}
+
+/// The host has exchanged two databases.
+unsafe extern "C" fn swapped(
+    _context: RawContext,
+    _event: raw::RedisModuleEvent,
+    _part: u64,
+    data: *mut c_void,
+) {
+    guarded(|| {
+        if data.is_null() {
+            return;
+        }
+        // SAFETY: that is what this event has.
+        let info = unsafe { *data.cast::<raw::RedisModuleSwapDbInfo>() };
+        if let (Ok(one), Ok(other)) =
+            (u8::try_from(info.dbnum_first), u8::try_from(info.dbnum_second))
+        {
+            with(|node| node.run(Job::Swap(one, other), api::is_grouped()));
+        }
+    });
+}
+
+/// A copy of a master's keys is here, with its libraries of functions.
+unsafe extern "C" fn loaded(
+    _context: RawContext,
+    _event: raw::RedisModuleEvent,
+    part: u64,
+    _data: *mut c_void,
+) {
+    guarded(|| {
+        if part == raw::REDISMODULE_SUBEVENT_LOADING_ENDED {
+            with(|node| match node.kept(COPYING)? {
+                Some(_) => node.keep(COPYING, None),
+                None => Ok(()),
+            });
+            functions::changed();
+        }
+    });
+}
+
+/// Options of the host were changed.
+unsafe extern "C" fn configured(
+    context: RawContext,
+    _event: raw::RedisModuleEvent,
+    _part: u64,
+    _data: *mut c_void,
+) {
+    guarded(|| super::load::read_options(context));
+}
+
+/// The node is a master from now on, or a replica.
+unsafe extern "C" fn promoted(
+    _context: RawContext,
+    _event: raw::RedisModuleEvent,
+    part: u64,
+    _data: *mut c_void,
+) {
+    guarded(|| {
+        if part == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER
+            && with(|node| node.kept(COPYING)).is_some()
+        {
+            super::die(
+                "this node was made a master, and has only a part of a copy, since it was killed while it took it",
+            );
+        }
     });
 }
 
@@ -93,19 +173,22 @@ unsafe extern "C" fn forked(
 
 /// The host is about to sleep, or has slept.
 unsafe extern "C" fn turned(
-    _context: RawContext,
+    context: RawContext,
     _event: raw::RedisModuleEvent,
     part: u64,
     _data: *mut c_void,
 ) {
     guarded(|| {
-        with(|node| match part {
-            raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP => node.end_turn(),
-            _ => {
+        if part == raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP {
+            functions::keep(context);
+            with(Node::end_turn);
+            shield::lift();
+        } else {
+            with(|node| {
                 node.begin_turn();
                 Ok(())
-            }
-        });
+            });
+        }
     });
 }
 
@@ -118,9 +201,10 @@ unsafe extern "C" fn notified(
 ) -> c_int {
     guarded(|| {
         // SAFETY: the host passes a text that ends with a zero.
-        if unsafe { CStr::from_ptr(event) } == c"restore" {
+        let event = unsafe { CStr::from_ptr(event) };
+        if event == c"restore" || event == c"loaded" {
             values::settle(context, key);
         }
-        super::api::OK
+        api::OK
     })
 }

@@ -1,10 +1,14 @@
 //! The filter of commands: gives those on data to the module.
 
-use super::api::{RawText, Text, bytes, host, is_grouped};
-use super::{guarded, with};
+use super::api::{self, HostCommand, RawText, Text, bytes, host, is_grouped};
+use super::{functions, guarded, with};
+use crate::node::Node;
+use crate::work::Contents;
 use perdura_server::DataCommand;
 use redis_module::raw;
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::ffi::c_int;
 use std::ptr;
 
 /// Before the names of the module's commands.
@@ -24,8 +28,25 @@ const GROUPS: [&str; 10] = [
     "geo",
     "stream",
 ];
+/// Commands that write, and are the host's: they perform others, or the host tells the module what they have done.
+const WRITERS: [&str; 12] = [
+    "eval",
+    "evalsha",
+    "eval_ro",
+    "evalsha_ro",
+    "fcall",
+    "fcall_ro",
+    "flushall",
+    "flushdb",
+    "migrate",
+    "restore",
+    "restore-asking",
+    "swapdb",
+];
+/// Parts of DEBUG that replace the host's keys by others.
+const DEBUGS: [&str; 3] = ["reload", "loadaof", "populate"];
 /// Commands of these groups that stay the host's: it saves and counts its own values, and they are the module's.
-const HOSTS: [&str; 4] = ["dump", "dbsize", "flushdb", "flushall"];
+const HOSTS: [&str; 5] = ["dump", "dbsize", "flushdb", "flushall", "swapdb"];
 /// The first byte of a value of a module in the host's form, as DUMP answers it.
 const MODULE_VALUE: u8 = 7;
 
@@ -38,18 +59,40 @@ pub(super) fn own() -> impl Iterator<Item = DataCommand> {
 thread_local! {
     /// For each command's number the command, and its name as the module's.
     static NAMES: RefCell<Vec<Option<(DataCommand, Text)>>> = const { RefCell::new(Vec::new()) };
+    /// Commands of the host's that write values of its own, which no pool has.
+    static OTHERS: RefCell<HashSet<Vec<u8>>> = RefCell::default();
+    /// When the first command of an EXEC or a script was performed.
+    static TIME: Cell<Option<u64>> = const { Cell::new(None) };
+    /// Whether FUNCTION was seen: EXEC may have one.
+    static FUNCTIONS: Cell<bool> = const { Cell::new(false) };
     /// Whether a script was seen: EXEC may have one.
     static SCRIPTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Prepares the filter.
-pub(super) fn prepare() {
+/// Milliseconds since 1970. Time stands still in an EXEC, and in a script.
+pub(super) fn now() -> u64 {
+    if !is_grouped() {
+        return api::now();
+    }
+    let now = TIME.get().unwrap_or_else(api::now);
+    TIME.set(Some(now));
+    now
+}
+
+/// Prepares the filter, for these commands of the host.
+pub(super) fn prepare(host: &[HostCommand]) {
     let mut names: Vec<_> = (0..DataCommand::count()).map(|_| None).collect();
     for command in own() {
         let name = format!("{PREFIX}{}", command.name());
         names[command.own_number()] = Some((command, Text::new(name.as_bytes())));
     }
     NAMES.set(names);
+    let others = host.iter().filter(|command| {
+        let name = command.name.as_str();
+        let is_own = DataCommand::number(name.as_bytes()).is_some() || name.starts_with(PREFIX);
+        command.is("write") && !is_own && !WRITERS.contains(&name)
+    });
+    OTHERS.set(others.map(|command| command.name.clone().into_bytes()).collect());
 }
 
 /// The host is about to perform a command, or to queue one.
@@ -60,19 +103,21 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
         if !is_grouped() {
             // An EXEC, or a script, that was under way is over.
             with(|node| node.end_group());
-            expose(name);
+            TIME.set(None);
+            note(name);
         }
         let count = host!(RedisModule_CommandFilterArgsCount(command));
-        if name.eq_ignore_ascii_case(b"swapdb") || name.eq_ignore_ascii_case(b"move") {
-            let refused = Text::new(REFUSED.as_bytes());
-            replace(command, refused.0);
-            return;
-        }
         // A value of the module that moves: the host makes it (`values.rs`).
         if name.eq_ignore_ascii_case(b"restore")
             && count > 3
             && arg(3).first() == Some(&MODULE_VALUE)
         {
+            return;
+        }
+        if is_refused(name, count, arg)
+            || name.eq_ignore_ascii_case(b"restore-asking") && count > 3 && !fits(arg(1), arg(3))
+        {
+            refuse(command, name);
             return;
         }
         let Some(number) = DataCommand::number(name) else { return };
@@ -87,18 +132,59 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
     });
 }
 
-/// While a script runs for long, the host sends the replies of other clients. So what they tell is made durable before.
-fn expose(name: &[u8]) {
+/// Whether a command of the host's would write what no pool has, or would have the host persist what the pool has.
+fn is_refused<'a>(name: &[u8], count: c_int, arg: impl Fn(c_int) -> &'a [u8]) -> bool {
+    let is = |at: c_int, word: &str| at < count && arg(at).eq_ignore_ascii_case(word.as_bytes());
+    match name.first() {
+        Some(b'd' | b'D') if is(0, "debug") => DEBUGS.iter().any(|part| is(1, part)),
+        Some(b'c' | b'C') if is(0, "config") && is(1, "set") => {
+            (2..count - 1).step_by(2).any(|at| {
+                is(at, "appendonly") && is(at + 1, "yes")
+                    || is(at, "save") && !arg(at + 1).is_empty()
+            })
+        }
+        _ => OTHERS.with_borrow(|others| {
+            !others.is_empty() && others.contains(name.to_ascii_lowercase().as_slice())
+        }),
+    }
+}
+
+/// Whether the pool could keep a value of a stock server that is sent here, when its slot moves. A replica has to.
+fn fits(key: &[u8], payload: &[u8]) -> bool {
+    if payload.first() == Some(&MODULE_VALUE) || api::flags(ptr::null_mut()) & api::REPLICA != 0 {
+        return true;
+    }
+    let contents = Contents { payload: payload.to_vec(), expires: 0 };
+    // A cluster has one database.
+    with(|node| node.could(&contents.restore(0, key)))
+}
+
+/// Has the command answered with an error that names it.
+fn refuse(command: *mut raw::RedisModuleCommandFilterCtx, name: &[u8]) {
+    let (refused, name) = (Text::new(REFUSED.as_bytes()), Text::new(name));
+    host!(RedisModule_RetainString(ptr::null_mut(), name.0));
+    host!(RedisModule_CommandFilterArgInsert(command, 1, name.0));
+    replace(command, refused.0);
+}
+
+/// Looks for scripts, and for functions.
+fn note(name: &[u8]) {
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
     let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"];
     let begins = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
     if !begins {
         return;
     }
+    if is("function") {
+        FUNCTIONS.set(true);
+    }
+    if FUNCTIONS.get() && (is("function") || is("exec")) {
+        functions::changed();
+    }
     let is_script = scripts.into_iter().any(is);
     SCRIPTS.set(SCRIPTS.get() || is_script);
     if is_script || is("exec") && SCRIPTS.get() {
-        with(|node| node.make_durable());
+        with(Node::begin_script);
     }
 }
 

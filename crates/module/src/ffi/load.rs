@@ -2,11 +2,12 @@
 
 use super::api::{self, Key, RawContext, RawText, Text, host, log};
 use super::{NODE, commands, events, filter, guarded, values};
-use crate::node::Node;
+use crate::node::{COPYING, Node};
 use crate::settings::Settings;
 use redis_module::raw;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::path::Path;
+use std::time::Duration;
 
 /// Called by the host.
 ///
@@ -62,21 +63,76 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let node = Node::open(&settings, api::node_id().as_deref())?;
+    let mut node = Node::open(&settings, api::node_id().as_deref())?;
+    check_whole(&mut node, &settings, api::is_replica(context))?;
     set_aside(context, node.is_new)?;
     NODE.set(Some(node));
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
     host!(RedisModule_SetModuleOptions(context, options as c_int));
-    if !values::register(context) || !commands::register(context) || !events::subscribe(context) {
+    let known = api::host_commands(context);
+    if !values::register(context)
+        || !commands::register(context, &known)
+        || !events::subscribe(context)
+    {
         return Err("the server has refused a command, a type or an event of the module: is it loaded twice?".to_owned());
     }
+    read_options(context);
     let count = give_keys(context);
-    filter::prepare();
+    filter::prepare(&known);
     if host!(RedisModule_RegisterCommandFilter(context, Some(filter::filter), 0)).is_null() {
         return Err("the server has refused the module's filter of commands".to_owned());
     }
     log("notice", &format!("the pool {} is open, with {count} keys", settings.pool.display()));
+    Ok(())
+}
+
+/// Options of the host that commands follow: forms of values that clients may ask for.
+const OPTIONS: [&CStr; 10] = [
+    c"hash-max-listpack-entries",
+    c"hash-max-listpack-value",
+    c"zset-max-listpack-entries",
+    c"zset-max-listpack-value",
+    c"list-max-listpack-size",
+    c"list-compress-depth",
+    c"set-max-intset-entries",
+    c"stream-node-max-entries",
+    c"stream-node-max-bytes",
+    c"hll-sparse-max-bytes",
+];
+
+/// Reads the host's options.
+pub(super) fn read_options(context: RawContext) {
+    for name in OPTIONS {
+        if let Some(value) = api::config(context, name) {
+            super::with(|node| {
+                node.set_option(&name.to_string_lossy(), &value);
+                Ok(())
+            });
+        }
+    }
+    let text = api::config(context, c"busy-reply-threshold");
+    let millis = text.and_then(|text| text.parse::<i64>().ok()).unwrap_or(1);
+    super::with(|node| {
+        node.set_threshold(Duration::from_millis(millis.max(0).unsigned_abs()));
+        Ok(())
+    });
+}
+
+/// Refuses a pool with a part of a master's copy, but for a replica, which takes a new one.
+fn check_whole(node: &mut Node, settings: &Settings, is_replica: bool) -> Result<(), String> {
+    let marked = node.kept(COPYING).map_err(|error| error.to_string())?.is_some();
+    if marked && settings.partial {
+        return node.keep(COPYING, None).map_err(|error| error.to_string());
+    }
+    if marked && !is_replica {
+        return Err(format!(
+            "the pool {} has a part of a copy: this node was killed while it took its master's keys. Start it as a \
+             replica again ('replicaof'), so that it takes all of them, or, if the part is wanted, with the module's \
+             argument 'partial'",
+            settings.pool.display()
+        ));
+    }
     Ok(())
 }
 

@@ -8,8 +8,10 @@ mod api;
 mod commands;
 mod events;
 mod filter;
+mod functions;
 mod load;
 mod reply;
+mod shield;
 mod values;
 
 use crate::node::Node;
@@ -29,6 +31,17 @@ fn with<R>(act: impl FnOnce(&mut Node) -> Result<R>) -> R {
         Some(Ok(done)) => done,
         Some(Err(error)) => die(&format!("the pool failed: {error}")),
         None => die("the host has called a module that is not loaded"),
+    }
+}
+
+/// A line of the host's log, the first time.
+fn log_once(text: &str) {
+    use std::cell::Cell;
+    thread_local! {
+        static SAID: Cell<bool> = const { Cell::new(false) };
+    }
+    if !SAID.replace(true) {
+        api::log("warning", text);
     }
 }
 

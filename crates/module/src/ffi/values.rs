@@ -4,7 +4,7 @@
 //! until the host tells that the key is there ([`settle`]); only then may they go to the pool, since the host deletes
 //! the key's old value between the two.
 
-use super::api::{self, Key, RawContext, RawText, RawValue, bytes, host};
+use super::api::{self, Key, RawContext, RawText, RawValue, Text, bytes, host};
 use super::{guarded, with};
 use crate::work::{Contents, Job};
 use perdura_server::KeyState;
@@ -76,15 +76,36 @@ pub(super) fn adjust(key: &Key, state: KeyState) {
     }
 }
 
-/// A key of which the host tells that it was restored: its contents go to the pool.
+/// A key of which the host tells that it was restored, or came with a master's copy: its contents go to the pool. A
+/// value of the host's own, from a server without the module, becomes one of the module.
 pub(super) fn settle(context: RawContext, name: RawText) {
+    // A key that is loaded has a name that the host does not let others keep.
+    let own = Text::new(bytes(name));
+    let name = own.0;
     let key = Key::open(context, name);
-    let Some(value) = key.value(TYPE.get()).filter(|value| *value != in_pool()) else { return };
-    // SAFETY: values that are not `in_pool` are boxes of contents, made by `load`.
-    let mut contents = unsafe { (*value.cast::<Contents>()).clone() };
-    contents.expires = key.expires().unwrap_or(0);
-    drop_contents(key.replace(TYPE.get(), in_pool()));
-    put(api::selected_db(context), bytes(name), &contents);
+    let db = api::selected_db(context);
+    let expires = key.expires().unwrap_or(0);
+    match key.value(TYPE.get()) {
+        Some(value) if value == in_pool() => {}
+        Some(value) => {
+            // SAFETY: values that are not `in_pool` are boxes of contents, made by `load`.
+            let mut contents = unsafe { (*value.cast::<Contents>()).clone() };
+            contents.expires = expires;
+            drop_contents(key.replace(TYPE.get(), in_pool()));
+            put(db, bytes(name), &contents);
+        }
+        None if key.is_there() => {
+            let Some(payload) = api::dump(context, name) else {
+                super::die("the host does not give a value that was sent here");
+            };
+            put(db, bytes(name), &Contents { payload, expires });
+            key.set(TYPE.get(), in_pool());
+            if expires != 0 {
+                key.set_expires(Some(expires));
+            }
+        }
+        None => {}
+    }
 }
 
 /// Puts a key's contents into the pool.
@@ -93,7 +114,11 @@ fn put(db: u8, key: &[u8], contents: &Contents) {
     if done.reply.first() == Some(&b'-') {
         let why = String::from_utf8_lossy(&done.reply);
         // The host has the key already, and is about to say so.
-        super::die(&format!("a value that was sent here cannot be kept: {}", why.trim()));
+        super::die(&format!(
+            "the value of the key {} was sent here and cannot be kept: {}",
+            String::from_utf8_lossy(key),
+            why.trim()
+        ));
     }
 }
 
@@ -156,6 +181,14 @@ unsafe extern "C" fn load(from: *mut raw::RedisModuleIO, form: c_int) -> *mut c_
             return ptr::null_mut();
         };
         if api::flags(ptr::null_mut()) & api::LOADING == 0 {
+            // The node that sent it keeps it if it is refused now.
+            if !with(|node| node.could(&contents.restore(db, name))) {
+                api::log(
+                    "warning",
+                    "a key that another node sent was refused: the pool has no room for it",
+                );
+                return ptr::null_mut();
+            }
             return Box::into_raw(Box::new(contents)).cast();
         }
         if !contents.payload.is_empty() {

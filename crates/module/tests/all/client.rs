@@ -65,6 +65,21 @@ impl Client {
         self.0.get_mut().write_all(&bytes)
     }
 
+    /// Sends requests without a wait for replies.
+    pub(crate) fn send_all<'a>(
+        &mut self,
+        requests: impl Iterator<Item = &'a Vec<String>>,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for request in requests {
+            bytes.extend_from_slice(format!("*{}\r\n", request.len()).as_bytes());
+            for arg in request {
+                bytes.extend_from_slice(format!("${}\r\n{arg}\r\n", arg.len()).as_bytes());
+            }
+        }
+        self.0.get_mut().write_all(&bytes)
+    }
+
     pub(crate) fn receive(&mut self) -> io::Result<Value> {
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {

@@ -24,14 +24,14 @@ enum Event {
 
 const EVENTS: [Event; 4] = [Event::Failover, Event::Move, Event::All, Event::Restart];
 
-struct Cluster(Vec<Server>);
+pub(crate) struct Cluster(pub(crate) Vec<Server>);
 
 impl Cluster {
-    fn ports(&self) -> Vec<u16> {
+    pub(crate) fn ports(&self) -> Vec<u16> {
         self.0.iter().map(|server| server.port).collect()
     }
 
-    fn client(&self) -> ClusterClient {
+    pub(crate) fn client(&self) -> ClusterClient {
         ClusterClient::new(&self.ports())
     }
 

@@ -237,7 +237,7 @@ fn same(clients: &mut [Client; 2], number: u64, args: &[&str], is_unordered: boo
 }
 
 /// All keys, what they hold, and when they expire.
-fn contents(client: &mut Client) -> Vec<String> {
+pub(crate) fn contents(client: &mut Client) -> Vec<String> {
     client.run("hello 2");
     let mut keys: Vec<String> = client.run("keys *").list().into_iter().map(Value::text).collect();
     keys.sort_unstable();

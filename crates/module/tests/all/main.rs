@@ -4,11 +4,15 @@
 
 mod client;
 mod cluster;
+mod cut_short;
 mod differential;
+mod exec;
+mod foreign;
 mod load;
 mod node;
 mod replica;
 mod server;
+mod setups;
 
 /// Random numbers from a seed.
 struct Random(u64);

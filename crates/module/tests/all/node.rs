@@ -2,7 +2,7 @@
 
 use crate::Random;
 use crate::load::Worker;
-use crate::server::{Server, module, until};
+use crate::server::{Server, until};
 use perdura_testing::times;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -65,11 +65,6 @@ fn ordinary_commands_are_the_modules() {
         ("set e 1 px 60", "Text(\"OK\")"),
         ("select 3", "Text(\"OK\")"),
         ("set other 1", "Text(\"OK\")"),
-        ("move other 1", "Error(\"ERR SWAPDB and MOVE are not there with the module\")"),
-        (
-            "copy other b db 1",
-            "Error(\"ERR COPY to another database is not there with the module\")",
-        ),
         ("copy other b", "Number(1)"),
         ("select 0", "Text(\"OK\")"),
         (
@@ -146,6 +141,7 @@ fn events_of_keys_are_told() {
     listener.run("psubscribe __keyevent@0__:*");
     for command in [
         "set a 1 ex 100",
+        "set a 1 ex 100",
         "incr a",
         "append a 1",
         "get a",
@@ -170,7 +166,7 @@ fn events_of_keys_are_told() {
     }
     assert_eq!(
         told,
-        "set a, expire a, incrby a, append a, rpush l, sadd s, hset h, zadd z, xadd x, \
+        "set a, expire a, set a, expire a, incrby a, append a, rpush l, sadd s, hset h, zadd z, xadd x, \
          rename_from a, rename_to b, srem s, del s, set e, expire e, expired e, "
     );
 }
@@ -203,40 +199,4 @@ fn a_client_that_does_not_read_is_served() {
     let mut client = server.client();
     let counts = client.run("mget n m o").list().into_iter().map(crate::client::Value::number);
     assert_eq!(counts.collect::<Vec<_>>(), [100; 3]);
-}
-
-#[test]
-fn bad_setups_end_in_a_sentence() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let library = module().display().to_string();
-    let used = Server::with_module(folder.path(), &[]);
-    let pool = used.folder.join("node.pool").display().to_string();
-    let load = ["--loadmodule", &library, "pool", "own.pool"];
-    let other = ["--loadmodule", &library, "pool", &pool];
-    for (options, part) in [
-        (&["--loadmodule", &library][..], "'pool PATH' is missing"),
-        (&["--loadmodule", &library, "pool", "a", "size", "1X"], "no number of bytes"),
-        (&[load.as_slice(), &["--appendonly", "yes"]].concat(), "'appendonly yes'"),
-        (&[load.as_slice(), &["--save", "60 1"]].concat(), "set 'save \"\"'"),
-        (&other, "the pool is in use"),
-    ] {
-        let log = Server::refused(folder.path(), options);
-        assert!(log.contains(part), "{part}:\n{log}");
-    }
-    // Too late.
-    let plain = Server::stock(folder.path());
-    plain.client().run("set a 1");
-    let loaded = plain.client().run(&format!("module load {library} pool late.pool"));
-    assert!(format!("{loaded:?}").contains("Error"), "{loaded:?}");
-    assert!(plain.logged().contains("has keys already"), "{}", plain.logged());
-    // A pool of a node of a cluster.
-    let mut node = Server::with_module(folder.path(), &["--cluster-enabled", "yes"]);
-    let pool = node.folder.join("node.pool").display().to_string();
-    node.kill();
-    let foreign = ["--loadmodule", &library, "pool", &pool];
-    let log = Server::refused(folder.path(), &foreign);
-    assert!(log.contains("belongs to node"), "{log}");
-    let log =
-        Server::refused(folder.path(), &[&foreign[..], &["--cluster-enabled", "yes"]].concat());
-    assert!(log.contains("and this is node"), "{log}");
 }

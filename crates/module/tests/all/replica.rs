@@ -58,3 +58,133 @@ fn a_promoted_replica_has_what_was_waited_for() {
         master = replica;
     }
 }
+
+/// A node that is killed while it takes its master's keys does not serve a part of them as if it had all.
+#[test]
+fn a_part_of_a_copy_is_not_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let master = Server::with_module(folder.path(), &[]);
+    let mut client = master.client();
+    // More than what is kept in memory until the copy is whole and durable.
+    let mut random = Random::new("values");
+    for key in 0..2000 {
+        // What cannot be compressed.
+        let value: String =
+            (0..20_000).map(|_| char::from(b'!' + random.below(90) as u8)).collect();
+        client.run(&format!("set key:{key} {value}"));
+    }
+    let port = master.port.to_string();
+    // Each key takes a while.
+    let slow = ["--key-load-delay", "200", "--replicaof", "127.0.0.1", &port];
+    let mut replica = Server::with_module(folder.path(), &slow);
+    let has_most = |replica: &Server| {
+        let info = replica.client().run("info persistence").text();
+        let share = info.lines().find_map(|line| line.strip_prefix("loading_loaded_perc:"));
+        share.is_some_and(|share| share.trim().parse::<f64>().is_ok_and(|share| share > 80.0))
+    };
+    until("a part is here", || has_most(&replica));
+    replica.kill();
+    // As a replica it begins anew.
+    replica.restart();
+    until("a part is here", || has_most(&replica));
+    replica.kill();
+    let (own_port, own_folder) = (replica.port, replica.folder.clone());
+    replica.forget_master();
+    replica.spawn();
+    assert!(replica.ended());
+    assert!(replica.logged().contains("has a part of a copy"), "{}", replica.logged());
+    // By the operator's word it serves the part; here it becomes whole as a replica.
+    replica.add_options(&["--replicaof", "127.0.0.1", &port, "--key-load-delay", "0"]);
+    replica.restart();
+    until("it is whole", || {
+        let mut client = replica.client();
+        client.run("info replication").text().contains("master_link_status:up")
+            && client.run("dbsize").number() == 2000
+    });
+    replica.forget_master();
+    replica.kill();
+    replica.restart();
+    assert_eq!(replica.client().run("strlen key:1999").number(), 20_000);
+    assert_eq!((own_port, own_folder), (replica.port, replica.folder.clone()));
+}
+
+/// Libraries of functions are there after a kill, on the replica too, and after it has become the master.
+#[test]
+fn functions_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut master = Server::with_module(folder.path(), &[]);
+    let library = |name: &str, number: u32| {
+        format!(
+            "#!lua name={name}\nredis.register_function('{name}', function() return {number} end)"
+        )
+    };
+    let load = |server: &Server, code: &str| {
+        let loaded = server.client().ask(&["function", "load", "replace", code]);
+        assert!(matches!(loaded.expect("a reply"), crate::client::Value::Text(_)));
+    };
+    load(&master, &library("a", 1));
+    load(&master, &library("b", 2));
+    load(&master, &library("a", 3));
+    master.kill();
+    master.restart();
+    assert_eq!(master.client().run("fcall a 0").number(), 3);
+    let port = master.port.to_string();
+    let mut replica = Server::with_module(folder.path(), &["--replicaof", "127.0.0.1", &port]);
+    until("the replica follows", || {
+        replica.client().run("info replication").text().contains("master_link_status:up")
+    });
+    // In a transaction, too; the first comes with the copy.
+    let mut client = master.client();
+    client.run("multi");
+    client.run("function delete b");
+    client.ask(&["function", "load", &library("c", 4)]).expect("a reply");
+    client.run("set a 1");
+    client.run("exec");
+    assert_eq!(client.run("wait 1 5000").number(), 1);
+    replica.kill();
+    master.kill();
+    replica.forget_master();
+    replica.restart();
+    master.restart();
+    for server in [&master, &replica] {
+        let mut client = server.client();
+        assert_eq!(client.run("fcall a 0").number() + client.run("fcall c 0").number(), 7);
+        assert!(format!("{:?}", client.run("fcall b 0")).contains("not found"));
+    }
+    master.client().run("function flush");
+    master.kill();
+    master.restart();
+    assert_eq!(master.client().run("function list").list(), []);
+}
+
+/// Streams are trimmed by whole blocks, which a replica may have others of.
+#[test]
+fn trimmed_streams_stay_equal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let master = Server::with_module(folder.path(), &["--stream-node-max-entries", "10"]);
+    let port = master.port.to_string();
+    let options = ["--stream-node-max-entries", "64", "--replicaof", "127.0.0.1", &port];
+    let replica = Server::with_module(folder.path(), &options);
+    until("the replica follows", || {
+        replica.client().run("info replication").text().contains("master_link_status:up")
+    });
+    let mut client = master.client();
+    for number in 1..300 {
+        client.run(&format!("xadd a maxlen ~ 55 {number}-1 f v"));
+        client.run(&format!("XADD b MINID ~ {} LIMIT 30 {number}-1 f v", (number - 55).max(0)));
+        client.run(&format!("xadd c {number}-1 ~ v"));
+        client.run("multi");
+        client.run(&format!("xadd d {number}-1 f v"));
+        client.run("xtrim d maxlen ~ 33 limit 20");
+        client.run("exec");
+    }
+    assert_eq!(client.run("wait 1 5000").number(), 1);
+    let mut follower = replica.client();
+    for key in ["a", "b", "c", "d"] {
+        let range = format!("xrange {key} - +");
+        let len = client.run(&format!("xlen {key}")).number();
+        println!("{key} has {len} entries");
+        assert!((30..=300).contains(&len) && (key == "c") == (len == 299), "{key}: {len}");
+        assert_eq!(client.run(&range), follower.run(&range), "{key}");
+    }
+}

@@ -49,15 +49,25 @@ fn program() -> String {
 impl Server {
     /// A server with the module, and more options.
     pub(crate) fn with_module(folder: &Path, options: &[&str]) -> Self {
+        Self::with_pool(folder, "256M", options)
+    }
+
+    /// A server with the module, and a pool of this size.
+    pub(crate) fn with_pool(folder: &Path, size: &str, options: &[&str]) -> Self {
         let mut all = vec!["--loadmodule".to_owned(), module().display().to_string()];
-        all.extend(["pool", "node.pool", "size", "256M"].map(str::to_owned));
+        all.extend(["pool", "node.pool", "size", size].map(str::to_owned));
         all.extend(options.iter().map(|option| (*option).to_owned()));
         Self::start(folder, all)
     }
 
     /// A server without the module.
     pub(crate) fn stock(folder: &Path) -> Self {
-        Self::start(folder, Vec::new())
+        Self::stock_with(folder, &[])
+    }
+
+    /// The same with options.
+    pub(crate) fn stock_with(folder: &Path, options: &[&str]) -> Self {
+        Self::start(folder, options.iter().map(|option| (*option).to_owned()).collect())
     }
 
     fn start(folder: &Path, options: Vec<String>) -> Self {
@@ -75,6 +85,11 @@ impl Server {
         if let Some(at) = self.options.iter().position(|option| option == "--replicaof") {
             self.options.drain(at..at + 3);
         }
+    }
+
+    /// More options for when it is started again.
+    pub(crate) fn add_options(&mut self, options: &[&str]) {
+        self.options.extend(options.iter().map(|option| (*option).to_owned()));
     }
 
     /// Starts it, perhaps once more.

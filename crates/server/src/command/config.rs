@@ -122,6 +122,14 @@ impl Tuning {
         tuning
     }
 
+    /// Sets the option of this name, as CONFIG SET does. Returns whether there is one, and it may have this value.
+    pub(crate) fn set(&self, name: &str, value: &[u8]) -> bool {
+        let Some(index) = NUMBERS.iter().position(|option| option.is(name)) else { return false };
+        let Ok(value) = NUMBERS[index].parse(value) else { return false };
+        self.0[index].store(value, Ordering::Relaxed);
+        true
+    }
+
     /// Whether a command that took this long is for the slow log.
     pub(crate) fn is_slow(&self, took: Duration) -> bool {
         let micros = self.0[SLOWER_THAN].load(Ordering::Relaxed);

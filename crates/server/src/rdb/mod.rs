@@ -64,7 +64,7 @@ const fn table() -> [u64; 256] {
 
 static TABLE: [u64; 256] = table();
 
-fn crc64(bytes: &[u8]) -> u64 {
+pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     crc64_after(0, bytes)
 }
 
@@ -118,6 +118,20 @@ pub(crate) fn checked(payload: &[u8]) -> Option<&[u8]> {
     let sum = u64::from_le_bytes(footer[2..].try_into().ok()?);
     let is_right = sum == crc64(&payload[..payload.len() - 8]);
     (version <= VERSION_MAX && is_right).then_some(value)
+}
+
+/// What a newer server's DUMP has answered, with the last version that is known here; `None` if its checksum is wrong.
+/// Newer versions have other forms of values, and the same of the old ones.
+pub(crate) fn renewed(payload: &[u8]) -> Option<Vec<u8>> {
+    let (value, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER)?)?;
+    let sum = u64::from_le_bytes(footer[2..].try_into().ok()?);
+    if sum != crc64(&payload[..payload.len() - 8]) {
+        return None;
+    }
+    let mut renewed = value.to_vec();
+    renewed.extend_from_slice(&VERSION_MAX.to_le_bytes());
+    renewed.extend_from_slice(&crc64(&renewed).to_le_bytes());
+    Some(renewed)
 }
 
 #[cfg(test)]
