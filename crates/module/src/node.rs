@@ -12,8 +12,8 @@ use crate::snapshot::Snapshots;
 use crate::watch::{THRESHOLD_MIN, Watch};
 use crate::work::{Contents, Job};
 use corosensei::stack::DefaultStack;
-use perdura::collections::{Bytes, Cell, HashMap};
-use perdura::{EngineKind, Error, Handle, Options, Pool, Result, Ticket, TxExt};
+use perdura::collections::Cell;
+use perdura::{EngineKind, Error, Handle, Options, Pool, Result, Ticket, TxExt as _};
 use perdura_server::{Commands, KeyState, Performed};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -21,8 +21,6 @@ use std::time::{Duration, Instant};
 
 /// The root under which a pool has the number of its node in the cluster, as 40 digits.
 const ROOT: &str = "redis-node";
-/// The root of what the node keeps besides keys.
-const STATE: &str = "redis-state";
 /// In the state: the host's libraries of functions, as FUNCTION DUMP answers them.
 pub(crate) const FUNCTIONS: &[u8] = b"functions";
 /// In the state while a copy of a master replaces the node's keys.
@@ -30,8 +28,6 @@ pub(crate) const COPYING: &[u8] = b"copying";
 /// Time from one look for deleted values to free to the next, and that one look may take.
 const TIDY: Duration = Duration::from_millis(100);
 const TIDY_MOST: Duration = Duration::from_millis(1);
-
-type State = HashMap<Bytes, Bytes>;
 
 /// A node's pool.
 pub(crate) struct Node {
@@ -44,6 +40,8 @@ pub(crate) struct Node {
     /// The last transaction, until it is durable.
     last: Option<Ticket>,
     exposed: bool,
+    /// Whether all that is done belongs together, outside of an EXEC too ([`Node::hold`]).
+    held: bool,
     /// Clients of which it is known, in this turn, whether they have unread replies of earlier ones.
     known: HashSet<u64>,
     /// Whether that is known of all clients.
@@ -86,6 +84,7 @@ impl Node {
             group: None,
             last: None,
             exposed: false,
+            held: false,
             known: HashSet::new(),
             all_known: false,
             tidied: Instant::now(),
@@ -111,9 +110,8 @@ impl Node {
     /// Does a job: in the open transaction, if it is `grouped`, else in one of its own.
     pub(crate) fn run(&mut self, job: Job, grouped: bool) -> Result<Performed> {
         let alone = self.exposed || cfg!(feature = "planted");
-        if !grouped || alone {
-            self.end_group()?;
-            let (commands, handle) = self.session();
+        if !self.held && (!grouped || alone) {
+            let (commands, handle) = self.session()?;
             let (done, ticket) = match &job {
                 Job::Command(request) => commands.perform(handle, request)?,
                 job => handle.submit(|tx| job.run(commands, tx))?,
@@ -132,12 +130,27 @@ impl Node {
         self.group.as_mut().expect("it was begun").run(job)
     }
 
-    /// Whether a job could be done now, alone; nothing is done. Of one in an EXEC it is not known.
-    pub(crate) fn could(&mut self, job: &Job) -> Result<bool> {
-        if self.group.is_some() {
-            return Ok(true);
+    /// What is done from now on is one transaction, until [`release`](Self::release): a RESTORE's removal of the key's old
+    /// value, and its new one.
+    pub(crate) fn hold(&mut self) {
+        self.held = !cfg!(feature = "planted");
+    }
+
+    /// The end of what was held together.
+    pub(crate) fn release(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.held) && self.exposed {
+            true => self.make_durable(),
+            false => Ok(()),
         }
-        let (commands, handle) = self.session();
+    }
+
+    /// Whether a job could be done now: in the open transaction, if it is `grouped`, else alone. Nothing is done.
+    pub(crate) fn could(&mut self, job: Job, grouped: bool) -> Result<bool> {
+        if grouped && self.group.is_some() {
+            let done = self.run(Job::Try(Box::new(job)), true)?;
+            return Ok(done.reply.first() != Some(&b'-'));
+        }
+        let (commands, handle) = self.session()?;
         let attempt = |handle: &mut Handle| {
             let mut could = false;
             let done: Result<((), Ticket)> = handle.submit(|tx| {
@@ -155,8 +168,10 @@ impl Node {
         Ok(attempt(handle))
     }
 
-    fn session(&mut self) -> (&Commands, &mut Handle) {
-        (&self.commands, self.handle.as_mut().expect("no transaction is open"))
+    /// For transactions of their own: an open one ends.
+    fn session(&mut self) -> Result<(&Commands, &mut Handle)> {
+        self.end_group()?;
+        Ok((&self.commands, self.handle.as_mut().expect("no transaction is open")))
     }
 
     /// Ends the transaction of an EXEC or a script, if one is open.
@@ -172,7 +187,7 @@ impl Node {
     pub(crate) fn make_durable(&mut self) -> Result<()> {
         self.end_group()?;
         let Some(ticket) = self.last.take() else { return Ok(()) };
-        self.session().1.wait(ticket)?;
+        self.session()?.1.wait(ticket)?;
         self.watch.end();
         Ok(())
     }
@@ -184,12 +199,13 @@ impl Node {
 
     /// The host is about to send the turn's replies, and to sleep.
     pub(crate) fn end_turn(&mut self) -> Result<()> {
+        self.held = false;
         self.make_durable()?;
         self.exposed = true;
         self.forget_clients();
         if self.tidied.elapsed() >= TIDY {
             let began = Instant::now();
-            let (commands, handle) = self.session();
+            let (commands, handle) = self.session()?;
             while commands.tidy(handle)? && began.elapsed() < TIDY_MOST {}
             self.tidied = Instant::now();
         }
@@ -252,22 +268,17 @@ impl Node {
     }
 
     /// Keeps a part of the state, or, without a value, drops it.
-    pub(crate) fn keep(&mut self, name: &[u8], value: Option<&[u8]>) -> Result<()> {
-        self.end_group()?;
-        let ((), ticket) = self.session().1.submit(|tx| {
-            let state = tx.open_or_create::<State>(STATE)?;
-            match value {
-                Some(value) => state.insert(tx, name, value).map(drop),
-                None => state.remove(tx, name).map(drop),
-            }
-        })?;
-        self.last = self.last.max(Some(ticket));
-        Ok(())
+    pub(crate) fn keep(&mut self, name: &'static [u8], value: Option<&[u8]>) -> Result<()> {
+        let job = Job::Keep { name, value: value.map(<[u8]>::to_vec) };
+        let grouped = self.group.is_some();
+        self.run(job, grouped).map(drop)
     }
 
     /// A part of the state.
-    pub(crate) fn kept(&mut self, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.session().1.transaction(|tx| tx.open_or_create::<State>(STATE)?.get(tx, name))
+    pub(crate) fn kept(&mut self, name: &'static [u8]) -> Result<Option<Vec<u8>>> {
+        let grouped = self.group.is_some();
+        let done = self.run(Job::Kept(name), grouped)?;
+        Ok(done.changed.then_some(done.reply))
     }
 
     /// A child was forked, at a moment without an open command.
@@ -279,14 +290,18 @@ impl Node {
 
     /// A key's contents.
     pub(crate) fn contents(&mut self, db: u8, key: &[u8]) -> Result<Contents> {
-        self.end_group()?;
-        let (commands, handle) = self.session();
+        if self.group.is_some() {
+            // An EXEC that has DUMP stays one transaction.
+            let done = self.run(Job::Read { db, key: key.to_vec() }, true)?;
+            return Ok(Contents::of(&done));
+        }
+        let (commands, handle) = self.session()?;
         handle.read(|tx| Contents::read(commands, tx, db, key))
     }
 
     /// All keys, each with its database.
     pub(crate) fn keys(&mut self) -> Result<Vec<(u8, Vec<u8>, KeyState)>> {
-        let (commands, handle) = self.session();
+        let (commands, handle) = self.session()?;
         handle.read(|tx| {
             let mut keys = Vec::new();
             commands
@@ -334,4 +349,77 @@ fn digits(id: &str) -> Option<[u64; 5]> {
 fn text(words: [u64; 5]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+// With the planted fault nothing is done together.
+#[cfg(all(test, not(feature = "planted")))]
+mod tests {
+    use super::*;
+    use perdura_server::Request;
+
+    fn node(folder: &std::path::Path) -> Node {
+        let pool = folder.join("a.pool");
+        let settings = Settings { pool, size: 8 << 20, adopt: false, partial: false };
+        Node::open(&settings, None).unwrap()
+    }
+
+    fn command(words: &str) -> Job {
+        Job::Command(Request::new(words.split(' ').map(str::as_bytes)))
+    }
+
+    /// What another session sees of some keys.
+    fn seen(node: &Node, words: &str) -> Vec<u8> {
+        let (pool, words) = (node.pool.clone(), words.to_owned());
+        let seen = std::thread::spawn(move || {
+            let mut handle = pool.session().unwrap();
+            let commands = Commands::open(&pool, &mut handle).unwrap();
+            let request = Request::new(words.split(' ').map(str::as_bytes));
+            commands.perform(&mut handle, &request).unwrap().0.reply
+        });
+        seen.join().unwrap()
+    }
+
+    #[test]
+    fn an_exec_that_asks_for_contents_stays_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut node = node(folder.path());
+        node.run(command("set a 1"), true).unwrap();
+        let contents = node.contents(0, b"a").unwrap();
+        assert!(!contents.payload.is_empty());
+        assert_eq!(node.kept(COPYING).unwrap(), None);
+        node.keep(COPYING, Some(b"x")).unwrap();
+        assert_eq!(node.kept(COPYING).unwrap().as_deref(), Some(&b"x"[..]));
+        // What is only tried leaves nothing, whether it fits or not.
+        let large = Contents { payload: vec![0; 100], expires: 0 };
+        assert!(!node.could(large.restore(0, b"c"), true).unwrap());
+        assert!(node.could(contents.restore(0, b"c"), true).unwrap());
+        assert!(!node.could(command(&format!("set c {}", "v".repeat(9 << 20))), true).unwrap());
+        assert_eq!(node.run(command("exists a c"), true).unwrap().reply, b":1\r\n");
+        node.run(command("set b 1"), true).unwrap();
+        assert_eq!(seen(&node, "exists a b c"), b":0\r\n");
+        node.make_durable().unwrap();
+        assert_eq!(seen(&node, "exists a b c"), b":2\r\n");
+        assert!(node.kept(COPYING).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_is_held_together_is_one_transaction() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut node = node(folder.path());
+        node.run(command("set a 1"), false).unwrap();
+        let contents = node.contents(0, b"a").unwrap();
+        for exposed in [false, true] {
+            node.exposed = exposed;
+            node.run(command("set a old"), false).unwrap();
+            node.hold();
+            node.run(Job::Remove { db: 0, key: b"a".to_vec() }, false).unwrap();
+            assert_eq!(seen(&node, "get a"), b"$3\r\nold\r\n");
+            node.run(contents.restore(0, b"a"), false).unwrap();
+            assert_eq!(seen(&node, "get a"), b"$3\r\nold\r\n");
+            node.release().unwrap();
+            assert_eq!(node.is_behind(), !exposed);
+            node.end_group().unwrap();
+            assert_eq!(seen(&node, "get a"), b"$1\r\n1\r\n");
+        }
+    }
 }

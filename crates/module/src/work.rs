@@ -1,7 +1,13 @@
 //! The module's work in a transaction of the pool.
 
-use perdura::{Result, Tx};
+use perdura::collections::{Bytes, HashMap};
+use perdura::{Result, Tx, TxExt};
 use perdura_server::{Commands, Performed, Request};
+
+/// The root of what the node keeps besides keys.
+const STATE: &str = "redis-state";
+
+type State = HashMap<Bytes, Bytes>;
 
 /// Something to do in a transaction.
 #[derive(Debug)]
@@ -16,6 +22,14 @@ pub(crate) enum Job {
     Swap(u8, u8),
     /// Says what a key is.
     Look { db: u8, key: Vec<u8> },
+    /// Replies with the key's value as DUMP does, and says what the key is.
+    Read { db: u8, key: Vec<u8> },
+    /// Does another job, and undoes it: only the reply is left.
+    Try(Box<Job>),
+    /// Keeps a part of the node's state, or, without a value, drops it.
+    Keep { name: &'static [u8], value: Option<Vec<u8>> },
+    /// Replies with a part of the node's state, if it is there (`changed`).
+    Kept(&'static [u8]),
 }
 
 impl Job {
@@ -29,6 +43,31 @@ impl Job {
             Job::Look { db, key } => {
                 let keys = vec![commands.state(tx, *db, key)?];
                 return Ok(Performed { keys, ..Performed::default() });
+            }
+            Job::Read { db, key } => {
+                let request = Request::new([b"dump".as_slice(), key]).in_database(*db);
+                let reply = commands.run(tx, &request)?.reply;
+                let keys = vec![commands.state(tx, *db, key)?];
+                return Ok(Performed { reply, keys, ..Performed::default() });
+            }
+            Job::Try(job) => {
+                let point = tx.point();
+                let reply = job.run(commands, tx)?.reply;
+                tx.undo_to(point)?;
+                return Ok(Performed { reply, ..Performed::default() });
+            }
+            Job::Keep { name, value } => {
+                let state = tx.open_or_create::<State>(STATE)?;
+                match value {
+                    Some(value) => state.insert(tx, *name, value.as_slice()).map(drop)?,
+                    None => state.remove(tx, *name).map(drop)?,
+                }
+            }
+            Job::Kept(name) => {
+                let value = tx.open_or_create::<State>(STATE)?.get(tx, *name)?;
+                let changed = value.is_some();
+                let reply = value.unwrap_or_default();
+                return Ok(Performed { reply, changed, ..Performed::default() });
             }
         }
         Ok(Performed::default())
@@ -47,14 +86,17 @@ pub(crate) struct Contents {
 impl Contents {
     /// Reads a key's.
     pub(crate) fn read(commands: &Commands, tx: &mut dyn Tx, db: u8, key: &[u8]) -> Result<Self> {
-        let request = Request::new([b"dump".as_slice(), key]).in_database(db);
-        let reply = commands.run(tx, &request)?.reply;
-        let payload = match crate::resp::Items::new(&reply).next() {
+        Ok(Self::of(&Job::Read { db, key: key.to_vec() }.run(commands, tx)?))
+    }
+
+    /// Those that [`Job::Read`] has found.
+    pub(crate) fn of(done: &Performed) -> Self {
+        let payload = match crate::resp::Items::new(&done.reply).next() {
             Some(crate::resp::Item::Bulk(payload)) => payload.to_vec(),
             _ => Vec::new(),
         };
-        let expires = commands.state(tx, db, key)?.expires.unwrap_or(0);
-        Ok(Contents { payload, expires })
+        let expires = done.keys.first().and_then(|state| state.expires).unwrap_or(0);
+        Contents { payload, expires }
     }
 
     /// The job that gives a key these contents.

@@ -19,6 +19,8 @@ pub(super) const RESP3: c_int = raw::REDISMODULE_CTX_FLAGS_RESP3 as c_int;
 pub(super) const REPLICATED: c_int = raw::REDISMODULE_CTX_FLAGS_REPLICATED as c_int;
 pub(super) const EVICTS: c_int = raw::REDISMODULE_CTX_FLAGS_EVICT as c_int;
 pub(super) const REPLICA: c_int = raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int;
+/// A replica whose master alone sends writes.
+pub(super) const READ_ONLY_REPLICA: c_int = REPLICA | raw::REDISMODULE_CTX_FLAGS_READONLY as c_int;
 pub(super) const TRANSFERRING: c_int = raw::REDISMODULE_CTX_FLAGS_REPLICA_IS_TRANSFERRING as c_int;
 pub(super) const LOADING: c_int = raw::REDISMODULE_CTX_FLAGS_LOADING as c_int;
 pub(super) const NO_BLOCKING: c_int = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING as c_int;

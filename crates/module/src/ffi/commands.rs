@@ -278,6 +278,15 @@ fn replicate(context: RawContext, args: &[RawText], stamp: &str) {
     ));
 }
 
+/// Has the replicas delete keys that were refused after the host had told of them.
+pub(super) fn tell_refused(context: RawContext) {
+    for (db, key) in values::take_refused() {
+        let (name, key) = (Text::new(format!("{PREFIX}del").as_bytes()), Text::new(&key));
+        let stamp = format!("{}:0", api::now());
+        api::in_db(context, db, || replicate(context, &[name.0, key.0], &stamp));
+    }
+}
+
 /// A replica would choose other members: it removes those that were chosen here.
 fn replicate_spop(context: RawContext, args: &[RawText], stamp: &str, done: &Performed) {
     let members: Vec<Text> = Items::new(&done.reply)

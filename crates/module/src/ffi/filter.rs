@@ -1,7 +1,7 @@
 //! The filter of commands: gives those on data to the module.
 
 use super::api::{self, HostCommand, RawText, Text, bytes, host, is_grouped};
-use super::{functions, guarded, with};
+use super::{functions, guarded, values, with};
 use crate::node::Node;
 use crate::work::Contents;
 use perdura_server::DataCommand;
@@ -100,9 +100,12 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
     guarded(|| {
         let arg = |at| bytes(host!(RedisModule_CommandFilterArgGet(command, at)));
         let name = arg(0);
-        if !is_grouped() {
+        if !is_grouped() && !values::is_settling() {
             // An EXEC, or a script, that was under way is over.
-            with(|node| node.end_group());
+            with(|node| {
+                node.release()?;
+                node.end_group()
+            });
             TIME.set(None);
             note(name);
         }
@@ -119,6 +122,12 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
         {
             refuse(command, name);
             return;
+        }
+        if name.eq_ignore_ascii_case(b"restore-asking") {
+            with(|node| {
+                node.hold();
+                Ok(())
+            });
         }
         let Some(number) = DataCommand::number(name) else { return };
         NAMES.with_borrow(|names| {
@@ -156,7 +165,7 @@ fn fits(key: &[u8], payload: &[u8]) -> bool {
     }
     let contents = Contents { payload: payload.to_vec(), expires: 0 };
     // A cluster has one database.
-    with(|node| node.could(&contents.restore(0, key)))
+    with(|node| node.could(contents.restore(0, key), is_grouped()))
 }
 
 /// Has the command answered with an error that names it.

@@ -4,6 +4,7 @@ use super::api::{self, Key, RawContext, RawText, Text, host, log};
 use super::{NODE, commands, events, filter, guarded, values};
 use crate::node::{COPYING, Node};
 use crate::settings::Settings;
+use perdura_server::Commands;
 use redis_module::raw;
 use std::ffi::{CStr, c_int};
 use std::path::Path;
@@ -62,6 +63,16 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
             "the server has keys already: load the module at the server's start, by 'loadmodule'"
                 .to_owned(),
         );
+    }
+    for name in [c"databases", c"cluster-databases"] {
+        let count = api::config(context, name).and_then(|count| count.parse::<u32>().ok());
+        if count.is_some_and(|count| count > u32::from(Commands::DATABASES)) {
+            return Err(format!(
+                "the server has '{} {}', and a pool has 16 databases: set '{0} 16'",
+                name.to_string_lossy(),
+                count.unwrap_or_default()
+            ));
+        }
     }
     let mut node = Node::open(&settings, api::node_id().as_deref())?;
     check_whole(&mut node, &settings, api::is_replica(context))?;

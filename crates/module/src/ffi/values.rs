@@ -6,10 +6,11 @@
 
 use super::api::{self, Key, RawContext, RawText, RawValue, Text, bytes, host};
 use super::{guarded, with};
+use crate::node::Node;
 use crate::work::{Contents, Job};
 use perdura_server::KeyState;
 use redis_module::raw;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
@@ -20,6 +21,15 @@ thread_local! {
     static TYPE: Cell<*mut raw::RedisModuleType> = const { Cell::new(ptr::null_mut()) };
     /// Whether the module itself is deleting a value.
     static OWN: Cell<bool> = const { Cell::new(false) };
+    /// Whether the module is taking over a value, for which it calls the host.
+    static SETTLING: Cell<bool> = const { Cell::new(false) };
+    /// Keys whose values were refused when the host had told its replicas of them.
+    static REFUSED: RefCell<Vec<(u8, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether the module itself calls the host, in the midst of a command.
+pub(super) fn is_settling() -> bool {
+    SETTLING.get()
 }
 
 /// The values of keys that are in the pool: an address at which nothing is.
@@ -79,6 +89,13 @@ pub(super) fn adjust(key: &Key, state: KeyState) {
 /// A key of which the host tells that it was restored, or came with a master's copy: its contents go to the pool. A
 /// value of the host's own, from a server without the module, becomes one of the module.
 pub(super) fn settle(context: RawContext, name: RawText) {
+    SETTLING.set(true);
+    take_over(context, name);
+    SETTLING.set(false);
+    with(Node::release);
+}
+
+fn take_over(context: RawContext, name: RawText) {
     // A key that is loaded has a name that the host does not let others keep.
     let own = Text::new(bytes(name));
     let name = own.0;
@@ -92,14 +109,19 @@ pub(super) fn settle(context: RawContext, name: RawText) {
             let mut contents = unsafe { (*value.cast::<Contents>()).clone() };
             contents.expires = expires;
             drop_contents(key.replace(TYPE.get(), in_pool()));
-            put(db, bytes(name), &contents);
+            if !put(db, bytes(name), &contents) {
+                refuse(&key, db, bytes(name));
+            }
         }
         None if key.is_there() => {
             let Some(payload) = api::dump(context, name) else {
                 super::die("the host does not give a value that was sent here");
             };
-            put(db, bytes(name), &Contents { payload, expires });
+            let is_kept = put(db, bytes(name), &Contents { payload, expires });
             key.set(TYPE.get(), in_pool());
+            if !is_kept {
+                return refuse(&key, db, bytes(name));
+            }
             if expires != 0 {
                 key.set_expires(Some(expires));
             }
@@ -108,18 +130,38 @@ pub(super) fn settle(context: RawContext, name: RawText) {
     }
 }
 
-/// Puts a key's contents into the pool.
-fn put(db: u8, key: &[u8], contents: &Contents) {
-    let done = with(|node| node.run(contents.restore(db, key), api::is_grouped()));
-    if done.reply.first() == Some(&b'-') {
-        let why = String::from_utf8_lossy(&done.reply);
-        // The host has the key already, and is about to say so.
-        super::die(&format!(
+/// Puts a key's contents into the pool. Returns false if an EXEC or a script has a value that cannot be kept.
+fn put(db: u8, key: &[u8], contents: &Contents) -> bool {
+    let grouped = api::is_grouped();
+    let done = with(|node| node.run(contents.restore(db, key), grouped));
+    let fits = done.reply.first() != Some(&b'-');
+    if !fits {
+        let why = format!(
             "the value of the key {} was sent here and cannot be kept: {}",
             String::from_utf8_lossy(key),
-            why.trim()
-        ));
+            String::from_utf8_lossy(&done.reply).trim()
+        );
+        // The host has the key already, and is about to say so. Another node would delete its own; it sends no EXEC.
+        if !grouped || api::flags(ptr::null_mut()) & api::REPLICA != 0 {
+            super::die(&why);
+        }
+        api::log("warning", &why);
     }
+    fits
+}
+
+/// Deletes the host's key whose contents the pool has refused.
+fn refuse(key: &Key, db: u8, name: &[u8]) {
+    OWN.set(true);
+    key.delete();
+    OWN.set(false);
+    with(|node| node.run(Job::Remove { db, key: name.to_vec() }, api::is_grouped()));
+    REFUSED.with_borrow_mut(|refused| refused.push((db, name.to_vec())));
+}
+
+/// Keys that were refused since the last call: replicas are to delete them.
+pub(super) fn take_refused() -> Vec<(u8, Vec<u8>)> {
+    REFUSED.take()
 }
 
 fn drop_contents(value: RawValue) {
@@ -181,14 +223,27 @@ unsafe extern "C" fn load(from: *mut raw::RedisModuleIO, form: c_int) -> *mut c_
             return ptr::null_mut();
         };
         if api::flags(ptr::null_mut()) & api::LOADING == 0 {
-            // The node that sent it keeps it if it is refused now.
-            if !with(|node| node.could(&contents.restore(db, name))) {
+            let job = contents.restore(db, name);
+            if !with(|node| node.could(job, api::is_grouped())) {
+                if api::flags(ptr::null_mut()) & api::READ_ONLY_REPLICA == api::READ_ONLY_REPLICA {
+                    super::die(&format!(
+                        "the master has the key {}, for which there is no room here, so that this replica would differ \
+                         from it from now on. Give it a pool as large as the master's, and it takes a new copy",
+                        String::from_utf8_lossy(name)
+                    ));
+                }
+                // The node that sent it keeps it if it is refused now.
                 api::log(
                     "warning",
                     "a key that another node sent was refused: the pool has no room for it",
                 );
                 return ptr::null_mut();
             }
+            // The host deletes the key's old value, if there is one, before it tells of the new one.
+            with(|node| {
+                node.hold();
+                Ok(())
+            });
             return Box::into_raw(Box::new(contents)).cast();
         }
         if !contents.payload.is_empty() {

@@ -414,6 +414,102 @@ fn a_replica_with_too_small_a_pool_ends() {
     assert!(replica.logged().contains("was sent here and cannot be kept"), "{}", replica.logged());
 }
 
+/// No client ends a server with a full pool by a RESTORE in an EXEC or a script.
+#[test]
+fn a_restore_that_does_not_fit_ends_no_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut own = Server::with_pool(folder.path(), "16M", &[]);
+    let port = own.port.to_string();
+    let replica = Server::with_module(folder.path(), &["--replicaof", "127.0.0.1", &port]);
+    let mut client = own.client();
+    until("the replica follows", || {
+        replica.client().run("info replication").text().contains("master_link_status:up")
+    });
+    client.run(&format!("set large {}", "v".repeat(3_000_000)));
+    let script = "local dump = redis.call('dump', 'large')
+        local made = 0
+        for n = 1, 20 do
+            local reply = redis.pcall('restore', 'copy:' .. n, 0, dump)
+            if reply.ok then made = made + 1 end
+        end
+        redis.call('set', 'last', 1)
+        return made";
+    let made = client.ask(&["eval", script, "0"]).expect("a reply").number();
+    assert!((1..5).contains(&made), "{made}");
+    assert_eq!(client.run("dbsize").number(), made + 2);
+    assert_eq!(client.run("keys *").list().len() as i64, made + 2);
+    // A value of a stock server, which is looked at only after the host has it.
+    let stock = Server::stock(folder.path());
+    stock.client().run(&format!("set a {}", "v".repeat(3_000_000)));
+    let hex = "return (redis.call('dump', 'a'):gsub('.', function(c) return ('%02x'):format(c:byte()) end))";
+    let hex = stock.client().ask(&["eval", hex, "0"]).expect("a reply").text();
+    let script =
+        "local dump = ARGV[1]:gsub('..', function(h) return string.char(tonumber(h, 16)) end)
+        for n = 1, 20 do redis.pcall('restore-asking', 'stock:' .. n, 0, dump) end
+        redis.call('set', 'last', 2)
+        return redis.call('exists', 'stock:20')";
+    client.run("del copy:1");
+    assert_eq!(client.ask(&["eval", script, "0", &hex]).expect("a reply").number(), 0);
+    let left = client.run("keys *").list().len() as i64;
+    assert_eq!(client.run("dbsize").number(), left);
+    assert_eq!(client.run("get last").number(), 2);
+    assert_eq!(client.run("wait 1 5000").number(), 1);
+    assert_eq!(replica.client().run("dbsize").number(), left);
+    own.kill();
+    own.restart();
+    assert_eq!(own.client().run("dbsize").number(), left);
+}
+
+/// A key's old value and the one that RESTORE puts in its place change in one step, and both nodes have the same.
+#[test]
+fn restore_replaces() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut own = Server::with_module(folder.path(), &[]);
+    let mut client = own.client();
+    client.run("set a new");
+    let script = "return redis.call('restore', KEYS[1], ARGV[1], redis.call('dump', 'a'), 'replace', 'absttl')";
+    let other = Server::with_module(folder.path(), &[]);
+    for (key, old) in [("text", "set text old"), ("hash", "hset hash f v"), ("none", "get none")] {
+        client.run(old);
+        assert_eq!(client.ask(&["eval", script, "1", key, "0"]).expect("a reply").text(), "OK");
+        // One whose time is over is deleted.
+        client.run(old.replace(key, &format!("{key}:2")).as_str());
+        let gone = format!("{key}:2");
+        assert_eq!(client.ask(&["eval", script, "1", &gone, "1"]).expect("a reply").text(), "OK");
+        other.client().run(old);
+        let migrate = format!("migrate 127.0.0.1 {} {key} 0 5000 copy replace", other.port);
+        assert_eq!(client.run(&migrate).text(), "OK");
+        assert_eq!(other.client().run(&format!("get {key}")).text(), "new");
+    }
+    for _ in 0..2 {
+        let mut client = own.client();
+        assert_eq!(client.run("dbsize").number(), 4);
+        assert_eq!(client.run("keys *").list().len(), 4);
+        assert_eq!(client.run("get hash").text(), "new");
+        own.kill();
+        own.restart();
+    }
+}
+
+/// A replica without room for a key that its master was sent ends, as with one that its master has written.
+#[test]
+fn a_replica_does_not_leave_out_what_its_master_was_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (master, other) =
+        (Server::with_module(folder.path(), &[]), Server::with_module(folder.path(), &[]));
+    let port = master.port.to_string();
+    let mut replica = Server::with_pool(folder.path(), "16M", &["--replicaof", "127.0.0.1", &port]);
+    until("the replica follows", || {
+        replica.client().run("info replication").text().contains("master_link_status:up")
+    });
+    other.client().run(&format!("set large {}", "v".repeat(20_000_000)));
+    let migrate = format!("migrate 127.0.0.1 {port} large 0 20000");
+    assert_eq!(other.client().run(&migrate).text(), "OK");
+    assert!(replica.ended());
+    assert!(replica.logged().contains("for which there is no room here"), "{}", replica.logged());
+    assert_eq!(master.client().run("strlen large").number(), 20_000_000);
+}
+
 /// What would have the host keep values by itself is refused.
 #[test]
 fn what_the_pool_cannot_follow_is_refused() {

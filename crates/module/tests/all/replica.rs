@@ -188,3 +188,28 @@ fn trimmed_streams_stay_equal() {
         assert_eq!(client.run(&range), follower.run(&range), "{key}");
     }
 }
+
+/// An EXEC may be open when a node becomes a master.
+#[test]
+fn a_replica_is_promoted_in_an_exec() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let master = Server::with_module(folder.path(), &[]);
+    let mut client = master.client();
+    client.run("set a 1");
+    let port = master.port.to_string();
+    let mut replica = Server::with_module(folder.path(), &["--replicaof", "127.0.0.1", &port]);
+    until("the replica follows", || {
+        replica.client().run("info replication").text().contains("master_link_status:up")
+    });
+    let mut client = replica.client();
+    for command in ["multi", "get a", "replicaof no one", "get a"] {
+        client.run(command);
+    }
+    let replies = client.run("exec").list();
+    assert_eq!(format!("{replies:?}"), "[Text(\"1\"), Text(\"OK\"), Text(\"1\")]");
+    client.run("set b 2");
+    replica.forget_master();
+    replica.kill();
+    replica.restart();
+    assert_eq!(replica.client().run("get b").number(), 2);
+}

@@ -18,6 +18,7 @@ fn bad_setups_end_in_a_sentence() {
         (&["--loadmodule", &library, "pool", "a", "size", "1X"], "no number of bytes"),
         (&[load.as_slice(), &["--appendonly", "yes"]].concat(), "'appendonly yes'"),
         (&[load.as_slice(), &["--save", "60 1"]].concat(), "set 'save \"\"'"),
+        (&[load.as_slice(), &["--databases", "20"]].concat(), "'databases 20'"),
         (&other, "the pool is in use"),
         (&["--loadmodule", &library, "pool", "/no/folder/a.pool"], "/no/folder"),
         (&["--loadmodule", &library, "pool", "a.pool", "size", "1K"], "the size must be from"),
