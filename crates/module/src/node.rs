@@ -197,6 +197,11 @@ impl Node {
         self.last.is_some() || self.group.is_some()
     }
 
+    /// Whether the host may send replies without another moment to wait in.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.exposed
+    }
+
     /// The host is about to send the turn's replies, and to sleep.
     pub(crate) fn end_turn(&mut self) -> Result<()> {
         self.held = false;

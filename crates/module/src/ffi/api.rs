@@ -59,6 +59,7 @@ pub(super) use {host, raw_function};
 /// Functions that the module needs and this host lacks.
 pub(super) fn missing() -> Vec<&'static str> {
     let needed = lacks!(
+        RedisModule_ACLCheckCommandPermissions,
         RedisModule_BlockClientOnKeys,
         RedisModule_Call,
         RedisModule_CallReplyArrayElement,
@@ -77,16 +78,20 @@ pub(super) fn missing() -> Vec<&'static str> {
         RedisModule_DeleteKey,
         RedisModule_Free,
         RedisModule_FreeCallReply,
+        RedisModule_FreeModuleUser,
         RedisModule_FreeString,
         RedisModule_GetAbsExpire,
         RedisModule_GetBlockedClientPrivateData,
         RedisModule_GetClientId,
+        RedisModule_GetClientUserNameById,
         RedisModule_GetClusterNodeInfo,
         RedisModule_GetContextFlags,
         RedisModule_GetDbIdFromIO,
         RedisModule_GetDbIdFromOptCtx,
+        RedisModule_GetDetachedThreadSafeContext,
         RedisModule_GetKeyNameFromIO,
         RedisModule_GetKeyNameFromOptCtx,
+        RedisModule_GetModuleUserFromUserName,
         RedisModule_GetMyClusterID,
         RedisModule_GetNotifyKeyspaceEvents,
         RedisModule_GetSelectedDb,
@@ -378,6 +383,47 @@ impl HostCommand {
     pub(super) fn is(&self, flag: &str) -> bool {
         self.flags.iter().any(|own| own == flag)
     }
+}
+
+/// The rules of all users, a line for each.
+pub(super) fn users(context: RawContext) -> Option<Vec<String>> {
+    let list = c"LIST".as_ptr();
+    let reply = host!(RedisModule_Call(context, c"ACL".as_ptr(), c"c".as_ptr(), list));
+    if reply.is_null() {
+        return None;
+    }
+    let count = host!(RedisModule_CallReplyLength(reply));
+    let line = |at| text_of(host!(RedisModule_CallReplyArrayElement(reply, at)));
+    let lines = (0..count).map(line).collect();
+    host!(RedisModule_FreeCallReply(reply));
+    lines
+}
+
+/// Whether the host performs a command by this name: the operator may have renamed it.
+pub(super) fn has_command(context: RawContext, name: &str) -> bool {
+    let name = c_text(name);
+    let (info, name) = (c"INFO".as_ptr(), name.as_ptr());
+    let reply = host!(RedisModule_Call(context, c"COMMAND".as_ptr(), c"cc".as_ptr(), info, name));
+    if reply.is_null() {
+        return false;
+    }
+    let found = host!(RedisModule_CallReplyArrayElement(reply, 0));
+    let is_there = !found.is_null()
+        && host!(RedisModule_CallReplyType(found)) == raw::REDISMODULE_REPLY_ARRAY as c_int;
+    host!(RedisModule_FreeCallReply(reply));
+    is_there
+}
+
+/// What INFO says of the host itself.
+pub(super) fn server_info(context: RawContext) -> Option<String> {
+    let part = c"server".as_ptr();
+    bytes_of(host!(RedisModule_Call(context, c"INFO".as_ptr(), c"c".as_ptr(), part)))
+        .map(|text| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// A context for calls outside of a command, good for ever.
+pub(super) fn own_context(context: RawContext) -> RawContext {
+    host!(RedisModule_GetDetachedThreadSafeContext(context))
 }
 
 /// All commands of the host.

@@ -2,9 +2,9 @@
 
 use super::api::{self, HostCommand, Key, RawContext, RawText, Text, bytes, host};
 use super::filter::{self, PREFIX, REFUSED, own};
-use super::{events, guarded, reply, shield, values, with};
+use super::{events, guarded, is_home, reply, rights, shield, values, with};
 use crate::resp::{Item, Items};
-use crate::work::Job;
+use crate::work::{Contents, Job};
 use perdura_server::{Commands, DataCommand, Performed, Request, Waiting};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -60,6 +60,13 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
     guarded(|| {
         let args = api::arguments(argv, argc);
         let Some(name) = args.first().map(|name| bytes(*name)) else { return api::ERR };
+        if !is_home() {
+            reply::error(
+                context,
+                "ERR the pool's commands are performed on the server's own thread, not on another module's",
+            );
+            return api::OK;
+        }
         if name.eq_ignore_ascii_case(APPLY.as_bytes()) {
             return apply(context, args);
         }
@@ -88,6 +95,15 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
                 context,
                 &format!("ERR {name} command is not allowed with BLOCK option from scripts"),
             );
+            return api::OK;
+        }
+        let plain = name.get(PREFIX.len()..).unwrap_or_default();
+        if flags & (api::REPLICATED | api::LUA) == 0 && !rights::permit(context, plain, args) {
+            let plain = String::from_utf8_lossy(plain).to_ascii_lowercase();
+            let text = format!(
+                "NOPERM this user has no permissions to run the '{plain}' command, or to access its keys"
+            );
+            reply::error(context, &text);
             return api::OK;
         }
         if flags & api::REPLICATED == 0 {
@@ -153,6 +169,7 @@ fn apply(context: RawContext, args: &[RawText]) -> c_int {
 fn refusal(name: &[u8]) -> String {
     match name.to_ascii_lowercase().as_slice() {
         b"debug" => "ERR DEBUG RELOAD, LOADAOF and POPULATE are not there with the module: the keys are in its pool",
+        b"function" => "ERR with this server, FUNCTION does not follow a blocking command or WAIT in one packet: send it again",
         b"restore-asking" => "ERR the pool has no room for the value, or does not know its form",
         b"config" => {
             "ERR with the module, 'appendonly' stays 'no' and 'save' empty: the pool is the durable copy, and an old \
@@ -201,6 +218,7 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Performed
         return with(|node| node.run(Job::Command(request), grouped));
     }
     let is_spop = name.eq_ignore_ascii_case(b"spop");
+    let is_sort = name.eq_ignore_ascii_case(b"sort");
     let is_trimming = is_about(&request);
     // Opened first: if one has expired, the host deletes it now, and not what is about to be written.
     let elsewhere = elsewhere(&request);
@@ -253,6 +271,7 @@ fn execute(context: RawContext, args: &[RawText], request: Request) -> Performed
         }
         match () {
             () if is_spop => replicate_spop(context, args, &stamp, &done),
+            () if is_sort => replicate_sorted(context, args, &stamp, grouped),
             () if is_trimming => replicate_trim(context, args, &stamp, grouped),
             () => replicate(context, args, &stamp),
         }
@@ -299,6 +318,30 @@ fn replicate_spop(context: RawContext, args: &[RawText], stamp: &str, done: &Per
     let mut all = vec![command.0, args[1]];
     all.extend(members.iter().map(|member| member.0));
     replicate(context, &all, stamp);
+}
+
+/// Elements of the same weight have no order that all nodes agree on: a replica gets the list that there is here.
+fn replicate_sorted(context: RawContext, args: &[RawText], stamp: &str, grouped: bool) {
+    let (mut target, mut at) = (None, 2);
+    while at < args.len() {
+        match bytes(args[at]).to_ascii_lowercase().as_slice() {
+            b"store" => (target, at) = (args.get(at + 1), at + 2),
+            b"limit" => at += 3,
+            b"by" | b"get" => at += 2,
+            _ => at += 1,
+        }
+    }
+    let Some(target) = target else { return };
+    let (db, key) = (api::selected_db(context), bytes(*target).to_vec());
+    let done = with(|node| node.run(Job::Read { db, key }, grouped));
+    let payload = Text::new(&Contents::of(&done).payload);
+    let name = if bytes(payload.0).is_empty() { "del" } else { "restore" };
+    let name = Text::new(format!("{PREFIX}{name}").as_bytes());
+    let (zero, replace) = (Text::new(b"0"), Text::new(b"REPLACE"));
+    match bytes(payload.0).is_empty() {
+        true => replicate(context, &[name.0, *target], stamp),
+        false => replicate(context, &[name.0, *target, zero.0, payload.0, replace.0], stamp),
+    }
 }
 
 /// Whether a stream is trimmed to about a length, which is that of whole blocks.

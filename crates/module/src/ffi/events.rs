@@ -1,7 +1,7 @@
 //! What the host tells of.
 
 use super::api::{self, RawContext, Text, c_text, host, in_db};
-use super::{commands, functions, guarded, shield, values, with};
+use super::{commands, functions, guarded, rights, shield, values, with};
 use crate::node::{COPYING, Node};
 use crate::work::Job;
 use redis_module::raw;
@@ -182,6 +182,7 @@ unsafe extern "C" fn turned(
         if part == raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP {
             functions::keep(context);
             commands::tell_refused(context);
+            rights::look(context);
             with(Node::end_turn);
             shield::lift();
         } else {

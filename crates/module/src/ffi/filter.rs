@@ -1,7 +1,7 @@
 //! The filter of commands: gives those on data to the module.
 
-use super::api::{self, HostCommand, RawText, Text, bytes, host, is_grouped};
-use super::{functions, guarded, values, with};
+use super::api::{self, HostCommand, RawContext, RawText, Text, bytes, host, is_grouped};
+use super::{functions, guarded, is_home, rights, shield, values, with};
 use crate::node::Node;
 use crate::work::Contents;
 use perdura_server::DataCommand;
@@ -43,6 +43,19 @@ const WRITERS: [&str; 12] = [
     "restore-asking",
     "swapdb",
 ];
+/// The host's own commands that tell what the pool has, or change it, and whether they do.
+const TELLING: [(&str, bool); 8] = [
+    ("dbsize", false),
+    ("dump", false),
+    ("flushall", true),
+    ("flushdb", true),
+    ("function", true),
+    ("restore", true),
+    ("restore-asking", true),
+    ("swapdb", true),
+];
+/// Parts of FUNCTION that change libraries.
+const FUNCTION_WRITERS: [&str; 4] = ["load", "delete", "flush", "restore"];
 /// Parts of DEBUG that replace the host's keys by others.
 const DEBUGS: [&str; 3] = ["reload", "loadaof", "populate"];
 /// Commands of these groups that stay the host's: it saves and counts its own values, and they are the module's.
@@ -56,6 +69,16 @@ pub(super) fn own() -> impl Iterator<Item = DataCommand> {
         .filter(|command| GROUPS.contains(&command.group()) && !HOSTS.contains(&command.name()))
 }
 
+/// The commands that the filter knows by their names.
+pub(super) fn watched() -> impl Iterator<Item = &'static str> {
+    let others = ["acl", "config", "debug", "exec", "function", "watch"];
+    own()
+        .map(|command| command.name())
+        .chain(WRITERS)
+        .chain(TELLING.map(|(name, _)| name))
+        .chain(others)
+}
+
 thread_local! {
     /// For each command's number the command, and its name as the module's.
     static NAMES: RefCell<Vec<Option<(DataCommand, Text)>>> = const { RefCell::new(Vec::new()) };
@@ -65,6 +88,10 @@ thread_local! {
     static TIME: Cell<Option<u64>> = const { Cell::new(None) };
     /// Whether FUNCTION was seen: EXEC may have one.
     static FUNCTIONS: Cell<bool> = const { Cell::new(false) };
+    /// Whether a command of [`TELLING`] was seen, or WATCH: EXEC may have one, or tell that a key was written.
+    static TELLS: Cell<bool> = const { Cell::new(false) };
+    /// For calls of the host from the filter.
+    static CONTEXT: Cell<RawContext> = const { Cell::new(ptr::null_mut()) };
     /// Whether a script was seen: EXEC may have one.
     static SCRIPTS: Cell<bool> = const { Cell::new(false) };
 }
@@ -80,9 +107,11 @@ pub(super) fn now() -> u64 {
 }
 
 /// Prepares the filter, for these commands of the host.
-pub(super) fn prepare(host: &[HostCommand]) {
+pub(super) fn prepare(context: RawContext, host: &[HostCommand]) {
+    CONTEXT.set(api::own_context(context));
     let mut names: Vec<_> = (0..DataCommand::count()).map(|_| None).collect();
-    for command in own() {
+    // Others were taken away by the operator.
+    for command in own().filter(|own| host.iter().any(|known| known.name == own.name())) {
         let name = format!("{PREFIX}{}", command.name());
         names[command.own_number()] = Some((command, Text::new(name.as_bytes())));
     }
@@ -100,6 +129,13 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
     guarded(|| {
         let arg = |at| bytes(host!(RedisModule_CommandFilterArgGet(command, at)));
         let name = arg(0);
+        if !is_home() {
+            let stays = DataCommand::number(name).is_none() && !is_one_of(name, &WRITERS);
+            if !stays {
+                refuse(command, name);
+            }
+            return;
+        }
         if !is_grouped() && !values::is_settling() {
             // An EXEC, or a script, that was under way is over.
             with(|node| {
@@ -108,6 +144,9 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
             });
             TIME.set(None);
             note(name);
+        }
+        if !values::is_settling() {
+            tell(name);
         }
         let count = host!(RedisModule_CommandFilterArgsCount(command));
         // A value of the module that moves: the host makes it (`values.rs`).
@@ -141,10 +180,35 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
     });
 }
 
+fn is_one_of(name: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+}
+
+/// Before the host tells a client by itself what may not be durable yet.
+fn tell(name: &[u8]) {
+    let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+    if is("exec") {
+        if TELLS.get() {
+            shield::raise(CONTEXT.get(), None, true);
+        }
+    } else if is("watch") {
+        TELLS.set(true);
+    } else if let Some((_, writes)) = TELLING.iter().find(|(telling, _)| is(telling)) {
+        TELLS.set(true);
+        shield::raise(CONTEXT.get(), None, *writes);
+    }
+}
+
 /// Whether a command of the host's would write what no pool has, or would have the host persist what the pool has.
 fn is_refused<'a>(name: &[u8], count: c_int, arg: impl Fn(c_int) -> &'a [u8]) -> bool {
     let is = |at: c_int, word: &str| at < count && arg(at).eq_ignore_ascii_case(word.as_bytes());
     match name.first() {
+        // Its end is none that the module is told of, until when its reply may have been sent.
+        Some(b'f' | b'F') if is(0, "function") => {
+            FUNCTION_WRITERS.iter().any(|part| is(1, part))
+                && !is_grouped()
+                && with(|node| Ok(node.is_exposed()))
+        }
         Some(b'd' | b'D') if is(0, "debug") => DEBUGS.iter().any(|part| is(1, part)),
         Some(b'c' | b'C') if is(0, "config") && is(1, "set") => {
             (2..count - 1).step_by(2).any(|at| {
@@ -180,9 +244,12 @@ fn refuse(command: *mut raw::RedisModuleCommandFilterCtx, name: &[u8]) {
 fn note(name: &[u8]) {
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
     let scripts = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"];
-    let begins = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
+    let begins = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F' | b'a' | b'A'));
     if !begins {
         return;
+    }
+    if is("acl") {
+        rights::changed();
     }
     if is("function") {
         FUNCTIONS.set(true);
@@ -193,6 +260,8 @@ fn note(name: &[u8]) {
     let is_script = scripts.into_iter().any(is);
     SCRIPTS.set(SCRIPTS.get() || is_script);
     if is_script || is("exec") && SCRIPTS.get() {
+        // Should it run for long, the host hears these clients.
+        shield::lower();
         with(Node::begin_script);
     }
 }

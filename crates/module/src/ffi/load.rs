@@ -64,6 +64,12 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
                 .to_owned(),
         );
     }
+    if let Some(why) = early_replies(
+        &api::server_info(context).unwrap_or_default(),
+        &api::config(context, c"io-threads").unwrap_or_default(),
+    ) {
+        return Err(why);
+    }
     for name in [c"databases", c"cluster-databases"] {
         let count = api::config(context, name).and_then(|count| count.parse::<u32>().ok());
         if count.is_some_and(|count| count > u32::from(Commands::DATABASES)) {
@@ -82,6 +88,12 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
     host!(RedisModule_SetModuleOptions(context, options as c_int));
     let known = api::host_commands(context);
+    if let Some(name) = renamed(context, &known) {
+        return Err(format!(
+            "the server has 'rename-command {name}', and the module would not know the command by its new name: use \
+             ACL, or rename it to \"\", which takes it away"
+        ));
+    }
     if !values::register(context)
         || !commands::register(context, &known)
         || !events::subscribe(context)
@@ -90,12 +102,31 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
     }
     read_options(context);
     let count = give_keys(context);
-    filter::prepare(&known);
+    filter::prepare(context, &known);
     if host!(RedisModule_RegisterCommandFilter(context, Some(filter::filter), 0)).is_null() {
         return Err("the server has refused the module's filter of commands".to_owned());
     }
     log("notice", &format!("the pool {} is open, with {count} keys", settings.pool.display()));
     Ok(())
+}
+
+/// Why a server would send replies before the module's wait, by what its INFO says and its number of threads. From 8.0 on
+/// threads of Redis send them by themselves; Valkey, which calls itself Redis 7.2, sends them after the wait.
+fn early_replies(info: &str, threads: &str) -> Option<String> {
+    let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"))?;
+    let major: u32 = version.split('.').next()?.parse().ok()?;
+    (major >= 8 && threads.parse::<u32>().is_ok_and(|threads| threads > 1)).then(|| {
+        format!(
+            "Redis {} with 'io-threads {threads}' sends replies before what they tell is durable: set 'io-threads 1'",
+            version.trim()
+        )
+    })
+}
+
+/// A command that the filter looks at, and that has another name by the host's options.
+fn renamed(context: RawContext, known: &[api::HostCommand]) -> Option<&'static str> {
+    let is_listed = |name: &str| known.iter().any(|known| known.name == name);
+    filter::watched().find(|name| is_listed(name) && !api::has_command(context, name))
 }
 
 /// Options of the host that commands follow: forms of values that clients may ask for.
@@ -194,4 +225,27 @@ fn give_keys(context: RawContext) -> usize {
     }
     host!(RedisModule_SelectDb(context, 0));
     keys.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_with_early_replies_are_known() {
+        let info =
+            |version| format!("# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\n");
+        for (version, threads, early) in [
+            ("8.0.3", "4", true),
+            ("8.2.1", "1", false),
+            ("10.0.0", "2", true),
+            ("7.4.0", "4", false),
+            ("8.0.3", "", false),
+            ("unknown", "4", false),
+        ] {
+            assert_eq!(early_replies(&info(version), threads).is_some(), early, "{version}");
+        }
+        assert!(early_replies(&info("8.0.3"), "4").unwrap().contains("8.0.3 with 'io-threads 4'"));
+        assert_eq!(early_replies("", "4"), None);
+    }
 }

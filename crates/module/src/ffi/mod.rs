@@ -11,6 +11,7 @@ mod filter;
 mod functions;
 mod load;
 mod reply;
+mod rights;
 mod shield;
 mod values;
 
@@ -32,6 +33,11 @@ fn with<R>(act: impl FnOnce(&mut Node) -> Result<R>) -> R {
         Some(Err(error)) => die(&format!("the pool failed: {error}")),
         None => die("the host has called a module that is not loaded"),
     }
+}
+
+/// Whether this is the host's own thread. Another module may call commands on one of its own, while the host waits.
+fn is_home() -> bool {
+    NODE.with_borrow(Option::is_some)
 }
 
 /// A line of the host's log, the first time.

@@ -9,6 +9,7 @@
 
 use super::api::{self, RawContext};
 use super::{log_once, with};
+use crate::node::Node;
 use rustix::fs::fstat;
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
 use std::cell::RefCell;
@@ -121,6 +122,14 @@ fn unread(line: &str) -> Option<RawFd> {
     match field("events=")?.contains('w') {
         true => field("fd=")?.parse().ok().filter(|descriptor| *descriptor >= 0),
         false => None,
+    }
+}
+
+/// Gives clients their sockets back within a turn, when all that they may be told is durable.
+pub(super) fn lower() {
+    if SHIELDS.with_borrow(|shields| !shields.held.is_empty()) {
+        with(Node::make_durable);
+        lift();
     }
 }
 

@@ -11,6 +11,7 @@ mod foreign;
 mod load;
 mod node;
 mod replica;
+mod rights;
 mod server;
 mod setups;
 

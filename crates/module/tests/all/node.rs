@@ -194,6 +194,33 @@ fn a_client_that_does_not_read_is_served() {
         (0..3).for_each(|_| drop(idle.receive().expect("a reply")));
         assert_eq!(idle.receive().expect("a reply").list()[0].clone().number(), number);
     }
+    // The host's own commands, which tell of the pool, and change it.
+    for round in 0..30 {
+        for request in [
+            &["get", "large"][..],
+            &["append", "tail", "1"],
+            &["dbsize"],
+            &["dump", "tail"],
+            &["watch", "tail"],
+            &["multi"],
+            &["dbsize"],
+            &["exec"],
+            &["select", "1"],
+            &["set", "a", "1"],
+            &["flushdb"],
+            &["select", "0"],
+        ] {
+            idle.send(request).expect("sent");
+        }
+        assert_eq!(other.run("append length 1").number(), round + 1);
+    }
+    for _ in 0..30 {
+        for number in 0..12 {
+            let reply = idle.receive().expect("a reply");
+            assert!(!matches!(reply, crate::client::Value::Error(_)), "{number}: {reply:?}");
+        }
+    }
+    assert_eq!(idle.run("strlen tail").number(), 30);
     server.kill();
     server.restart();
     let mut client = server.client();

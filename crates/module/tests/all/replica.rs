@@ -213,3 +213,79 @@ fn a_replica_is_promoted_in_an_exec() {
     replica.restart();
     assert_eq!(replica.client().run("get b").number(), 2);
 }
+
+/// Elements of a set that weigh the same have another order on a replica that was given the set as a whole.
+#[test]
+fn sorted_lists_are_equal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let master = Server::with_module(folder.path(), &[]);
+    let mut client = master.client();
+    let members = |keep: u32| {
+        let mut members = String::new();
+        (0..6000)
+            .filter(|at| at % 3 >= keep)
+            .for_each(|at| members += &format!(" m:{}", at * 7919 % 6000));
+        members
+    };
+    client.run(&format!("sadd s{}", members(0)));
+    client.run(&format!("srem s{}", members(1)));
+    let port = master.port.to_string();
+    let replica = Server::with_module(folder.path(), &["--replicaof", "127.0.0.1", &port]);
+    until("the replica follows", || {
+        replica.client().run("info replication").text().contains("master_link_status:up")
+    });
+    client.run("set weight:store 1");
+    for command in [
+        "sort s by weight:store store list",
+        "sort s STORE limited BY none* limit 3 40 alpha",
+        "sort s by none* alpha get store get # store store",
+        "sort nothing store list:2",
+    ] {
+        client.run(command);
+    }
+    client.run("multi");
+    client.run("rpush replaced 1");
+    client.run("sort s by nosort store replaced");
+    client.run("sort nothing store list");
+    client.run("exec");
+    assert_eq!(client.run("wait 1 5000").number(), 1);
+    let mut follower = replica.client();
+    for (key, len) in [("list", 0), ("limited", 40), ("replaced", 2000), ("store", 4000)] {
+        let own = client.run(&format!("lrange {key} 0 -1"));
+        assert_eq!(own, follower.run(&format!("lrange {key} 0 -1")), "{key}");
+        assert_eq!(own.list().len(), len, "{key}");
+    }
+}
+
+/// A library that is loaded behind a blocking command is kept when it is acknowledged.
+#[test]
+fn functions_behind_a_wait_are_kept_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut server = Server::with_module(folder.path(), &[]);
+    let mut client = server.client();
+    let mut kept = Vec::new();
+    for round in 0..10 {
+        let name = format!("f{round}");
+        let code = format!(
+            "#!lua name={name}\nredis.register_function('{name}', function() return 1 end)"
+        );
+        let requests = [
+            ["blpop", "none", "0.02"].map(str::to_owned).to_vec(),
+            ["function", "load", &code].map(str::to_owned).to_vec(),
+        ];
+        client.send_all(requests.iter()).expect("sent");
+        client.receive().expect("a reply");
+        match client.receive().expect("a reply") {
+            crate::client::Value::Error(why) => assert!(why.contains("send it again"), "{why}"),
+            _ => kept.push(name),
+        }
+        server.kill();
+        server.restart();
+        client = server.client();
+    }
+    let list = format!("{:?}", client.run("function list"));
+    println!("{} of 10 were acknowledged", kept.len());
+    assert!(kept.iter().all(|name| list.contains(&format!("\"{name}\""))), "{kept:?}: {list}");
+    let code = "#!lua name=g\nredis.register_function('g', function() return 1 end)";
+    assert_eq!(client.ask(&["function", "load", code]).expect("a reply").text(), "g");
+}
