@@ -63,7 +63,7 @@ unsafe extern "C" fn command(context: RawContext, argv: *mut RawText, argc: c_in
         if !is_home() {
             reply::error(
                 context,
-                "ERR the pool's commands are performed on the server's own thread, not on another module's",
+                "ERR commands on data are performed on the server's own thread, not on another module's",
             );
             return api::OK;
         }

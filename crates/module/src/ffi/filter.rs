@@ -130,8 +130,7 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
         let arg = |at| bytes(host!(RedisModule_CommandFilterArgGet(command, at)));
         let name = arg(0);
         if !is_home() {
-            let stays = DataCommand::number(name).is_none() && !is_one_of(name, &WRITERS);
-            if !stays {
+            if watched().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
                 refuse(command, name);
             }
             return;
@@ -178,10 +177,6 @@ pub(super) unsafe extern "C" fn filter(command: *mut raw::RedisModuleCommandFilt
             }
         });
     });
-}
-
-fn is_one_of(name: &[u8], names: &[&str]) -> bool {
-    names.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
 /// Before the host tells a client by itself what may not be durable yet.

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Value};
 use crate::server::{Server, module};
+use std::process::Command;
 
 fn denied(client: &mut Client, command: &str) {
     let reply = client.run(command);
@@ -63,4 +64,32 @@ fn renamed_commands_are_known() {
         let log = Server::refused(folder.path(), &[&load[..], &[name, new_name]].concat());
         assert!(log.contains(&format!("'rename-command {name}'")), "{log}");
     }
+}
+
+/// Another module that calls commands on data: on the server's thread they are performed, on its own they are refused.
+#[test]
+fn other_modules_end_no_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("other.so").display().to_string();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/other.c");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let made = Command::new(compiler)
+        .args(["-shared", "-fPIC", "-pthread", "-o", &library, source])
+        .status();
+    assert!(made.expect("a C compiler").success());
+    let mut server = Server::with_module(folder.path(), &["--loadmodule", &library]);
+    let mut client = server.client();
+    let mut ask = |words: &str| client.run(words).text();
+    assert!(ask("other.call set a 1").ends_with(" OK"));
+    let reply = ask("other.call get a");
+    assert!(reply.ends_with(" 1"), "{reply}");
+    for command in ["set a 2", "get a", "flushall", "dump a", "dbsize", "perdura.set a 2"] {
+        let reply = ask(&format!("other.thread {command}"));
+        assert!(reply.contains("not on another module's"), "{command}: {reply}");
+    }
+    let reply = ask("other.thread ping");
+    assert!(reply.ends_with(" PONG"), "{reply}");
+    server.kill();
+    server.restart();
+    assert_eq!(server.client().run("get a").number(), 1);
 }
