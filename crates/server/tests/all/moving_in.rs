@@ -313,7 +313,9 @@ fn a_living_redis_is_read() {
                 let last = own.ask("LINDEX list -1");
                 assert_eq!([own.ask("GET a"), own.ask("GET b")], [last.clone(), last]);
             }
-            assert_eq!(own.ask("LRANGE list 0 2"), client.ask("LRANGE list 0 2"));
+            if count > 2 {
+                assert_eq!(own.ask("LRANGE list 0 2"), client.ask("LRANGE list 0 2"));
+            }
         }
         drop(ends);
         assert!(writer.join().unwrap() > 300);
@@ -385,10 +387,14 @@ fn ends_that_are_missing_are_left_out() {
 #[test]
 fn nothing_expires_before_the_end() {
     let folder = tempfile::tempdir().unwrap();
+    // Long enough for the server to look for keys to delete several times.
+    let between = "INCR n\n".repeat(100_000);
     let path = file(
         folder.path(),
-        "SET a 1 PXAT 1700000000000\nPERSIST a\nSET b 1 PXAT 1700000000000\nAPPEND b 2\nPEXPIREAT b 9999999999999\n\
-         SET c 1\nPEXPIREAT c 1700000000000",
+        &format!(
+            "SET a 1 PXAT 1700000000000\nPERSIST a\nSET b 1 PXAT 1700000000000\nAPPEND b 2\n{between}\
+             PEXPIREAT b 9999999999999\nSET c 1\nPEXPIREAT c 1700000000000"
+        ),
     );
     let mut client = import(&path).map(|(running, ..)| (running.client(), running)).unwrap();
     let client = &mut client.0;
@@ -409,6 +415,11 @@ fn errors_say_where_they_are() {
     assert!(wrong("SET a 1\nLPUSH a 1").contains("WRONGTYPE"));
     assert!(wrong("MULTI\nSET a 1\nLPUSH a 1\nEXEC").contains("WRONGTYPE"));
     assert!(wrong("SELECT 99").contains("DB index is out of range"));
+    for line in
+        ["CLIENT REPLY OFF", "BLPOP a 0", "REPLICAOF 127.0.0.1 1", "SHUTDOWN", "CONFIG SET a b"]
+    {
+        assert!(wrong(line).contains("is no command that changes data"), "{line}");
+    }
     let path = folder.path().join("garbage");
     for garbage in
         ["nothing of the kind", "*1\r\n$x\r\n", "REDIS00xx", "REDIS0099", "REDIS0011\u{1}"]
