@@ -241,13 +241,16 @@ fn snapshots_are_read() {
         let (mut client, mut random) = (redis.client(), Random::new(seed));
         client.call(&[b"FUNCTION", b"LOAD", LIBRARY.as_bytes()]);
         fill(&mut client, &mut random, 1000);
-        // A set, a list and a hash that are no longer small.
+        // A set, a list, a hash and a sorted set that are no longer small, and are made piece by piece.
         for number in 0..2000 {
-            client.ask(&format!("SADD set:large m{number}"));
-            client.ask(&format!("RPUSH l:large {number}"));
-            client.ask(&format!("HSET h:large f{number} {number}"));
-            client.ask(&format!("ZADD z:large {number}.5 m{number}"));
+            let long = [0; 6].map(|_| format!("{:016x}", random.next())).concat();
+            client.ask(&format!("SADD set:large m{number}{long}"));
+            client.ask(&format!("RPUSH l:large {number}{long}"));
+            client.ask(&format!("HSET h:large f{number} {number}{long}"));
+            client.ask(&format!("ZADD z:large {number}.{number} m{number}{long}"));
+            client.ask(&format!("SADD ints:large {number}"));
         }
+        client.ask("PEXPIREAT h:large 9999999999999");
         assert_eq!(client.ask("SAVE"), "OK");
         let snapshot = redis.folder.path().join("dump.rdb");
         let (running, ..) = import(&snapshot).unwrap();
