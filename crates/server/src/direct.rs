@@ -584,7 +584,8 @@ mod tests {
         let mut payload = vec![0, 1, b'x', 80, 0];
         payload.extend_from_slice(&rdb::crc64(&payload).to_le_bytes());
         let mut restore = |payload: &[u8]| {
-            let request = Request::new([b"restore".as_slice(), b"a", b"0", payload]).at(1000, 1);
+            let request =
+                Request::new([b"restore".as_slice(), b"a", b"0", payload, b"replace"]).at(1000, 1);
             let told = |request: &Request, bench: &mut Bench| {
                 bench.commands.perform(&mut bench.handle, request).unwrap().0.reply
             };
