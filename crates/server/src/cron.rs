@@ -125,7 +125,7 @@ impl Chores {
         let indices = if expires { 0..DATABASES } else { 0..0 };
         for index in indices {
             let time = Database::new(env.keyspace, index).next_expiry(tx)?;
-            if time.is_some_and(|time| time <= env.now) {
+            if time.is_some_and(|time| time <= env.cutoff) {
                 chores.expired = Some(index);
                 break;
             }
@@ -167,7 +167,7 @@ fn expire(tx: &mut dyn Tx, env: Env<'_>, db: Database) -> Result<(), Error> {
     }
     for _ in 0..KEYS {
         match expiries.first(tx)? {
-            Some(((time, key), ())) if time <= env.now => {
+            Some(((time, key), ())) if time <= env.cutoff => {
                 env.keep(tx, db, &key);
                 if !db.remove(tx, &key)? {
                     return Err(Error::corrupt("an expiring key that is not there", expiries.at()));

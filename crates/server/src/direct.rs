@@ -14,8 +14,8 @@ use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
 use crate::pubsub::{Kind, Posts, Subscriptions};
-use crate::replication::Effects;
 use crate::rdb;
+use crate::replication::Effects;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Tally;
@@ -455,7 +455,11 @@ impl Commands {
         for db in 0..DATABASES {
             let Some(keys) = self.db(db)?.keys(tx)? else { continue };
             keys.for_each(tx, &mut |key, entry| {
-                each(db, &key, KeyState { is_written: false, is_there: true, expires: entry.expires() });
+                each(
+                    db,
+                    &key,
+                    KeyState { is_written: false, is_there: true, expires: entry.expires() },
+                );
                 Ok(())
             })?;
         }
@@ -524,7 +528,11 @@ mod tests {
             ("mset b 1 c 2", "+OK\r\n", vec![there(None), there(None)]),
             ("rename b a", "+OK\r\n", vec![gone, there(None)]),
             ("sunionstore d nothing", ":0\r\n", vec![]),
-            ("lpush a 1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", vec![]),
+            (
+                "lpush a 1",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+                vec![],
+            ),
             ("move a x", "-ERR value is not an integer or out of range\r\n", vec![]),
             ("lpush a", "-ERR wrong number of arguments for 'lpush' command\r\n", vec![]),
             ("rpush l 1", ":1\r\n", vec![there(None)]),
@@ -576,7 +584,8 @@ mod tests {
         let mut payload = vec![0, 1, b'x', 80, 0];
         payload.extend_from_slice(&rdb::crc64(&payload).to_le_bytes());
         let mut restore = |payload: &[u8]| {
-            let request = Request::new([b"restore".as_slice(), b"a", b"0", payload]).at(1000, 1);
+            let request =
+                Request::new([b"restore".as_slice(), b"a", b"0", payload, b"replace"]).at(1000, 1);
             let told = |request: &Request, bench: &mut Bench| {
                 bench.commands.perform(&mut bench.handle, request).unwrap().0.reply
             };

@@ -3,6 +3,7 @@
 use super::sketch::{self, Corrupt, Sketch};
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::{Entry, Found, Kind, text};
+use crate::replication::following::Gate;
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
@@ -89,7 +90,12 @@ fn pfcount(call: &mut Call<'_>) -> Outcome {
                 Some(count) => count,
                 None => {
                     let count = sketch.count()?;
-                    cache(call, key, count)?;
+                    // Clients of a replica change nothing.
+                    let is_kept =
+                        call.env.obeys() || call.env.server.following.gate() == Gate::Open;
+                    if is_kept {
+                        cache(call, key, count)?;
+                    }
                     count
                 }
             }

@@ -88,9 +88,12 @@ pub(crate) use failure::{Failure, Outcome, shown};
 #[cfg(test)]
 pub(crate) use key_places::has_keys;
 pub(crate) use key_places::{move_about, positions as key_positions};
-pub(crate) use multi::{Exec, Queue, Step, is_immediate, is_never_queued, refused};
+pub(crate) use multi::{
+    Exec, PER_ARGUMENT, PER_COMMAND, Queue, Step, is_immediate, is_never_queued, refused,
+};
 pub(crate) use pubsub::goes_while_subscribed;
 pub(crate) use random::Random;
+pub(crate) use scripts::note_script;
 pub(crate) use table::{all, find, find_whole};
 
 /// The version of Redis that clients see, since some go by it.

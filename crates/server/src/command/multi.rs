@@ -8,6 +8,7 @@ use super::{ClientCall, Command, Failure, Next, Outcome, Run, find};
 use crate::acl::{self, Context};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply};
+use crate::replication::following::Gate;
 use crate::watch::WatchList;
 
 pub(super) const TABLE: &[Command] = &[
@@ -28,13 +29,13 @@ pub(crate) struct Queue {
 }
 
 /// Bytes of memory that a queued command takes besides its arguments, and each of these.
-const PER_COMMAND: usize = 160;
-const PER_ARGUMENT: usize = 16;
+pub(crate) const PER_COMMAND: usize = 160;
+pub(crate) const PER_ARGUMENT: usize = 16;
 
 impl Queue {
-    /// Whether it has commands that write.
-    pub(crate) fn writes(&self) -> bool {
-        self.commands.iter().any(|(command, _)| command.writes() && !command.nests)
+    /// Whether it has commands that are kept out.
+    pub(crate) fn is_kept_out(&self, gate: Gate) -> bool {
+        self.commands.iter().any(|(command, _)| gate.refusal(command).is_some())
     }
 
     /// A command could not be queued: EXEC will fail.

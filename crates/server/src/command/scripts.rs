@@ -10,9 +10,9 @@ use crate::client::Client;
 use crate::keyspace::{Database, Near};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
-use crate::replication::following::{Gate, READONLY};
 use crate::script::interpreter::{self, Code, Task, Thread};
 use crate::script::{Digest, Ended, Killing, Ran, Running, Script, Sort, digest_of, sha1_hex};
+use crate::server::Server;
 use perdura::{Error, Tx};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -192,8 +192,10 @@ impl Inner<'_, '_> {
     ) -> Result<(), ()> {
         let Context { env, client, read_only } = self.call_of;
         let command = allowed(args, read_only).and_then(|command| {
-            if command.writes() && !env.obeys() && env.server.following.gate() == Gate::ReadOnly {
-                return Err(Failure::Say(READONLY.into()));
+            if let Some(text) = env.server.following.gate().refusal(command)
+                && !env.obeys()
+            {
+                return Err(Failure::Say(text.into()));
             }
             self.check_user(command, args)?;
             Ok(command)
@@ -295,6 +297,16 @@ fn allowed(args: Args<'_>, read_only: bool) -> Outcome<&'static Command> {
         return say("ERR Write commands are not allowed from read-only scripts.");
     }
     Ok(command)
+}
+
+/// Keeps the script of a SCRIPT LOAD that a master sends. Other parts of SCRIPT change nothing: scripts are kept at most for
+/// too long.
+pub(crate) fn note_script(server: &Server, args: Args<'_>) -> Outcome {
+    if !args.is(1, "load") || args.len() != 3 {
+        return Ok(());
+    }
+    let script = made(args.at(2), sha1_hex(args.at(2)))?;
+    server.scripts.load(&script, server.options.max_request)
 }
 
 fn script(call: &mut ClientCall<'_>) -> Outcome<Next> {

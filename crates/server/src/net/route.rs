@@ -62,7 +62,7 @@ impl Route {
                 command.name
             )));
         }
-        let writes = |queue: &Queue| gate == Gate::ReadOnly && queue.writes();
+        let writes = |queue: &Queue| gate == Gate::ReadOnly && queue.is_kept_out(gate);
         if command.name == "exec" && client.queue.as_ref().is_some_and(writes) {
             return Route::Reject(Failure::Say(READONLY.into()));
         }

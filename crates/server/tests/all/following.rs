@@ -63,6 +63,12 @@ fn whole(stream: &mut TcpStream, place: u64, rest: &[u8]) {
     let _ = stream.write_all(&bytes);
 }
 
+/// Commands as a master sends them.
+fn commands(lines: &[&str]) -> Vec<u8> {
+    let line = |line: &&str| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+    lines.iter().flat_map(line).collect()
+}
+
 fn await_text(client: &mut Client, command: &str, text: &str) {
     let start = Instant::now();
     loop {
@@ -165,12 +171,6 @@ fn garbage_is_told_and_tried_again() {
 fn what_this_server_lacks_ends_following() {
     let server = Running::with(|options| options.threads(1), 32 << 20);
     let mut client = server.client();
-    let commands = |lines: &[&str]| {
-        let lines = lines
-            .iter()
-            .map(|line| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
-        lines.collect::<Vec<_>>().concat()
-    };
     for (lines, told) in [
         (["SELECT 0", "INCR a", "NOTHING 0 1"].as_slice(), "cannot perform: NOTHING 0 1"),
         (&["INCR a", "SELECT 16"], "the master uses database 16"),
@@ -191,8 +191,15 @@ fn what_this_server_lacks_ends_following() {
         // What came before is there, and nothing of the transaction.
         assert_eq!(client.ask("GET a"), "2");
         assert!(client.ask("SET a 1").starts_with("READONLY"));
-        client.ask("REPLICAOF NO ONE");
         assert_eq!(master.met.load(Ordering::SeqCst), 1);
+        // It is tried again when a client says so.
+        follow(&mut client, master.port);
+        let start = Instant::now();
+        while master.met.load(Ordering::SeqCst) < 2 {
+            assert!(start.elapsed() < Duration::from_secs(30), "{told}: not tried again");
+            thread::sleep(Duration::from_millis(5));
+        }
+        client.ask("REPLICAOF NO ONE");
     }
     let master = Pretender::start(|stream, _| {
         let snapshot = b"REDIS0012\xFE\x00\x16\x01h\x00";
@@ -213,12 +220,6 @@ fn what_this_server_lacks_ends_following() {
 fn a_transaction_is_performed_whole_or_not_at_all() {
     let server = Running::with(|options| options.threads(1), 32 << 20);
     let mut client = server.client();
-    let commands = |lines: &[&str]| {
-        let lines = lines
-            .iter()
-            .map(|line| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
-        lines.collect::<Vec<_>>().concat()
-    };
     let before = commands(&["SELECT 3", "SET a 1"]);
     let part = commands(&["MULTI", "INCR a", "INCR a", "INCR a"]);
     let rest = commands(&["EXEC", "SET b 1"]);
@@ -274,12 +275,6 @@ fn listeners_and_waiting_readers_hear_of_it() {
 fn keys_expire_when_the_master_says_so() {
     let server = Running::with(|options| options.threads(1), 32 << 20);
     let mut client = server.client();
-    let commands = |lines: &[&str]| {
-        let lines = lines
-            .iter()
-            .map(|line| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
-        lines.collect::<Vec<_>>().concat()
-    };
     let first = commands(&[
         "SELECT 0",
         "PEXPIREAT a 1700000000000",
@@ -306,5 +301,121 @@ fn keys_expire_when_the_master_says_so() {
     await_text(&mut client, "GET there", "2");
     assert_eq!([client.ask("GET a"), client.ask("GET b")], ["12", "nil"]);
     assert_eq!([client.ask("TTL a"), client.ask("DBSIZE")], ["-1", "2"]);
+    server.check();
+}
+
+/// A master that has not begun to send its data may never do so.
+#[test]
+fn data_is_kept_until_there_is_other_data() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    client.ask("SET own 1");
+    let master = Pretender::start(|stream, _| {
+        drop(stream.write_all(format!("+FULLRESYNC {ID} 1\r\n").as_bytes()));
+        thread::sleep(Duration::from_secs(1));
+        drop(stream.write_all(b"$100\r\nREDIS0099 and what is in no version that is read"));
+        drop(read(stream));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "INFO replication", "this snapshot has version 99");
+    assert!(client.ask("INFO replication").contains("master_link_given_up:1"));
+    assert_eq!(client.ask("GET own"), "1");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(client.ask("INCR own"), "2");
+    server.check();
+}
+
+/// The master's data comes a second time: nobody waits on for what was, or goes by it.
+#[test]
+fn a_new_copy_ends_waits_and_watches() {
+    let server = Running::with(|options| options.threads(2), 32 << 20);
+    let [mut client, mut reader, mut waiter, mut watcher] = [(); 4].map(|()| server.client());
+    waiter.send(&encode(&[b"WAIT", b"1", b"0"]));
+    await_text(&mut client, "INFO clients", "blocked_clients:1");
+    let ready = Arc::<AtomicUsize>::default();
+    let may = Arc::clone(&ready);
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 1, b"");
+        let is_first = may.load(Ordering::SeqCst) == 0;
+        while is_first && may.load(Ordering::SeqCst) == 0 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if !is_first {
+            thread::sleep(Duration::from_secs(20));
+        }
+    });
+    follow(&mut client, master.port);
+    let ended = "UNBLOCKED";
+    let told = |client: &mut Client| crate::common::show(&client.receive().expect("an answer"));
+    let answer = told(&mut waiter);
+    assert!(answer.starts_with(ended), "{answer}");
+    await_text(&mut client, "INFO replication", "master_link_status:up");
+    reader.send(&encode(&[b"XREAD", b"BLOCK", b"0", b"STREAMS", b"none", b"$"]));
+    await_text(&mut client, "INFO clients", "blocked_clients:1");
+    assert_eq!([watcher.ask("WATCH a"), watcher.ask("MULTI")], ["OK", "OK"]);
+    assert_eq!(watcher.ask("GET a"), "QUEUED");
+    ready.store(1, Ordering::SeqCst);
+    let answer = told(&mut reader);
+    assert!(answer.starts_with(ended), "{answer}");
+    await_text(&mut client, "INFO replication", "master_link_status:up");
+    await_text(&mut client, "GET a", "1");
+    assert_eq!(watcher.ask("EXEC"), "nil");
+    server.check();
+}
+
+/// Masters before Redis 7 may send scripts as such.
+#[test]
+fn scripts_of_old_masters_are_performed() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let sha = client.ask("SCRIPT LOAD return(redis.call('incrby',KEYS[1],10))");
+    client.ask("SCRIPT FLUSH");
+    let bytes = commands(&[
+        "SELECT 0",
+        "SCRIPT LOAD return(redis.call('incrby',KEYS[1],10))",
+        "EVAL return(redis.call('incr',KEYS[1])) 1 a",
+        &format!("EVALSHA {sha} 1 a"),
+        "SCRIPT FLUSH",
+        "PFADD sketch x y",
+    ]);
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 1, &bytes);
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "EXISTS sketch", "1");
+    assert_eq!(client.ask("GET a"), "12");
+    // It reads, for clients of a replica.
+    assert_eq!(client.ask("PFCOUNT sketch"), "2");
+    assert_eq!(client.ask("EVAL return(redis.call('pfcount',KEYS[1])) 1 sketch"), "2");
+    assert_eq!([client.ask("MULTI"), client.ask("PFCOUNT sketch")], ["OK", "QUEUED"]);
+    assert_eq!(client.ask("EXEC"), "[2]");
+    assert!(client.ask("PFADD sketch z").starts_with("READONLY"));
+    server.check();
+}
+
+/// A place is noted while a transaction has chosen another database, and its end is still to come.
+#[test]
+fn the_database_of_a_place_is_the_one_before_a_transaction() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let pings = commands(&["PING"; 2_000]);
+    let part = commands(&["MULTI", "SET a 9", "SELECT 3", "SET b 2"]);
+    let rest = commands(&["EXEC"]);
+    let master = Pretender::start(move |stream, asked| {
+        if asked.contains("$2\r\n-1") {
+            let selected = commands(&["SELECT 0"]);
+            whole(stream, 100, &[selected.as_slice(), &pings, &part].concat());
+            thread::sleep(Duration::from_millis(700));
+            return;
+        }
+        drop(stream.write_all(b"+CONTINUE\r\n"));
+        drop(stream.write_all(&[part.as_slice(), &rest].concat()));
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "GET a", "9");
+    client.ask("SELECT 3");
+    assert_eq!([client.ask("GET a"), client.ask("GET b")], ["nil", "2"]);
     server.check();
 }

@@ -8,6 +8,7 @@ use crate::keyspace::{DATABASES, Database, turn};
 use crate::server::Server;
 use crate::store::{Session, Store};
 use crate::waiting::{Delivery, Doom};
+use crate::watch::Touched;
 use perdura::{Error, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -105,7 +106,7 @@ impl<S: Store + Sync> Hands for Own<S> {
         while following.is_current(life) && !server.stopping() {
             let began = Instant::now();
             let ended = self.attempt(server, life);
-            following.break_link();
+            following.break_link_of(life);
             let (text, is_for_good) = match ended {
                 Ended::Over => return,
                 Ended::Broken(text) => (text, false),
@@ -174,10 +175,13 @@ impl<S: Store + Sync> Own<S> {
             }
             master::Answer::Whole(place) => {
                 info!("the master sends all of its data");
-                let incomplete = Followed { data: Data::Incomplete, ..followed.clone() };
-                self.note_data(server, life, incomplete, true)?;
                 server.following.note(life, |facts| facts.link = Link::Loads);
-                let db = load::load(server, &mut session, self.header, &mut master)?;
+                // What is here goes when there is something in its place: a master may need minutes, or fail.
+                let mut clear = || {
+                    let incomplete = Followed { data: Data::Incomplete, ..followed.clone() };
+                    self.note_data(server, life, incomplete, true)
+                };
+                let db = load::load(server, &mut session, self.header, &mut master, &mut clear)?;
                 let place = Place { db, ..place };
                 let whole = Followed { data: Data::Copy(place.clone()), ..followed.clone() };
                 self.note_data(server, life, whole, false)?;
@@ -211,9 +215,11 @@ impl<S: Store + Sync> Own<S> {
                 facts.followed = Some(followed.clone());
                 following.set_gate(facts);
             });
-            server.save.walking.flush();
+            end_waits(server);
         }
+        let flushed = clears.then(|| Flushed::begin(server));
         self.write(&followed, clears)?;
+        drop(flushed);
         following.note(life, |facts| {
             if let Data::Copy(place) = &followed.data {
                 facts.place = place.at;
@@ -306,7 +312,8 @@ impl Following {
     pub(crate) fn change(&self, server: &Server, master: Option<(String, u16)>) -> Result<bool> {
         let _alone = lock(&self.changing);
         let old = self.facts();
-        if old.master() == master.as_ref() {
+        let is_given_up = old.failure.as_ref().is_some_and(|(_, is_for_good)| *is_for_good);
+        if old.master() == master.as_ref() && !(is_given_up && master.is_some()) {
             return Ok(false);
         }
         let Some(hands) = self.hands.get() else {
@@ -316,8 +323,6 @@ impl Following {
         let turn = lock(&self.turn);
         let follows = master.is_some();
         let life = (self.life.load(Ordering::SeqCst) / 2 + 1) * 2 + u64::from(follows);
-        self.life.store(life, Ordering::SeqCst);
-        self.break_link();
         let data = match (&old.followed, follows) {
             // What is written from here on is in no master's stream.
             (_, false) | (None, _) => Data::Own,
@@ -326,6 +331,9 @@ impl Following {
                 None => Data::Own,
             },
         };
+        if follows {
+            self.begin_life(life);
+        }
         let new = Followed { master, told: true, data };
         let clears = !follows && old.is_incomplete();
         if follows {
@@ -335,19 +343,25 @@ impl Following {
         if clears {
             warn!("the master's data was not whole: all of it is deleted");
         }
-        if let Err(error) = hands.write(&new, clears) {
+        let flushed = clears.then(|| Flushed::begin(server));
+        let written = hands.write(&new, clears);
+        drop(flushed);
+        if let Err(error) = written {
             // It is as it was.
-            let followed = old.followed.unwrap_or_default();
-            let life = life + 2 - u64::from(follows) + u64::from(followed.master.is_some());
-            self.life.store(life, Ordering::SeqCst);
-            self.show(&followed);
-            drop(turn);
-            self.start();
+            if follows {
+                let followed = old.followed.unwrap_or_default();
+                self.begin_life(life + 1 + u64::from(followed.master.is_some()));
+                self.show(&followed);
+                drop(turn);
+                self.start();
+            }
             return Err(error);
         }
         if follows {
             end_waits(server);
         } else {
+            // Not before: a replica that comes now begins behind the transaction that has deleted what was not whole.
+            self.begin_life(life);
             self.show(&new);
         }
         match &new.master {
@@ -361,6 +375,12 @@ impl Following {
         Ok(true)
     }
 
+    /// What was followed before is over.
+    fn begin_life(&self, life: u64) {
+        self.life.store(life, Ordering::SeqCst);
+        self.break_link();
+    }
+
     fn show(&self, new: &Followed) {
         let mut facts = lock(&self.facts);
         let place = facts.place;
@@ -370,13 +390,38 @@ impl Following {
     }
 }
 
-/// Ends the waits of clients whose commands would write.
+/// All data is deleted, by a transaction that no client's command is: exports and snapshots end, and watched keys count as
+/// written while this lives, and afterwards.
+struct Flushed<'a> {
+    server: &'a Server,
+    touched: Touched,
+}
+
+impl<'a> Flushed<'a> {
+    fn begin(server: &'a Server) -> Self {
+        server.save.walking.flush();
+        server.replication.walking.flush();
+        let touched = Touched::default();
+        for db in 0..DATABASES {
+            for (key, _) in server.watch.flush(db, &touched) {
+                server.watch.touch(db, &key, &touched);
+            }
+        }
+        Flushed { server, touched }
+    }
+}
+
+impl Drop for Flushed<'_> {
+    fn drop(&mut self) {
+        self.server.watch.settle(&self.touched);
+    }
+}
+
+/// Ends the waits of all clients, as Redis does.
 fn end_waits(server: &Server) {
     let ids: Vec<u64> = server.clients().keys().copied().collect();
     for id in ids {
-        let writes = server.waiting.look(id, |waiter| Some(waiter.command.writes()));
-        if writes == Some(true)
-            && let Some(waiter) = server.waiting.unblock(id)
+        if let Some(waiter) = server.waiting.unblock(id)
             && let Some(delivery) = Delivery::of(&waiter, Doom::Demoted)
             && let Some(deliver) = server.deliver.get()
         {

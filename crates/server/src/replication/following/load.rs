@@ -34,12 +34,13 @@ impl From<TransferError> for Ended {
     }
 }
 
-/// Loads the snapshot that the master sends. Returns the database that is chosen in the stream after it.
+/// Loads the snapshot that the master sends, in the place of what is here, which `clear` deletes. Returns the database that is chosen in the stream after it.
 pub(super) fn load<S: Session>(
     server: &Server,
     session: &mut S,
     header: u64,
     master: &mut Master<'_>,
+    clear: &mut dyn FnMut() -> Result<(), Ended>,
 ) -> Result<u8, Ended> {
     master.set_beats(true);
     let line = master.line()?;
@@ -58,6 +59,7 @@ pub(super) fn load<S: Session>(
                 size.parse().map_err(|_| Ended::Broken(format!("no snapshot: {line:?}")))?;
             server.following.note(master.life, |facts| facts.sync = (Some(len), 0));
             let mut snapshot = Snapshot::begin(master.take(len))?;
+            clear()?;
             loader.read(server, &mut snapshot)?;
             let (rest, input) = snapshot.rest_and_input();
             if !rest.is_empty() || input.limit() > 0 {
@@ -67,6 +69,7 @@ pub(super) fn load<S: Session>(
         Some(mark) => {
             server.following.note(master.life, |facts| facts.sync = (None, 0));
             let mut snapshot = Snapshot::begin(&mut *master)?;
+            clear()?;
             loader.read(server, &mut snapshot)?;
             let (rest, _) = snapshot.rest_and_input();
             master.put_back(rest);
@@ -85,6 +88,7 @@ pub(super) fn load<S: Session>(
         }
     }
     master.set_beats(false);
+    loader.performer.wait()?;
     Ok(loader.stream_db)
 }
 

@@ -1,7 +1,6 @@
 //! The connection to a master: greeting it, and asking for its stream.
 
 use super::control::{Ended, TICK};
-use super::lock;
 use crate::keyspace::followed::{NAME_LEN, Place};
 use crate::server::Server;
 use crate::transfer::resp;
@@ -64,7 +63,9 @@ pub(super) fn connect<'a>(
     stream.set_read_timeout(Some(TICK)).map_err(named)?;
     stream.set_write_timeout(Some(CONNECT)).map_err(named)?;
     let again = stream.try_clone().map_err(named)?;
-    *lock(&server.following.link) = Some(again);
+    if !server.following.keep_link(life, again) {
+        return Err(Ended::Over);
+    }
     let (ahead, heard) = (Vec::new(), Instant::now());
     let mut master = Master { stream, server, life, ahead, taken: 0, heard, beats: None };
     master.greet()?;
@@ -89,6 +90,11 @@ impl Read for Master<'_> {
                 Ok(read)
             }
             Err(error) => match error.kind() {
+                // Only now: it may be this server that has been busy.
+                ErrorKind::WouldBlock | ErrorKind::TimedOut if self.heard.elapsed() > SILENCE => {
+                    let text = "the master has said nothing for a minute";
+                    Err(io::Error::new(ErrorKind::ConnectionAborted, text))
+                }
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(ErrorKind::TimedOut.into()),
                 _ => Err(error),
             },
@@ -102,9 +108,6 @@ impl Master<'_> {
         let ended = |text: &str| Err(io::Error::new(ErrorKind::ConnectionAborted, text));
         if !self.server.following.is_current(self.life) || self.server.stopping() {
             return ended("it is to end");
-        }
-        if self.heard.elapsed() > SILENCE {
-            return ended("the master has said nothing for a minute");
         }
         if self.beats.is_some_and(|last| last.elapsed() >= BEAT) {
             self.beats = Some(Instant::now());

@@ -47,6 +47,8 @@ impl Gate {
         match self {
             Gate::Open => None,
             // A script may do without writing.
+            // PFCOUNT writes nothing then.
+            Gate::ReadOnly if command.name == "pfcount" => None,
             Gate::ReadOnly if command.writes() && !command.nests => Some(READONLY),
             Gate::ReadOnly => None,
             Gate::Loading if goes_while_loading(command.name) => None,
@@ -175,7 +177,7 @@ pub(crate) struct Following {
     facts: Mutex<FollowFacts>,
     credentials: Mutex<Credentials>,
     /// The connection.
-    link: Mutex<Option<TcpStream>>,
+    link: Mutex<Option<(u64, TcpStream)>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     hands: OnceLock<Box<dyn Hands>>,
     server: OnceLock<Weak<Server>>,
@@ -278,7 +280,24 @@ impl Following {
     pub(crate) fn break_link(&self) -> bool {
         let link = lock(&self.link).take();
         // One that is closed already is as good.
-        link.is_some_and(|link| link.shutdown(Shutdown::Both).is_ok())
+        link.is_some_and(|(_, link)| link.shutdown(Shutdown::Both).is_ok())
+    }
+
+    /// The same, unless it is the connection of another life.
+    fn break_link_of(&self, life: u64) {
+        let link = lock(&self.link).take_if(|(of, _)| *of == life);
+        // As above.
+        link.map(|(_, link)| link.shutdown(Shutdown::Both));
+    }
+
+    /// Keeps the connection, so that it can be broken. Whether it is that of the present life.
+    fn keep_link(&self, life: u64, stream: TcpStream) -> bool {
+        let mut link = lock(&self.link);
+        let is_current = self.is_current(life);
+        if is_current {
+            *link = Some((life, stream));
+        }
+        is_current
     }
 
     fn is_current(&self, life: u64) -> bool {

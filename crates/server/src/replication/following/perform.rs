@@ -71,7 +71,8 @@ impl<'a, S: Session> Performer<'a, S> {
             waits: Waits::default(),
             posts: Posts::default(),
             effects: Effects::default(),
-            client: Listing::new(0, nobody, nobody),
+            // No client has this number.
+            client: Listing::new(u64::MAX, nobody, nobody),
             count: 0,
             last: None,
         }
@@ -148,6 +149,10 @@ impl<'a, S: Session> Performer<'a, S> {
                 refused = None;
                 env.begin_writing(tx)?;
                 body(tx, env, &self.client, units, &mut refused)?;
+                // Nobody is shown a part of a snapshot.
+                if advances && env.server.waiting.count() > 0 {
+                    blocking::serve(tx, env, None)?;
+                }
                 if advances && let Some(last) = units.last() {
                     followed::advance(tx, env.keyspace, last.at, last.db)?;
                 } else {
@@ -162,6 +167,9 @@ impl<'a, S: Session> Performer<'a, S> {
             match done {
                 Ok(ticket) => {
                     self.last = self.last.max(Some(ticket));
+                    if !advances {
+                        drop(self.posts.take_ready());
+                    }
                     return Ok(());
                 }
                 Err(_) if refused.is_some() => {
@@ -235,7 +243,7 @@ enum Failed {
     Refused(String),
 }
 
-/// Performs the commands of all units, and serves the clients that wait for what they fill.
+/// Performs the commands of all units.
 fn body(
     tx: &mut dyn Tx,
     env: Env<'_>,
@@ -265,9 +273,6 @@ fn body(
             ));
             return Err(Error::Aborted(error));
         }
-    }
-    if env.server.waiting.count() > 0 {
-        blocking::serve(tx, env, None)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::control::Ended;
 use super::lock;
 use super::master::{BEAT, Master};
 use super::perform::{Performer, Step, Unit};
-use crate::command::{Run, find_whole, shown};
+use crate::command::{PER_ARGUMENT, PER_COMMAND, Run, find_whole, note_script, shown};
 use crate::keyspace::DATABASES;
 use crate::keyspace::followed::Place;
 use crate::protocol::args::OwnedArgs;
@@ -36,6 +36,7 @@ pub(super) fn follow<S: Session>(
         performer,
         db: place.db,
         at: place.at,
+        at_db: place.db,
         noted: place.at,
         open: None,
         units: Vec::new(),
@@ -57,6 +58,7 @@ pub(super) fn follow<S: Session>(
         if stream.open.is_none() {
             // Empty lines count, too.
             stream.at = place.at.wrapping_add(read - reader.unread() as u64);
+            stream.at_db = stream.db;
         }
         reader.release();
         if !comes || unwaited >= READ_MAX {
@@ -95,6 +97,8 @@ struct Stream<'a, S: Session> {
     db: u8,
     /// How far the stream was read, but for a transaction whose end is still to come.
     at: u64,
+    /// The database that is chosen there.
+    at_db: u8,
     /// The place that the pool has, or will have.
     noted: u64,
     /// The commands since MULTI.
@@ -129,6 +133,13 @@ impl<S: Session> Stream<'_, S> {
             }
             (b"ping", _) => {}
             (b"replconf", _) => self.wants_ack |= args.is(1, "getack"),
+            // Of masters before Redis 7.
+            (b"script", _) => {
+                if note_script(self.performer.server, args).is_err() {
+                    let text = "a script of the master's cannot be kept here";
+                    return self.end(Ended::ForGood(text.to_owned()));
+                }
+            }
             (b"multi", 1) if self.open.is_none() => self.open = Some(Vec::new()),
             (b"exec", 1) => match self.open.take() {
                 Some(steps) => self.push(steps, at)?,
@@ -139,7 +150,7 @@ impl<S: Session> Stream<'_, S> {
                     Ok(step) => step,
                     Err(ended) => return self.end(ended),
                 };
-                let bytes = args.bytes();
+                let bytes = args.bytes() + args.len() * PER_ARGUMENT + PER_COMMAND;
                 match &mut self.open {
                     Some(open) => {
                         open.push(step);
@@ -157,7 +168,7 @@ impl<S: Session> Stream<'_, S> {
             }
         }
         if self.open.is_none() {
-            self.at = at;
+            (self.at, self.at_db) = (at, self.db);
         }
         Ok(())
     }
@@ -189,15 +200,21 @@ impl<S: Session> Stream<'_, S> {
         self.noted = units.last().map_or(self.noted, |unit| unit.at);
         self.bytes = 0;
         let server = self.performer.server;
-        let _turn = lock(&server.following.turn);
-        self.performer.perform(&units, true)
+        let turn = lock(&server.following.turn);
+        let done = self.performer.perform(&units, true);
+        drop(turn);
+        if done.is_err() {
+            // Clients that were served before it are told.
+            self.performer.wait()?;
+        }
+        done
     }
 
     /// All that was taken is performed, and durable.
     fn settle(&mut self) -> Result<(), Ended> {
         // A master that has nothing to tell still says that it is there.
         if self.units.is_empty() && self.at.wrapping_sub(self.noted) >= IDLE_BYTES {
-            self.units.push(Unit { steps: Vec::new(), at: self.at, db: self.db });
+            self.units.push(Unit { steps: Vec::new(), at: self.at, db: self.at_db });
         }
         self.flush()?;
         self.performer.wait()

@@ -14,6 +14,7 @@ mod pieces;
 pub(crate) mod snapshot;
 
 use super::{Going, Loaded, TransferError};
+use crate::command::{Command, Run, find_whole};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, RequestReader};
 use feed::Feed;
@@ -167,6 +168,14 @@ impl Reading<'_, '_, '_> {
                 let what = "this is not an append-only file of Redis, or it is damaged";
                 return Err(bad(what.to_owned()));
             }
+            if let Some(command) = find_whole(args)
+                && !is_of_data(command)
+            {
+                return Err(bad(format!(
+                    "{} is no command that changes data: this is not an append-only file of Redis, or it is damaged",
+                    command.name.to_uppercase()
+                )));
+            }
             let is_end = args.is(0, "exec");
             if args.is(0, "multi") || !open.is_empty() {
                 open.push((OwnedArgs::from(args), at));
@@ -188,5 +197,16 @@ impl Reading<'_, '_, '_> {
             self.left_out = total - whole;
         }
         Ok(total)
+    }
+}
+
+/// Whether a file of commands may have this one: one on data, which does not wait, or what goes with such.
+fn is_of_data(command: &Command) -> bool {
+    match command.run {
+        Run::Read(_) | Run::Write(_) => !command.blocks,
+        Run::Client(_) => {
+            let whole = command.name.split('|').next();
+            matches!(whole, Some("select" | "multi" | "exec" | "ping" | "function" | "script"))
+        }
     }
 }

@@ -149,9 +149,12 @@ impl<R: Read> Snapshot<R> {
             .and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
         match version {
             None => Err(input.bad("this is no snapshot of Redis")),
-            Some(version) if version > VERSION_MAX => Err(input.bad(&format!(
-                "this snapshot has version {version}; those of Redis up to 7.4, version {VERSION_MAX}, are read"
-            ))),
+            Some(version) if version > VERSION_MAX => Err(TransferError::Foreign {
+                at: 0,
+                what: format!(
+                    "this snapshot has version {version}; those of Redis up to 7.4, version {VERSION_MAX}, are read"
+                ),
+            }),
             Some(version) => Ok(Snapshot { input, version }),
         }
     }

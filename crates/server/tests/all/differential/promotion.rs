@@ -1,7 +1,7 @@
 //! A follower becomes the master: by a client's word, and by Sentinel's, as stock `redis-server --sentinel` has it.
 
 use super::Redis;
-use super::following::{Killed, client_of, free_address};
+use super::following::{Killed, client_of, free_address, kept_engine};
 use crate::common::{Client, Running};
 use perdura_testing::times;
 use std::net::SocketAddr;
@@ -179,6 +179,10 @@ impl Sentinel {
 
 #[test]
 fn sentinel_promotes_and_demotes() {
+    if kept_engine().is_none() {
+        println!("skipped: nothing outlives a kill under this engine");
+        return;
+    }
     // Another one is promoted in each: a server of this kind, and, with a larger budget, a stock one, too.
     for stock_priority in ["200", "1"].into_iter().take(times(1) as usize) {
         let folder = tempfile::tempdir().unwrap();
