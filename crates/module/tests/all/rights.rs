@@ -71,7 +71,7 @@ fn renamed_commands_are_known() {
 fn other_modules_end_no_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = folder.path().join("other.so").display().to_string();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/other.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/modules/other.c");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let made = Command::new(compiler)
         .args(["-shared", "-fPIC", "-pthread", "-o", &library, source])
