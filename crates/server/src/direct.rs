@@ -7,21 +7,19 @@
 
 use crate::client::Home;
 use crate::command::perform;
-use crate::command::{self, Call, Classes, Command, Env, Failure, Run, all, find, find_whole};
+use crate::command::{
+    self, Call, Classes, Command, Env, Failure, Notes, Run, all, find, find_whole,
+};
 use crate::keyspace::{self, DATABASES, Database, Near, garbage};
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
-use crate::pubsub::{Kind, Posts, Subscriptions};
+use crate::pubsub::{Kind, Subscriptions};
 use crate::rdb;
-use crate::replication::Effects;
 use crate::room;
 use crate::server::Server;
-use crate::stats::Tally;
 use crate::store::Store as _;
-use crate::waiting::Waits;
-use crate::watch::Touched;
 use perdura::{Error, Handle, Pool, Result, Ticket, Tx};
 use std::sync::Arc;
 use std::time::Duration;
@@ -205,12 +203,8 @@ pub struct Performed {
 /// A pool's keyspace, and all that commands need besides.
 pub struct Commands {
     server: Server,
-    touched: Touched,
-    tally: Tally,
-    waits: Waits,
-    posts: Posts,
-    /// None are noted: no replica follows.
-    effects: Effects,
+    /// No effects among them: no replica follows.
+    notes: Notes,
     client: Listing,
     /// Keeps the server telling events.
     listens: Subscriptions,
@@ -238,35 +232,13 @@ impl Commands {
         let mut listens = Subscriptions::default();
         let listener = Home::default().listener(&Arc::new(Listing::new(2, address, address)));
         server.pubsub.subscribe(&mut listens, &listener, Kind::Channel, b"");
-        Ok(Commands {
-            server,
-            touched: Touched::default(),
-            tally: Tally::default(),
-            waits: Waits::default(),
-            posts: Posts::default(),
-            effects: Effects::default(),
-            client,
-            listens,
-            keyspace,
-        })
+        Ok(Commands { server, notes: Notes::default(), client, listens, keyspace })
     }
 
     fn env(&self, now: u64, seed: u64, last_resort: bool) -> Env<'_> {
         Env {
-            server: &self.server,
-            worker: 0,
-            stats: &self.server.stats[0],
-            touched: &self.touched,
-            tally: &self.tally,
-            waits: &self.waits,
-            posts: &self.posts,
-            effects: &self.effects,
-            keyspace: self.keyspace,
-            now,
-            cutoff: now,
-            seed,
             last_resort,
-            careful: true,
+            ..self.notes.env(&self.server, 0, &self.server.stats[0], self.keyspace, now, seed)
         }
     }
 
@@ -335,13 +307,13 @@ impl Commands {
         let out = out.at_most(self.server.options.max_reply);
         let env = self.env(request.now, request.seed, last);
         let db = self.db(request.db)?;
-        let (changes, posted) = (tx.moment().changes, self.posts.mark());
-        let written = self.touched.mark();
+        let (changes, posted) = (tx.moment().changes, self.notes.posts.mark());
+        let written = self.notes.touched.mark();
         let (client, may_wait) = (&self.client, request.may_wait);
         let call =
             Call { tx: &mut *tx, env, db, client, args, out, may_wait, near: Near::default() };
         perform::one(call, command)?;
-        let wish = self.waits.take_wish().map(|wish| {
+        let wish = self.notes.waits.take_wish().map(|wish| {
             let sent = wish.args.as_ref().map_or(args, OwnedArgs::as_args);
             let (first, count) = wish.keys;
             Waiting {
@@ -351,9 +323,9 @@ impl Commands {
             }
         });
         // What a command has changed before it failed is undone.
-        let is_changed = tx.moment().changes != changes || self.touched.mark() != written;
+        let is_changed = tx.moment().changes != changes || self.notes.touched.mark() != written;
         let changed = is_changed && reply.first() != Some(&b'-');
-        let events = self.posts.take_since(posted).into_iter().filter_map(|post| {
+        let events = self.notes.posts.take_since(posted).into_iter().filter_map(|post| {
             let channel = String::from_utf8_lossy(&post.channel).into_owned();
             let (db, event) = channel.strip_prefix("__keyevent@")?.split_once("__:")?;
             Some((db.parse().ok()?, event.to_owned(), post.message))
@@ -363,7 +335,7 @@ impl Commands {
         if changed {
             for place in request.key_places() {
                 let key = args.at(place);
-                let is_written = self.touched.has(written, request.db, key);
+                let is_written = self.notes.touched.has(written, request.db, key);
                 keys.push(KeyState { is_written, ..self.state(tx, request.db, key)? });
             }
         }

@@ -45,6 +45,47 @@ pub(crate) struct Env<'a> {
     pub(crate) careful: bool,
 }
 
+/// What a thread notes of its transaction under way, until that is over, and of those that are yet to be durable.
+#[derive(Default)]
+pub(crate) struct Notes {
+    pub(crate) touched: Touched,
+    pub(crate) tally: Tally,
+    pub(crate) waits: Waits,
+    pub(crate) posts: Posts,
+    pub(crate) effects: Effects,
+}
+
+impl Notes {
+    /// The context of the thread's next transaction, with care, in the keyspace whose header is at `keyspace`.
+    pub(crate) fn env<'a>(
+        &'a self,
+        server: &'a Server,
+        worker: usize,
+        stats: &'a Stats,
+        keyspace: u64,
+        now: u64,
+        seed: u64,
+    ) -> Env<'a> {
+        let Notes { touched, tally, waits, posts, effects } = self;
+        Env {
+            server,
+            worker,
+            stats,
+            touched,
+            tally,
+            waits,
+            posts,
+            effects,
+            keyspace,
+            now,
+            cutoff: now,
+            seed,
+            last_resort: false,
+            careful: true,
+        }
+    }
+}
+
 impl Env<'_> {
     /// Whether its commands are a master's, or of the past: they are performed whatever this server is.
     pub(crate) fn obeys(&self) -> bool {

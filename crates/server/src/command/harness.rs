@@ -1,7 +1,7 @@
 //! Commands without sockets, threads and files: on a heap in plain memory, at a time of the
 //! test's choosing. For the tests here, and for fuzzing ([`crate::testing`]).
 
-use super::{Call, Env, Run, find_whole, perform};
+use super::{Call, Env, Notes, Run, find_whole, perform};
 #[cfg(test)]
 use crate::cron;
 use crate::keyspace::{self, Database, Near};
@@ -9,13 +9,8 @@ use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, Protocol, Reply, RequestReader};
-use crate::pubsub::Posts;
-use crate::replication::Effects;
 use crate::server::Server;
-use crate::stats::Tally;
 use crate::store::Facts;
-use crate::waiting::Waits;
-use crate::watch::Touched;
 use perdura::testing::TestHeap;
 use std::collections::BTreeSet;
 
@@ -26,11 +21,7 @@ const MOST_BYTES: u64 = 16 << 20;
 pub struct Bench {
     pub(crate) heap: TestHeap,
     server: Server,
-    touched: Touched,
-    tally: Tally,
-    waits: Waits,
-    posts: Posts,
-    pub(crate) effects: Effects,
+    pub(crate) notes: Notes,
     client: Listing,
     keyspace: u64,
     /// Milliseconds since 1970.
@@ -57,11 +48,7 @@ impl Bench {
         Bench {
             heap,
             server,
-            touched: Touched::default(),
-            tally: Tally::default(),
-            waits: Waits::default(),
-            posts: Posts::default(),
-            effects: Effects::default(),
+            notes: Notes::default(),
             client: Listing::new(1, address, address),
             keyspace,
             now: 1_000_000_000_000,
@@ -85,22 +72,7 @@ impl Bench {
     fn env(&self) -> Env<'_> {
         let stats = &self.server.stats[0];
         let (server, keyspace, now) = (&self.server, self.keyspace, self.now);
-        Env {
-            server,
-            worker: 0,
-            stats,
-            touched: &self.touched,
-            tally: &self.tally,
-            waits: &self.waits,
-            posts: &self.posts,
-            effects: &self.effects,
-            keyspace,
-            now,
-            cutoff: now,
-            seed: 1,
-            last_resort: true,
-            careful: true,
-        }
+        Env { last_resort: true, ..self.notes.env(server, 0, stats, keyspace, now, 1) }
     }
 
     fn run_args(&mut self, args: &OwnedArgs) -> Vec<u8> {

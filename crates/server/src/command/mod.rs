@@ -80,7 +80,7 @@ mod zset_pops;
 mod zset_ranges;
 mod zsets;
 
-pub(crate) use call::{Call, Env};
+pub(crate) use call::{Call, Env, Notes};
 pub(crate) use client::{ClientCall, Command, Next, Run};
 pub(crate) use config::Tuning;
 pub(crate) use events::{Classes, Events};

@@ -624,15 +624,10 @@ impl Group<'_> {
     fn body(&mut self, tx: &mut dyn Tx) -> Result<(), Error> {
         self.retract();
         match self.writes {
-            true => {
-                self.env.begin_writing(tx)?;
-                self.admit()?;
-            }
-            false => {
-                self.env.begin();
-                self.admit()?;
-            }
+            true => self.env.begin_writing(tx)?,
+            false => self.env.begin(),
         }
+        self.admit()?;
         self.env.careful |= self.env.tally.needs_care();
         self.attempts += 1;
         let count = self.attempted();

@@ -64,7 +64,7 @@ pub(crate) fn recheck<S: Session>(
 impl<S: Session> Worker<S> {
     /// How long to wait for an event, at most `longest`.
     pub(super) fn patience(&self, longest: Duration) -> Duration {
-        let longest = if self.waits.has_recheck() { longest.min(SOON) } else { longest };
+        let longest = if self.notes.waits.has_recheck() { longest.min(SOON) } else { longest };
         match self.timeouts.first() {
             Some((until, ..)) => longest.min(until.saturating_duration_since(Instant::now())),
             None => longest,
@@ -73,13 +73,13 @@ impl<S: Session> Worker<S> {
 
     /// Sends the replies to clients that the batch has served; each client's thread sends its own.
     pub(super) fn deliver(&mut self, durable: bool) {
-        for (to, until) in self.waits.take_new() {
+        for (to, until) in self.notes.waits.take_new() {
             self.timeouts.extend(until.map(|until| (until, to.id, to.slot)));
             // It may have hung up before it was on the list.
             self.give_up(to.slot);
         }
         // Of what is not durable nobody is told: the server has failed, and its clients are disconnected.
-        for delivery in self.waits.take_deliveries().into_iter().filter(|_| durable) {
+        for delivery in self.notes.waits.take_deliveries().into_iter().filter(|_| durable) {
             match delivery.to.worker == self.index {
                 true => self.hand_over(&delivery),
                 false => self.inboxes[delivery.to.worker].deliver(delivery),
@@ -91,29 +91,29 @@ impl<S: Session> Worker<S> {
                 self.send_effects();
             }
             false => {
-                drop(self.posts.take_ready());
-                drop(self.effects.take_ready());
+                drop(self.notes.posts.take_ready());
+                drop(self.notes.effects.take_ready());
             }
         }
     }
 
     /// Sends the effects of durable transactions to replicas.
     pub(super) fn send_effects(&self) {
-        if self.effects.are_ready() {
-            self.server.replication.send(&self.server, self.effects.take_ready());
+        if self.notes.effects.are_ready() {
+            self.server.replication.send(&self.server, self.notes.effects.take_ready());
         }
     }
 
     /// Sends the messages whose transactions are durable; each client's thread sends its own.
     pub(super) fn publish(&mut self) {
-        if !self.posts.are_ready() {
+        if !self.notes.posts.are_ready() {
             return;
         }
         // Messages that other threads have handed over come before these.
         self.messages.append(&mut self.inboxes[self.index].take_messages());
         let earlier = std::mem::take(&mut self.messages);
         self.hand_over_messages(&earlier);
-        for (worker, parcels) in self.server.pubsub.address(self.posts.take_ready()) {
+        for (worker, parcels) in self.server.pubsub.address(self.notes.posts.take_ready()) {
             if worker == self.index {
                 self.hand_over_messages(&parcels);
                 continue;

@@ -14,17 +14,16 @@ use super::spin::Spin;
 use super::turn::Turn;
 use super::waiters::recheck;
 use crate::client::{Client, Home};
-use crate::command::Env;
+use crate::command::{Env, Notes};
 use crate::cron::Cron;
 use crate::keyspace;
 use crate::listing::Listing;
-use crate::pubsub::{Mailbox, Parcel, Posts};
-use crate::replication::{Effects, Replication};
+use crate::pubsub::{Mailbox, Parcel};
+use crate::replication::Replication;
 use crate::server::Server;
-use crate::stats::{Stats, Tally};
+use crate::stats::Stats;
 use crate::store::Session;
-use crate::waiting::{Delivery, Doom, Waits};
-use crate::watch::Touched;
+use crate::waiting::{Delivery, Doom};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use perdura::{Error, Gather};
 use rustix::net::sockopt;
@@ -132,11 +131,7 @@ pub(crate) struct Worker<S> {
     /// Connections are waiting that could not be accepted.
     crowded: bool,
     cron: Cron,
-    touched: Touched,
-    tally: Tally,
-    pub(super) waits: Waits,
-    pub(super) posts: Posts,
-    pub(super) effects: Effects,
+    pub(super) notes: Notes,
     /// Replies of other threads' to clients that wait.
     pub(super) arrived: Vec<Delivery>,
     /// Messages of all threads for this one's clients.
@@ -202,11 +197,7 @@ impl<S: Session> Worker<S> {
             next: 0,
             crowded: false,
             cron: Cron::default(),
-            touched: Touched::default(),
-            tally: Tally::default(),
-            waits: Waits::default(),
-            posts: Posts::default(),
-            effects: Effects::default(),
+            notes: Notes::default(),
             arrived: Vec::new(),
             messages: Vec::new(),
             timeouts: BTreeSet::new(),
@@ -240,7 +231,7 @@ impl<S: Session> Worker<S> {
             let timeout = if idle && !spin.again(now) { TICK } else { Duration::ZERO };
             self.look(self.patience(timeout))?;
             let has_work = !self.ready.is_empty() || self.turn.is_alone();
-            let works = has_work || self.waits.has_recheck();
+            let works = has_work || self.notes.waits.has_recheck();
             if works {
                 self.began = Instant::now();
                 self.do_batch()?;
@@ -402,20 +393,15 @@ impl<S: Session> Worker<S> {
         }
         let (server, now) = (&*self.server, keyspace::now());
         let env = Env {
-            server,
-            worker: self.index,
-            stats: &server.stats[self.index],
-            touched: &self.touched,
-            tally: &self.tally,
-            waits: &self.waits,
-            posts: &self.posts,
-            effects: &self.effects,
-            keyspace: self.keyspace,
-            now,
             cutoff: server.cutoff(now),
-            seed: self.turns,
-            last_resort: false,
-            careful: true,
+            ..self.notes.env(
+                server,
+                self.index,
+                &server.stats[self.index],
+                self.keyspace,
+                now,
+                self.turns,
+            )
         };
         let mut budget = Budget::new(started, self.waited, self.stride);
         let ready = &self.unanswered[first..];
@@ -604,20 +590,15 @@ impl<S: Session> Worker<S> {
         server.replication.tick(&server, now);
         let now = keyspace::now();
         let env = Env {
-            server: &server,
-            worker: self.index,
-            stats: &server.stats[self.index],
-            touched: &self.touched,
-            tally: &self.tally,
-            waits: &self.waits,
-            posts: &self.posts,
-            effects: &self.effects,
-            keyspace: self.keyspace,
-            now,
             cutoff: server.cutoff(now),
-            seed: self.turns,
-            last_resort: false,
-            careful: true,
+            ..self.notes.env(
+                &server,
+                self.index,
+                &server.stats[self.index],
+                self.keyspace,
+                now,
+                self.turns,
+            )
         };
         let writing = server.runs.of(self.index).write();
         let done = self.cron.run(&mut self.session, env);
@@ -625,7 +606,7 @@ impl<S: Session> Worker<S> {
         match done {
             Err(error) => server.fail(&error),
             // Of keys that have expired clients hear when that is durable.
-            Ok(Some(ticket)) if self.posts.are_ready() || self.effects.are_ready() => {
+            Ok(Some(ticket)) if self.notes.posts.are_ready() || self.notes.effects.are_ready() => {
                 match self.session.wait(ticket) {
                     Ok(()) => {
                         self.publish();

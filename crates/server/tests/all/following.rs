@@ -1,6 +1,6 @@
 //! Masters that are none: whatever they send, the server goes on, and says what is wrong.
 
-use crate::common::{Client, Running, encode};
+use crate::common::{Client, Running, await_text, encode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -67,18 +67,6 @@ fn whole(stream: &mut TcpStream, place: u64, rest: &[u8]) {
 fn commands(lines: &[&str]) -> Vec<u8> {
     let line = |line: &&str| encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
     lines.iter().flat_map(line).collect()
-}
-
-fn await_text(client: &mut Client, command: &str, text: &str) {
-    let start = Instant::now();
-    loop {
-        let answer = client.ask(command);
-        if answer.contains(text) {
-            return;
-        }
-        assert!(start.elapsed() < Duration::from_secs(30), "{command} lacks {text:?}: {answer}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn follow(client: &mut Client, port: u16) {

@@ -292,3 +292,16 @@ impl Random {
         &from[self.below(from.len())]
     }
 }
+
+/// Waits until a text is in an answer.
+pub fn await_text(client: &mut Client, command: &str, text: &str) {
+    let start = std::time::Instant::now();
+    loop {
+        let answer = client.ask(command);
+        if answer.contains(text) {
+            return;
+        }
+        assert!(start.elapsed().as_secs() < 60, "{command} lacks {text:?}: {answer}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

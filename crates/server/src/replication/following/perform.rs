@@ -2,20 +2,16 @@
 
 use super::Following;
 use super::control::Ended;
-use crate::command::{Call, Command, Env, blocking, perform};
+use crate::command::{Call, Command, Env, Notes, blocking, perform};
 use crate::keyspace::{Database, Near, followed, garbage, now};
 use crate::listing::Listing;
 use crate::net::recheck;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Protocol, Reply};
-use crate::pubsub::Posts;
-use crate::replication::Effects;
 use crate::room;
 use crate::server::Server;
-use crate::stats::{Stats, Tally};
+use crate::stats::Stats;
 use crate::store::Session;
-use crate::waiting::Waits;
-use crate::watch::Touched;
 use perdura::{Error, Tx};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -47,11 +43,7 @@ pub(super) struct Performer<'a, S: Session> {
     header: u64,
     pub(super) life: u64,
     stats: Stats,
-    touched: Touched,
-    tally: Tally,
-    waits: Waits,
-    posts: Posts,
-    effects: Effects,
+    notes: Notes,
     client: Listing,
     count: u64,
     last: Option<S::Ticket>,
@@ -66,11 +58,7 @@ impl<'a, S: Session> Performer<'a, S> {
             header,
             life,
             stats: Stats::default(),
-            touched: Touched::default(),
-            tally: Tally::default(),
-            waits: Waits::default(),
-            posts: Posts::default(),
-            effects: Effects::default(),
+            notes: Notes::default(),
             // No client has this number.
             client: Listing::new(u64::MAX, nobody, nobody),
             count: 0,
@@ -121,26 +109,9 @@ impl<'a, S: Session> Performer<'a, S> {
             thread::sleep(SOON);
         }
         self.count += 1;
-        let Performer {
-            server, session, header, stats, touched, tally, waits, posts, effects, ..
-        } = self;
-        let mut env = Env {
-            server,
-            worker,
-            stats,
-            touched,
-            tally,
-            waits,
-            posts,
-            effects,
-            keyspace: *header,
-            now: now(),
-            // When a key is gone, the master says so.
-            cutoff: 0,
-            seed: self.count,
-            last_resort: false,
-            careful: true,
-        };
+        let Performer { server, session, header, stats, notes, count, .. } = self;
+        // When a key is gone, the master says so.
+        let mut env = Env { cutoff: 0, ..notes.env(server, worker, stats, *header, now(), *count) };
         let mut tries = 0;
         loop {
             let mut refused = None;
@@ -168,7 +139,7 @@ impl<'a, S: Session> Performer<'a, S> {
                 Ok(ticket) => {
                     self.last = self.last.max(Some(ticket));
                     if !advances {
-                        drop(self.posts.take_ready());
+                        drop(self.notes.posts.take_ready());
                     }
                     return Ok(());
                 }
@@ -193,15 +164,15 @@ impl<'a, S: Session> Performer<'a, S> {
             self.session.wait(last).inspect_err(|error| self.server.fail(error))?;
         }
         if let Some(deliver) = self.server.deliver.get() {
-            self.waits.take_deliveries().into_iter().for_each(deliver);
+            self.notes.waits.take_deliveries().into_iter().for_each(deliver);
         }
-        if self.posts.are_ready()
+        if self.notes.posts.are_ready()
             && let Some(post) = self.server.post.get()
         {
-            post(self.posts.take_ready());
+            post(self.notes.posts.take_ready());
         }
-        drop(self.effects.take_ready());
-        if self.waits.has_recheck() {
+        drop(self.notes.effects.take_ready());
+        if self.notes.waits.has_recheck() {
             self.recheck()?;
         }
         Ok(())
@@ -209,27 +180,12 @@ impl<'a, S: Session> Performer<'a, S> {
 
     /// Serves clients whose keys are to be looked at again.
     fn recheck(&mut self) -> Result<(), Ended> {
-        let now = now();
-        let env = Env {
-            server: self.server,
-            worker: self.server.stats.len(),
-            stats: &self.stats,
-            touched: &self.touched,
-            tally: &self.tally,
-            waits: &self.waits,
-            posts: &self.posts,
-            effects: &self.effects,
-            keyspace: self.header,
-            now,
-            cutoff: now,
-            seed: self.count,
-            last_resort: false,
-            careful: true,
-        };
-        if let Some(ticket) = recheck(self.session, env)? {
-            self.session.wait(ticket)?;
+        let Performer { server, session, header, stats, notes, count, .. } = self;
+        let env = notes.env(server, server.stats.len(), stats, *header, now(), *count);
+        if let Some(ticket) = recheck(*session, env)? {
+            session.wait(ticket)?;
             if let Some(deliver) = self.server.deliver.get() {
-                self.waits.take_deliveries().into_iter().for_each(deliver);
+                self.notes.waits.take_deliveries().into_iter().for_each(deliver);
             }
         }
         Ok(())

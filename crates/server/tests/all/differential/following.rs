@@ -318,7 +318,7 @@ fn a_part_of_a_snapshot_is_never_shown() {
         println!("skipped: nothing outlives a kill under this engine");
         return;
     }
-    const KEYS: &str = "60000";
+    const KEYS: &str = "20000";
     for diskless in ["yes", "no"] {
         let options = [
             "--enable-debug-command",
@@ -366,7 +366,7 @@ fn a_part_of_a_snapshot_is_never_shown() {
             if is_whole || kills >= 20 && start.elapsed() > Duration::from_secs(60) {
                 break;
             }
-            if kills < 5 {
+            if kills < 3 {
                 drop((client, info));
                 follower.kill();
                 kills += 1;

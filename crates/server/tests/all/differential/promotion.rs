@@ -2,7 +2,7 @@
 
 use super::Redis;
 use super::following::{Killed, client_of, free_address, kept_engine};
-use crate::common::{Client, Running};
+use crate::common::{Client, Running, await_text};
 use perdura_testing::times;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,20 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Waits until a text is in an answer.
-fn await_text(client: &mut Client, command: &str, text: &str) {
-    let start = Instant::now();
-    loop {
-        let answer = client.ask(command);
-        if answer.contains(text) {
-            return;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{command} lacks {text:?}: {answer}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// The same, by connections of their own: Sentinel ends those of a server whose role it changes.
+/// As [`await_text`], by connections of their own: Sentinel ends those of a server whose role it changes.
 fn await_at(port: u16, command: &str, text: &str) {
     let (start, mut last) = (Instant::now(), String::new());
     loop {
