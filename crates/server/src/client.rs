@@ -7,6 +7,7 @@ use crate::protocol::{Args, Limits, Protocol};
 use crate::pubsub::{Listener, Subscriptions};
 use crate::replication::Ask;
 use crate::server::Server;
+use crate::tracking::{Modes, OwnPrefixes};
 use crate::watch::WatchList;
 use std::sync::Arc;
 
@@ -26,6 +27,12 @@ pub(crate) struct Client {
     pub(crate) replies: Replies,
     /// The channels that it listens to.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// Whether it tracks the keys that it reads, unless it says otherwise.
+    pub(crate) tracks_keys: bool,
+    /// It has said so, by CLIENT CACHING, for its next command.
+    pub(crate) caching: bool,
+    /// The prefixes that it tracks.
+    pub(crate) prefixes: Option<Box<OwnPrefixes>>,
     /// Whether it may send few commands only, since its replies may be messages.
     pub(crate) restricted: bool,
     /// What it has said about itself, should it become a replica.
@@ -86,6 +93,9 @@ impl Client {
             watched: WatchList::default(),
             replies: Replies::default(),
             subscriptions: None,
+            tracks_keys: false,
+            caching: false,
+            prefixes: None,
             restricted: false,
             announced: None,
             ask: None,
@@ -139,8 +149,29 @@ impl Client {
         self.listing.set_db(db);
     }
 
-    /// It listens to nothing any longer.
+    /// Whether it tracks what its next command reads.
+    #[inline]
+    pub(crate) fn remembers(&self) -> bool {
+        self.tracks_keys && self.chooses_to_remember()
+    }
+
+    #[cold]
+    fn chooses_to_remember(&self) -> bool {
+        let modes = self.listing.tracking();
+        !(modes.has(Modes::OPT_IN) && !self.caching || modes.has(Modes::OPT_OUT) && self.caching)
+    }
+
+    /// It tracks nothing any longer.
+    pub(crate) fn stop_tracking(&mut self, server: &Server) {
+        if self.listing.tracking().has(Modes::ON) {
+            server.tracking.end(&self.listing, self.prefixes.take().as_deref());
+        }
+        (self.tracks_keys, self.caching) = (false, false);
+    }
+
+    /// It listens to nothing any longer, and tracks nothing.
     pub(crate) fn leave(&mut self, server: &Server) {
+        self.stop_tracking(server);
         if let Some(mut own) = self.subscriptions.take() {
             server.pubsub.leave(&mut own, &self.listing);
         }

@@ -7,6 +7,7 @@
 use crate::command::Env;
 use crate::eviction;
 use crate::keyspace::{DATABASES, Database, garbage};
+use crate::pause::Paused;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::time::{Duration, Instant};
@@ -121,7 +122,8 @@ impl Chores {
     pub(crate) fn find(tx: &mut dyn Tx, env: Env<'_>) -> Result<Self, Error> {
         let mut chores = Chores { expired: None, garbage: !garbage::is_empty(tx, env.keyspace)? };
         // A master says itself which keys are gone.
-        let expires = env.server.expires_actively() && !env.server.following.is_replica();
+        let goes = env.server.expires_actively() && env.server.pause.now() == Paused::None;
+        let expires = goes && !env.server.following.is_replica();
         let indices = if expires { 0..DATABASES } else { 0..0 };
         for index in indices {
             let time = Database::new(env.keyspace, index).next_expiry(tx)?;
@@ -153,7 +155,11 @@ impl Chores {
             expire(tx, env, Database::new(env.keyspace, index))?;
         }
         if self.garbage {
+            let before = garbage::first(tx, env.keyspace)?;
             garbage::sweep(tx, env.keyspace, FREED)?;
+            if garbage::first(tx, env.keyspace)? != before {
+                env.tally.freed();
+            }
         }
         Ok(())
     }

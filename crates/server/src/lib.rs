@@ -11,7 +11,7 @@
 //!
 //! Reading order: `protocol` (bytes to requests, replies to bytes), `keyspace` (the data in the
 //! pool), `command` (the table and the families), `net` (connections, turns, workers), `serve`
-//! (threads and signals), `acl` (users). For operators: `stats`, `slow_log`, `metrics`, `logging`, `notify`, `save`.
+//! (threads and signals), `acl` (users), `tracking` (clients that keep what they read). For operators: `stats`, `slow_log`, `metrics`, `logging`, `notify`, `save`.
 
 #![forbid(unsafe_code)]
 
@@ -31,14 +31,18 @@ mod failing_tests;
 #[cfg(test)]
 mod faults;
 mod keyspace;
+mod latency;
 mod listing;
 mod logging;
 mod metrics;
+mod migrate;
 mod net;
 mod notify;
 mod options;
+mod pause;
 mod protocol;
 mod pubsub;
+mod rates;
 mod rdb;
 mod replication;
 mod room;
@@ -54,6 +58,7 @@ mod store;
 #[doc(hidden)]
 pub mod testing;
 mod tls;
+mod tracking;
 pub mod transfer;
 mod waiting;
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use crate::acl::User;
 use crate::protocol::Protocol;
 use crate::pubsub::{Kind, Subscriptions};
+use crate::tracking::Modes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The address of an end of a connection.
@@ -73,6 +74,11 @@ pub(crate) struct Listing {
     user: Mutex<Arc<User>>,
     /// Whether there are requests that its user may not send.
     limited: AtomicBool,
+    /// How it tracks keys, and the number of the client that gets its messages, if that is another one.
+    tracking: AtomicU8,
+    redirect: AtomicU64,
+    /// Its thread, and its place there.
+    home: OnceLock<(usize, usize)>,
 }
 
 /// A user that may do everything.
@@ -103,6 +109,9 @@ impl Listing {
             labels: Mutex::default(),
             user: Mutex::new(Arc::clone(&ANYBODY)),
             limited: AtomicBool::new(false),
+            tracking: AtomicU8::new(0),
+            redirect: AtomicU64::new(0),
+            home: OnceLock::new(),
         }
     }
 
@@ -179,31 +188,76 @@ impl Listing {
         self.limited.load(Ordering::Relaxed).then(|| self.user())
     }
 
+    /// Only by the list of those that track.
+    pub(crate) fn set_tracking(&self, modes: Modes, redirect: u64) {
+        self.redirect.store(redirect, Ordering::Relaxed);
+        self.tracking.store(modes.0, Ordering::Release);
+    }
+
+    /// How it tracks keys.
+    pub(crate) fn tracking(&self) -> Modes {
+        Modes(self.tracking.load(Ordering::Acquire))
+    }
+
+    /// The number of the client that gets its messages, or 0 for itself; none if it does not track.
+    pub(crate) fn tracking_redirect(&self) -> Option<u64> {
+        self.tracking().has(Modes::ON).then(|| self.redirect.load(Ordering::Relaxed))
+    }
+
+    /// Whether it tracks what it reads without saying so for each command.
+    pub(crate) fn remembers(&self) -> bool {
+        let modes = self.tracking();
+        modes.has(Modes::ON) && !modes.has(Modes::BROADCAST) && !modes.has(Modes::OPT_IN)
+    }
+
+    /// The client that is to get its messages is gone.
+    pub(crate) fn break_tracking(&self) {
+        let broken = |modes: u8| Modes(modes).has(Modes::ON).then_some(modes | Modes::BROKEN.0);
+        let _ = self.tracking.fetch_update(Ordering::AcqRel, Ordering::Acquire, broken);
+    }
+
+    /// Its thread, and its place there, for as long as it is connected.
+    pub(crate) fn set_home(&self, worker: usize, slot: usize) {
+        // It has one home in all its life.
+        let _ = self.home.set((worker, slot));
+    }
+
+    pub(crate) fn home(&self) -> Option<(usize, usize)> {
+        self.home.get().copied()
+    }
+
     /// Its line in CLIENT LIST; `command` is the running one, or NULL.
     pub(crate) fn line(&self, command: &str) -> String {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let [name, library, version] = labels;
         let [sub, psub, ssub] =
             [0, 1, 2].map(|kind: usize| self.subscriptions[kind].load(Ordering::Relaxed));
-        let flags = match () {
-            () if self.blocked.load(Ordering::Relaxed) => "b",
-            () if self.subscriptions[Kind::Monitor as usize].load(Ordering::Relaxed) > 0 => "O",
-            () if self.listens() => "P",
-            () => "N",
-        };
+        let (tracking, redirect) = (self.tracking(), self.tracking_redirect());
+        let monitors = self.subscriptions[Kind::Monitor as usize].load(Ordering::Relaxed) > 0;
+        let flags = [
+            ('O', monitors),
+            ('P', self.listens()),
+            ('b', self.blocked.load(Ordering::Relaxed)),
+            ('t', tracking.has(Modes::ON)),
+            ('R', tracking.has(Modes::BROKEN)),
+            ('B', tracking.has(Modes::BROADCAST)),
+        ];
+        let flags: String = flags.into_iter().filter(|(_, on)| *on).map(|(flag, _)| flag).collect();
+        let flags = if flags.is_empty() { "N" } else { &flags };
         let age = self.since.elapsed().as_secs();
         let user = self.user();
         let user = String::from_utf8_lossy(&user.name);
         format!(
             "id={} addr={} laddr={} fd=0 name={name} age={age} idle={} flags={flags} db={} sub={sub} \
              psub={psub} ssub={ssub} multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 \
-             omem=0 tot-mem=0 events=r cmd={command} user={user} redir=-1 resp={} \
+             omem=0 tot-mem=0 events=r cmd={command} user={user} redir={} resp={} \
              lib-name={library} lib-ver={version}\n",
             self.id,
             self.address,
             self.local,
             age.saturating_sub(self.active.load(Ordering::Relaxed)),
             self.db.load(Ordering::Relaxed),
+            redirect.map_or(-1, |id| id as i64),
             self.protocol.load(Ordering::Relaxed),
         )
     }

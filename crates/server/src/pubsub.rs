@@ -6,6 +6,7 @@
 
 use crate::listing::Listing;
 use crate::protocol::{Protocol, Reply, glob};
+use crate::tracking::Invalid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -241,8 +242,8 @@ impl PubSub {
                 for listener in listeners.values() {
                     let to = parcels.entry(listener.worker).or_default();
                     let post = Arc::clone(&post);
-                    let pattern = pattern.cloned();
-                    to.push(Parcel { to: listener.clone(), kind, pattern, post });
+                    let letter = Letter::Message { kind, pattern: pattern.cloned(), post };
+                    to.push(Parcel { to: listener.clone(), letter });
                 }
             });
         }
@@ -261,9 +262,46 @@ pub(crate) struct Post {
 /// A message on its way to a client.
 pub(crate) struct Parcel {
     pub(crate) to: Listener,
-    kind: Kind,
-    pattern: Option<Name>,
-    post: Arc<Post>,
+    letter: Letter,
+}
+
+enum Letter {
+    /// A published one.
+    Message { kind: Kind, pattern: Option<Name>, post: Arc<Post> },
+    /// Keys that the client may have kept are not valid any longer; or another one, if it is `redirected`.
+    Invalid { keys: Arc<Invalid>, redirected: bool },
+    /// The client with this number is gone, which was to get such messages.
+    Broken(u64),
+}
+
+/// The channel of the messages to clients that can get none but those of channels.
+const INVALIDATE: &[u8] = b"__redis__:invalidate";
+
+impl Letter {
+    /// Bytes of memory that it takes besides its own.
+    fn bytes(&self) -> usize {
+        match self {
+            Letter::Message { post, .. } => post.bytes(),
+            Letter::Invalid { keys, .. } => match &**keys {
+                Invalid::Keys(keys) => keys.iter().map(|key| key.len() + PER_POST).sum(),
+                Invalid::All => 0,
+            },
+            Letter::Broken(_) => 0,
+        }
+    }
+
+    /// Whether it takes the same memory as another one.
+    fn shares(&self, other: &Letter) -> bool {
+        match (self, other) {
+            (Letter::Message { post, .. }, Letter::Message { post: other, .. }) => {
+                Arc::ptr_eq(post, other)
+            }
+            (Letter::Invalid { keys, .. }, Letter::Invalid { keys: other, .. }) => {
+                Arc::ptr_eq(keys, other)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Post {
@@ -274,28 +312,72 @@ impl Post {
 
 /// Bytes of memory that these parcels take. Those of one message share it, and follow one another.
 fn bytes_of(parcels: &[Parcel]) -> usize {
-    let messages = parcels.chunk_by(|one, next| Arc::ptr_eq(&one.post, &next.post));
+    let messages = parcels.chunk_by(|one, next| one.letter.shares(&next.letter));
     let own = size_of_val(parcels);
-    messages.map(|same| same[0].post.bytes()).sum::<usize>() + own
+    messages.map(|same| same[0].letter.bytes()).sum::<usize>() + own
 }
 
 impl Parcel {
+    pub(crate) fn invalid(to: Listener, keys: Arc<Invalid>, redirected: bool) -> Self {
+        Parcel { to, letter: Letter::Invalid { keys, redirected } }
+    }
+
+    pub(crate) fn broken(to: Listener, redirect: u64) -> Self {
+        Parcel { to, letter: Letter::Broken(redirect) }
+    }
+
     /// Writes it as the client gets it.
     pub(crate) fn write(&self, out: &mut Vec<u8>, protocol: Protocol) {
         let mut out = Reply::new(out, protocol);
-        let word: &[u8] = match self.kind {
-            Kind::Channel => b"message",
-            Kind::Pattern => b"pmessage",
-            Kind::Shard => b"smessage",
-            Kind::Monitor => return out.raw(&self.post.message),
-        };
-        out.push(if self.pattern.is_some() { 4 } else { 3 });
-        out.bulk(word);
-        if let Some(pattern) = &self.pattern {
-            out.bulk(pattern);
+        match &self.letter {
+            Letter::Message { kind, pattern, post } => {
+                write_message(&mut out, *kind, pattern.as_ref(), post);
+            }
+            Letter::Invalid { keys, .. } if protocol == Protocol::Resp3 => {
+                out.push(2);
+                out.bulk(b"invalidate");
+                write_keys(&mut out, keys);
+            }
+            // In the older protocol, a client that tracks for itself can be told nothing.
+            Letter::Invalid { keys, redirected } if *redirected && self.to.client.listens() => {
+                out.array(3);
+                out.bulk(b"message");
+                out.bulk(INVALIDATE);
+                write_keys(&mut out, keys);
+            }
+            Letter::Broken(redirect) if protocol == Protocol::Resp3 => {
+                out.push(2);
+                out.bulk(b"tracking-redir-broken");
+                out.size(*redirect);
+            }
+            Letter::Invalid { .. } | Letter::Broken(_) => {}
         }
-        out.bulk(&self.post.channel);
-        out.bulk(&self.post.message);
+    }
+}
+
+fn write_message(out: &mut Reply<'_>, kind: Kind, pattern: Option<&Name>, post: &Post) {
+    let word: &[u8] = match kind {
+        Kind::Channel => b"message",
+        Kind::Pattern => b"pmessage",
+        Kind::Shard => b"smessage",
+        Kind::Monitor => return out.raw(&post.message),
+    };
+    out.push(if pattern.is_some() { 4 } else { 3 });
+    out.bulk(word);
+    if let Some(pattern) = pattern {
+        out.bulk(pattern);
+    }
+    out.bulk(&post.channel);
+    out.bulk(&post.message);
+}
+
+fn write_keys(out: &mut Reply<'_>, keys: &Invalid) {
+    match keys {
+        Invalid::All => out.null(),
+        Invalid::Keys(keys) => {
+            out.array(keys.len());
+            keys.iter().for_each(|key| out.bulk(key));
+        }
     }
 }
 

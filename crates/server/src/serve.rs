@@ -5,9 +5,11 @@ use crate::descriptors;
 use crate::error::ServeError;
 use crate::keyspace;
 use crate::metrics::{self, Report};
+use crate::migrate;
 use crate::net::{DOORS_MAX, Door, Inbox, UnixDoor, Worker, http};
 use crate::notify::Notifier;
 use crate::options::Options;
+use crate::pubsub::Parcel;
 use crate::replication::Replication;
 use crate::replication::following::Own;
 use crate::save::Save;
@@ -21,6 +23,7 @@ use perdura::Pool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -272,15 +275,31 @@ impl Server {
         let deliver = move |delivery: Delivery| all[delivery.to.worker].deliver(delivery);
         let _ = shared.deliver.set(Box::new(deliver));
         let (all, of) = (Arc::clone(&inboxes), Arc::downgrade(&shared));
-        let post = move |posts| {
+        let hand = move |parcels: BTreeMap<usize, Vec<Parcel>>| {
             let Some(server) = of.upgrade() else { return };
-            for (worker, parcels) in server.pubsub.address(posts) {
+            for (worker, parcels) in parcels {
                 for refused in all[worker].post(parcels) {
                     server.kill(&refused.to.client);
                 }
             }
         };
+        let _ = shared.hand.set(Box::new(hand));
+        let of = Arc::downgrade(&shared);
+        let post = move |posts| {
+            if let Some(server) = of.upgrade()
+                && let Some(hand) = server.hand.get()
+            {
+                hand(server.pubsub.address(posts));
+            }
+        };
         let _ = shared.post.set(Box::new(post));
+        let (own, of) = (store.clone(), Arc::downgrade(&shared));
+        shared.migration.open(Box::new(move |orders| {
+            let gone = || io::Error::other("the server ends");
+            let server = of.upgrade().ok_or_else(gone)?;
+            let session = own.session().map_err(io::Error::other)?;
+            migrate::start(&server, session, keyspace, orders)
+        }));
         let hands = Box::new(Own { store: store.clone(), header: keyspace });
         let wanted = shared.options.replica_of.as_ref();
         shared.following.open(Arc::downgrade(&shared), hands, wanted)?;
@@ -414,13 +433,14 @@ impl Drop for StopSave {
     }
 }
 
-/// Ends the threads of replicas with the server: they have sessions of the pool.
+/// Ends the threads of replicas and of MIGRATE with the server: they have sessions of the pool.
 struct StopReplicas(Arc<server::Server>);
 
 impl Drop for StopReplicas {
     fn drop(&mut self) {
         self.0.following.stop();
         self.0.replication.stop();
+        self.0.migration.stop();
     }
 }
 

@@ -1,13 +1,18 @@
 //! The state that all threads of a server share.
 
-use crate::acl::{Acl, DEFAULT};
+use crate::acl::{self, Acl, DEFAULT};
 use crate::command::{Events, Tuning};
 use crate::eviction::Eviction;
+use crate::keyspace::now;
+use crate::latency::{Latency, Sample};
 use crate::listing::{Listing, Peer};
 use crate::logging::Quota;
+use crate::migrate::Migration;
 use crate::notify::Notifier;
 use crate::options::Options;
-use crate::pubsub::{Post, PubSub};
+use crate::pause::Pause;
+use crate::pubsub::{Parcel, Post, PubSub};
+use crate::rates::Rates;
 use crate::replication::following::{Credentials, Following};
 use crate::replication::{Replication, fresh_id};
 use crate::save::Save;
@@ -16,6 +21,7 @@ use crate::slow_log::{SlowCommand, SlowLog};
 use crate::stats::Stats;
 use crate::store::Facts;
 use crate::tls::Tls;
+use crate::tracking::Tracking;
 use crate::waiting::{Delivery, Waiting};
 use crate::watch::Watch;
 use perdura::{Counters, Error};
@@ -84,8 +90,15 @@ pub(crate) struct Server {
     /// The counters of each worker's session of the pool, as of a moment ago.
     engine: Box<[Mutex<Counters>]>,
     pub(crate) slow_log: SlowLog,
+    pub(crate) latency: Latency,
+    pub(crate) rates: Rates,
     pub(crate) acl: Acl,
     pub(crate) pubsub: PubSub,
+    pub(crate) pause: Pause,
+    pub(crate) migration: Migration,
+    /// Clients that track keys, and the function that hands messages to threads.
+    pub(crate) tracking: Tracking,
+    pub(crate) hand: OnceLock<Box<dyn Fn(BTreeMap<usize, Vec<Parcel>>) + Send + Sync>>,
     /// The events of keys that are published.
     pub(crate) events: Events,
     pub(crate) scripts: Scripts,
@@ -149,11 +162,17 @@ impl Server {
             room: Mutex::default(),
             engine: (0..workers).map(|_| Mutex::default()).collect(),
             slow_log: SlowLog::default(),
+            latency: Latency::default(),
+            rates: Rates::default(),
             pubsub: PubSub::default(),
+            pause: Pause::default(),
+            migration: Migration::default(),
+            tracking: Tracking::default(),
+            hand: OnceLock::new(),
             events: Events::default(),
             scripts: Scripts::default(),
-            // One more for a master's commands.
-            runs: Arc::new(Runs::new(workers + 1)),
+            // One more for a master's commands, and one for MIGRATE's.
+            runs: Arc::new(Runs::new(workers + 2)),
             notifier: OnceLock::new(),
             wrong_passwords: Quota::default(),
             refused_clients: Quota::default(),
@@ -188,8 +207,30 @@ impl Server {
         sum
     }
 
+    /// Hands messages to clients that track, from a thread that is no worker or between two batches.
+    pub(crate) fn tell_trackers(&self, messages: Vec<crate::tracking::Message>) {
+        if !messages.is_empty()
+            && let Some(hand) = self.hand.get()
+        {
+            hand(Tracking::address(self, messages));
+        }
+    }
+
+    /// Something of a kind took so long: it may be for the latency monitor.
+    pub(crate) fn note_latency(&self, kind: &'static str, took: Duration) {
+        if self.tuning.latency_threshold().is_some_and(|least| took >= least) {
+            let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            self.latency.add(kind, Sample { time: now() / 1000, millis });
+        }
+    }
+
     /// A command took long.
     pub(crate) fn note_slow(&self, command: SlowCommand) {
+        let is_fast = acl::is_in(command.command, "fast");
+        self.note_latency(if is_fast { "fast-command" } else { "command" }, command.took);
+        if self.tuning.slower_than().is_none_or(|least| command.took < least) {
+            return;
+        }
         if let Some(suppressed) = self.slow_commands.take() {
             let micros = u64::try_from(command.took.as_micros()).unwrap_or(u64::MAX);
             let SlowCommand { command: name, client, .. } = command;
@@ -301,11 +342,14 @@ impl Server {
         if killed {
             self.clients().remove(&client.id);
             self.kills.fetch_add(1, Ordering::Release);
-            if let Some(wake) = self.waker.get() {
-                wake();
-            }
+            self.wake();
         }
         killed
+    }
+
+    /// Makes all workers look around.
+    pub(crate) fn wake(&self) {
+        self.waker.get().into_iter().for_each(|wake| wake());
     }
 
     /// How many clients were ended so far.

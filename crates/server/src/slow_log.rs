@@ -2,6 +2,7 @@
 //!
 //! It has the commands' arguments, as clients with the password may see them. The program's own log never does.
 
+use crate::command::monitor::migrate_secrets;
 use crate::keyspace::now;
 use crate::listing::Listing;
 use crate::protocol::Args;
@@ -57,6 +58,9 @@ fn kept(command: &str, args: Args<'_>) -> Vec<Vec<u8>> {
     if matches!(command, "auth" | "hello") {
         let hidden = std::iter::repeat_n(b"(redacted)".to_vec(), args.len().min(2) - 1);
         return std::iter::once(args.at(0).to_vec()).chain(hidden).collect();
+    }
+    if command == "migrate" && !migrate_secrets(args).is_empty() {
+        return [args.at(0), b"(redacted)"].map(<[u8]>::to_vec).into();
     }
     if command == "config"
         && args.iter().any(|arg| SECRET.iter().any(|name| arg.eq_ignore_ascii_case(name)))

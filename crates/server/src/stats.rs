@@ -118,6 +118,8 @@ pub(crate) struct Stats {
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
     pub(crate) evicted: Counter,
+    /// Large values that were freed in steps.
+    pub(crate) freed: Counter,
     pub(crate) by_command: ByCommand,
     /// How long commands took.
     pub(crate) took: Histogram,
@@ -137,6 +139,31 @@ pub(crate) struct CommandStats {
     pub(crate) failed: Counter,
     /// How long the calls took, without the wait for durability.
     pub(crate) nanos: Counter,
+    /// The calls by that, for LATENCY HISTOGRAM.
+    buckets: [Counter; LOG_BUCKETS],
+}
+
+/// Buckets of times up to a power of two of nanoseconds.
+pub(crate) const LOG_BUCKETS: usize = 21;
+/// The first one's, as a power of two; what takes longer than the last one's is counted there.
+const FIRST_POWER: u32 = 10;
+
+fn log_bucket(nanos: u64) -> usize {
+    let power = u64::BITS - nanos.saturating_sub(1).leading_zeros();
+    (power.saturating_sub(FIRST_POWER) as usize).min(LOG_BUCKETS - 1)
+}
+
+/// The end of a bucket in microseconds, as Redis names it: its histograms have seven bits of a number.
+pub(crate) fn bucket_end(bucket: usize) -> u64 {
+    let end = 1_u64 << (FIRST_POWER as usize + bucket);
+    (end + (end >> 7) - 1) / 1000
+}
+
+impl CommandStats {
+    /// Adds its calls, each bucket's own.
+    pub(crate) fn add_to(&self, calls: &mut [u64; LOG_BUCKETS]) {
+        calls.iter_mut().zip(&self.buckets).for_each(|(calls, own)| *calls += own.get());
+    }
 }
 
 /// For each command, by its number.
@@ -211,6 +238,8 @@ struct Keys {
     expired: u64,
     /// Deleted to make room.
     evicted: u64,
+    /// Large values, the last of which is freed.
+    freed: u64,
 }
 
 /// How much a transaction has counted so far.
@@ -241,6 +270,12 @@ impl Tally {
     pub(crate) fn evicted(&self) {
         let keys = self.keys.get();
         self.keys.set(Keys { evicted: keys.evicted + 1, ..keys });
+    }
+
+    /// The last of a large value is freed.
+    pub(crate) fn freed(&self) {
+        let keys = self.keys.get();
+        self.keys.set(Keys { freed: keys.freed + 1, ..keys });
     }
 
     /// An error is answered whose reply begins with this code.
@@ -406,6 +441,7 @@ impl Tally {
         stats.misses.add(keys.missed);
         stats.expired.add(keys.expired);
         stats.evicted.add(keys.evicted);
+        stats.freed.add(keys.freed);
         for (place, count) in self.errors.take().into_iter().enumerate() {
             stats.errors_with(place, count);
         }
@@ -448,6 +484,7 @@ impl Stats {
         let counters = self.of(command);
         counters.calls.add(count);
         counters.nanos.add(nanos.wrapping_mul(count));
+        counters.buckets[log_bucket(nanos)].add(count);
         self.took.add_some(nanos, count);
         if !done {
             counters.failed.add(count);
@@ -484,12 +521,13 @@ impl Stats {
             &self.misses,
             &self.expired,
             &self.evicted,
+            &self.freed,
         ] {
             counter.restart();
         }
         self.codes.iter().for_each(Counter::restart);
-        for CommandStats { calls, rejected, failed, nanos } in &self.by_command.0 {
-            [calls, rejected, failed, nanos].into_iter().for_each(Counter::restart);
+        for CommandStats { calls, rejected, failed, nanos, buckets } in &self.by_command.0 {
+            [calls, rejected, failed, nanos].into_iter().chain(buckets).for_each(Counter::restart);
         }
     }
 }
@@ -517,6 +555,14 @@ mod tests {
         assert_eq!((counts[0], counts[1], counts[last - 1], counts[last]), (2, 1, 1, 1));
         assert_eq!(nanos, 10_000_002_001 + u64::MAX / 2);
         assert!(BOUNDS.is_sorted());
+    }
+
+    #[test]
+    fn buckets_are_named_as_redis_names_them() {
+        let ends: Vec<u64> = (0..12).map(bucket_end).collect();
+        assert_eq!(ends, [1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113]);
+        let buckets = [0, 1, 1024, 1025, 2048, 1 << 30, u64::MAX].map(log_bucket);
+        assert_eq!(buckets, [0, 0, 0, 1, 1, 20, 20]);
     }
 
     #[test]

@@ -34,6 +34,9 @@ const SLOTS: usize = 4096;
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The slot that every flush writes.
 const FLUSHES: usize = SLOTS;
+/// Behind it, as many slots again: of keys that have expired. They disturb nobody who watches, but what clients remember of
+/// their reads (`tracking`).
+const EXPIRIES: usize = FLUSHES + 1;
 /// Room for slots that a thread keeps from one transaction to the next.
 const KEEP: usize = 2 * SLOTS;
 
@@ -125,6 +128,11 @@ impl Touched {
         self.0.borrow().len()
     }
 
+    /// Visits the slots that were counted in.
+    pub(crate) fn each(&self, visit: impl FnMut(usize)) {
+        self.0.borrow().iter().copied().for_each(visit);
+    }
+
     /// Whether a key was written since the mark, or another key of its slot.
     pub(crate) fn has(&self, since: usize, db: u8, key: &[u8]) -> bool {
         let slot = Watch::slot(db, key);
@@ -186,7 +194,7 @@ impl Drop for Watched {
 impl Watch {
     /// For so many threads that write keys, or have clients.
     pub(crate) fn new(threads: usize) -> Self {
-        let slots = (0..=FLUSHES).map(|_| Slot::default()).collect();
+        let slots = (0..EXPIRIES + SLOTS).map(|_| Slot::default()).collect();
         Watch {
             table: Arc::new(Table { slots, names: Mutex::default() }),
             alone: AtomicBool::new(threads == 1),
@@ -235,6 +243,38 @@ impl Watch {
         (over == begun).then_some(begun)
     }
 
+    /// Where the versions of a key are, for [`version_at`](Self::version_at).
+    pub(crate) fn place(&self, db: u8, key: &[u8]) -> usize {
+        Watch::slot(db, key)
+    }
+
+    /// The slots that count what becomes of the keys of a place.
+    fn slots_of(place: usize) -> [usize; 3] {
+        [place, EXPIRIES + place, FLUSHES]
+    }
+
+    /// A version of the keys of a place, which any write, expiry or flush changes, unless one is under way.
+    pub(crate) fn version_at(&self, place: usize) -> Option<u64> {
+        let versions = Watch::slots_of(place).map(|slot| self.version(slot));
+        versions.into_iter().try_fold(0_u64, |sum, one| Some(sum.wrapping_add(one?)))
+    }
+
+    /// The same, as of all that have begun.
+    pub(crate) fn begun_at(&self, place: usize) -> u64 {
+        let begun = |slot: usize| self.table.slots[slot].begun.load(Ordering::SeqCst);
+        Watch::slots_of(place).into_iter().fold(0, |sum, slot| sum.wrapping_add(begun(slot)))
+    }
+
+    /// A transaction has counted in a slot: counts that in versions of places, too.
+    pub(crate) fn add_to_versions(versions: &mut HashMap<usize, Option<u64>>, slot: usize) {
+        let add = |version: &mut Option<u64>| *version = version.map(|one| one.wrapping_add(1));
+        match slot {
+            FLUSHES => versions.values_mut().for_each(add),
+            0..SLOTS => versions.get_mut(&slot).into_iter().for_each(add),
+            _ => versions.get_mut(&(slot - EXPIRIES)).into_iter().for_each(add),
+        }
+    }
+
     /// Whether no transaction that may have written a key is under way.
     pub(crate) fn is_settled(&self, db: u8, key: &[u8]) -> bool {
         self.version(Watch::slot(db, key)).is_some()
@@ -252,8 +292,13 @@ impl Watch {
 
     /// Whether no transaction has written the keys.
     pub(crate) fn unchanged(&self, watched: &WatchList) -> bool {
-        let begun = |slot: usize| self.table.slots[slot].begun.load(Ordering::SeqCst);
-        watched.iter().all(|one| one.version == Some(begun(one.slot)))
+        watched.iter().all(|one| self.is_unchanged(one))
+    }
+
+    /// Whether no transaction has written a key.
+    pub(crate) fn is_unchanged(&self, watched: &Watched) -> bool {
+        let begun = self.table.slots[watched.slot].begun.load(Ordering::SeqCst);
+        watched.version == Some(begun)
     }
 
     /// A key is written, in a transaction that is under way. Whether it may be watched.
@@ -265,6 +310,7 @@ impl Watch {
 
     /// A key that expired at `time` is removed: only clients that watched it before are disturbed.
     pub(crate) fn touch_expired(&self, db: u8, key: &[u8], time: u64, touched: &Touched) {
+        self.touch_slot(EXPIRIES + Watch::slot(db, key), touched);
         let list = self.table.lock();
         let watchers = list.get(&db).and_then(|keys| keys.get(key));
         if watchers.is_some_and(|watchers| watchers.since < time) {

@@ -97,6 +97,13 @@ pub(crate) fn category(name: &[u8]) -> Option<usize> {
     CATEGORIES.iter().position(|one| one.as_bytes().eq_ignore_ascii_case(name))
 }
 
+/// Whether a command is in a category.
+pub(crate) fn is_in(command: &str, name: &str) -> bool {
+    let at = catalog().find(command.as_bytes());
+    at.zip(category(name.as_bytes()))
+        .is_some_and(|(at, category)| catalog().all[at].is_in(category))
+}
+
 impl Catalog {
     fn read(text: &'static str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -109,7 +116,10 @@ impl Catalog {
                 all[whole].parts.push(at);
             }
         }
-        let by_number = command::all().map(|(_, own)| by_name.get(own.name).copied()).collect();
+        // A part of a command that Redis lists as a whole is that command.
+        let whole = |name: &str| name.split_once('|').and_then(|(whole, _)| by_name.get(whole));
+        let place = |own: &Command| by_name.get(own.name).or_else(|| whole(own.name)).copied();
+        let by_number = command::all().map(|(_, own)| place(own)).collect();
         Catalog { all, by_name, by_number }
     }
 
@@ -174,7 +184,7 @@ mod tests {
     #[test]
     fn every_command_is_listed_with_its_keys() {
         for (_, command) in command::all() {
-            if matches!(command.name, "post" | "host:") {
+            if matches!(command.name, "post" | "host:" | "debug|object") {
                 continue;
             }
             let at = catalog().find(command.name.as_bytes());

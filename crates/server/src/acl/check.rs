@@ -168,6 +168,12 @@ fn access(listed: &Listed, args: Args<'_>, at: usize) -> Access {
     }
 }
 
+/// How a request accesses the key at an argument.
+pub(crate) fn key_access(command: &Command, args: Args<'_>, at: usize) -> Access {
+    let listed = catalog().of(command, args).map(|at| &catalog().all[at]);
+    listed.map_or(Access::BOTH, |listed| access(listed, args, at))
+}
+
 /// Whether a BITFIELD writes, or is none.
 fn writes_bits(args: Args<'_>) -> bool {
     let mut at = 2;

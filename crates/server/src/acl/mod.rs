@@ -18,8 +18,8 @@ mod selector;
 mod tests;
 mod user;
 
-pub(crate) use catalog::{CATEGORIES, catalog, category};
-pub(crate) use check::{Denied, Reason, check, reads_all_keys};
+pub(crate) use catalog::{Access, CATEGORIES, catalog, category, is_in};
+pub(crate) use check::{Denied, Reason, check, key_access, reads_all_keys};
 pub(crate) use file::Users;
 pub(crate) use log::{Context, Entry};
 pub(crate) use rules::merged;

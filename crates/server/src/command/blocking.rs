@@ -158,7 +158,9 @@ fn serve_one(
         may_wait: true,
         near: Near::default(),
     };
+    let other = env.tracked.act_as(waiter.to.id, waiter.client.remembers());
     let done = perform::one(call, waiter.command);
+    env.tracked.act_as(other.0, other.1);
     let waits = env.waits.take_wish().is_some();
     match done {
         Ok(_) if waits => Ok(None),

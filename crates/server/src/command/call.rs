@@ -3,11 +3,13 @@
 use super::{Failure, Outcome, events};
 use crate::keyspace::{Database, Entry, Found, Kind, Near};
 use crate::listing::Listing;
+use crate::pause::Paused;
 use crate::protocol::{Args, Reply, number};
 use crate::pubsub::Posts;
 use crate::replication::Effects;
 use crate::server::Server;
 use crate::stats::{Stats, Tally, TallyMark};
+use crate::tracking::Tracked;
 use crate::waiting::{PER_KEY, Waits, Wish};
 use crate::watch::Touched;
 use perdura::{Error, Result, Tx};
@@ -29,6 +31,8 @@ pub(crate) struct Env<'a> {
     pub(crate) posts: &'a Posts,
     /// What replicas are told of it.
     pub(crate) effects: &'a Effects,
+    /// What clients that track keys are told of it.
+    pub(crate) tracked: &'a Tracked,
     /// The keyspace's header.
     pub(crate) keyspace: u64,
     /// Milliseconds since 1970, the same in the whole turn.
@@ -53,9 +57,15 @@ pub(crate) struct Notes {
     pub(crate) waits: Waits,
     pub(crate) posts: Posts,
     pub(crate) effects: Effects,
+    pub(crate) tracked: Tracked,
 }
 
 impl Notes {
+    /// Whether somebody is to hear of transactions once they are durable.
+    pub(crate) fn are_ready(&self) -> bool {
+        self.posts.are_ready() || self.effects.are_ready() || self.tracked.are_ready()
+    }
+
     /// The context of the thread's next transaction, with care, in the keyspace whose header is at `keyspace`.
     pub(crate) fn env<'a>(
         &'a self,
@@ -66,7 +76,7 @@ impl Notes {
         now: u64,
         seed: u64,
     ) -> Env<'a> {
-        let Notes { touched, tally, waits, posts, effects } = self;
+        let Notes { touched, tally, waits, posts, effects, tracked } = self;
         Env {
             server,
             worker,
@@ -76,6 +86,7 @@ impl Notes {
             waits,
             posts,
             effects,
+            tracked,
             keyspace,
             now,
             cutoff: now,
@@ -102,6 +113,10 @@ impl Env<'_> {
     /// stored to, so that an EXEC which has read it is in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
+        // After it is counted as written: see `tracking/mod.rs`.
+        if self.server.tracking.is_used() {
+            self.tracked.note_written(key);
+        }
         if self.tells_events() {
             self.posts.note_written(db.index(), key, false);
         }
@@ -132,6 +147,9 @@ impl Env<'_> {
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
         self.effects.note_removal(db.index(), key);
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
+        if self.server.tracking.is_used() {
+            self.tracked.note_removed(key);
+        }
         self.note_for_waiters(db, key);
         if self.server.events.are_wanted() {
             events::expired(*self, db.index(), key);
@@ -142,6 +160,9 @@ impl Env<'_> {
     pub(crate) fn touch_evicted(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         self.effects.note_removal(db.index(), key);
         let watched = self.server.watch.touch(db.index(), key, self.touched);
+        if self.server.tracking.is_used() {
+            self.tracked.note_removed(key);
+        }
         self.note_for_waiters(db, key);
         if self.server.events.are_wanted() {
             events::evicted(*self, db.index(), key);
@@ -167,6 +188,9 @@ impl Env<'_> {
                 self.touch(tx, db, &key)?;
             }
         }
+        if self.server.tracking.is_used() {
+            self.tracked.note_all();
+        }
         Ok(())
     }
 
@@ -176,6 +200,7 @@ impl Env<'_> {
         self.waits.retract(&self.server.waiting);
         self.posts.back_to(0);
         self.effects.retract();
+        self.tracked.retract();
         self.tally.begin(self.server.tuning.allows_shared_times());
     }
 
@@ -201,6 +226,7 @@ impl Env<'_> {
         match done {
             // A commit that fails may have been seen, and may be durable.
             Ok(_) | Err(Error::Io(_)) => {
+                self.tracked.settle(self.server, self.touched);
                 self.server.watch.settle(self.touched);
                 self.waits.settle(&self.server.waiting);
                 self.posts.settle();
@@ -212,6 +238,7 @@ impl Env<'_> {
                 self.waits.retract(&self.server.waiting);
                 self.posts.back_to(0);
                 self.effects.retract();
+                self.tracked.retract();
                 self.tally.back_to(TallyMark::default());
             }
         }
@@ -275,7 +302,10 @@ impl<'a> Call<'a> {
     /// As [`peek`](Call::peek), for a command that asks how the key is kept: if it is not there, that is no event.
     pub(crate) fn inspect(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find_near(self.tx, key, self.near.key)?.map(|found| found.entry);
-        if self.env.effects.are_on() && found.is_some_and(|entry| entry.expired(self.env.cutoff)) {
+        if self.env.effects.are_on()
+            && found.is_some_and(|entry| entry.expired(self.env.cutoff))
+            && self.env.server.pause.now() == Paused::None
+        {
             // Replicas go by the key, and not by its time: what follows from its being gone is to hold for them, too.
             self.claim(key)?;
         }

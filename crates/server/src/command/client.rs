@@ -204,6 +204,8 @@ pub(crate) enum Next {
     Exec(Exec),
     /// The client has become a replica.
     Leave,
+    /// The client is answered later, by another thread, and waits until then.
+    Wait,
 }
 
 impl ClientCall<'_> {
@@ -216,7 +218,7 @@ impl ClientCall<'_> {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.stats.called(Called { command, done: done.is_ok(), nanos }, 1);
         // EXEC's commands are looked at one by one.
-        if self.server.tuning.is_slow(took) && command.name != "exec" {
+        if self.server.tuning.is_notable(took) && command.name != "exec" {
             let listing = &self.client.listing;
             self.server.note_slow(SlowCommand::new(command.name, self.args, listing, took));
         }

@@ -34,7 +34,7 @@ struct NumberOption {
     bytes: bool,
 }
 
-static NUMBERS: [NumberOption; 18] = [
+static NUMBERS: [NumberOption; 20] = [
     NumberOption::new("hash-max-listpack-entries", "hash-max-ziplist-entries", 512, false),
     NumberOption::new("hash-max-listpack-value", "hash-max-ziplist-value", 64, true),
     NumberOption::new("zset-max-listpack-entries", "zset-max-ziplist-entries", 128, false),
@@ -89,6 +89,8 @@ static NUMBERS: [NumberOption; 18] = [
         bytes: false,
     },
     NumberOption::new("acllog-max-len", "acllog-max-len", 128, false),
+    NumberOption::new("tracking-table-max-keys", "tracking-table-max-keys", 1_000_000, false),
+    NumberOption::new("latency-monitor-threshold", "latency-monitor-threshold", 0, false),
 ];
 
 /// Places in [`NUMBERS`].
@@ -102,48 +104,77 @@ const SPARSE_MAX: usize = 13;
 const STREAM_CHUNK: usize = 14;
 const DUMP_VERSION: usize = 16;
 const ACL_LOG_LEN: usize = 17;
+const TRACKED_KEYS: usize = 18;
+const LATENCY: usize = 19;
 
 /// Milliseconds that a script may run, unless that is set.
 const SCRIPT_MILLIS: i64 = 5000;
 
 /// The values of the [`NUMBERS`].
-pub(crate) struct Tuning([AtomicI64; NUMBERS.len()]);
+pub(crate) struct Tuning {
+    numbers: [AtomicI64; NUMBERS.len()],
+    /// Microseconds after which a command is for the slow log or for the latency monitor.
+    notable: AtomicI64,
+}
 
 impl Tuning {
     /// The defaults, overridden by `options`.
     pub(crate) fn new(options: &Options) -> Self {
-        let tuning = Tuning(std::array::from_fn(|index| AtomicI64::new(NUMBERS[index].default)));
-        tuning.0[SLOWER_THAN].store(options.slower_than, Ordering::Relaxed);
+        let numbers = std::array::from_fn(|index| AtomicI64::new(NUMBERS[index].default));
+        let tuning = Tuning { numbers, notable: AtomicI64::new(i64::MAX) };
+        tuning.numbers[SLOWER_THAN].store(options.slower_than, Ordering::Relaxed);
         let most = i64::try_from(options.slow_log_len).unwrap_or(i64::MAX);
-        tuning.0[SLOW_LOG_LEN].store(most, Ordering::Relaxed);
+        tuning.numbers[SLOW_LOG_LEN].store(most, Ordering::Relaxed);
         for (index, seconds) in [(TIMEOUT, options.timeout), (KEEPALIVE, options.tcp_keepalive)] {
-            tuning.0[index].store(i64::from(seconds.min(i32::MAX as u32)), Ordering::Relaxed);
+            tuning.set_number(index, i64::from(seconds.min(i32::MAX as u32)));
         }
         tuning
+    }
+
+    fn set_number(&self, index: usize, value: i64) {
+        self.numbers[index].store(value, Ordering::Relaxed);
+        let micros = |time: Option<Duration>| {
+            time.map_or(i64::MAX, |time| i64::try_from(time.as_micros()).unwrap_or(i64::MAX))
+        };
+        let notable = micros(self.slower_than()).min(micros(self.latency_threshold()));
+        self.notable.store(notable, Ordering::Relaxed);
     }
 
     /// Sets the option of this name, as CONFIG SET does. Returns whether there is one, and it may have this value.
     pub(crate) fn set(&self, name: &str, value: &[u8]) -> bool {
         let Some(index) = NUMBERS.iter().position(|option| option.is(name)) else { return false };
         let Ok(value) = NUMBERS[index].parse(value) else { return false };
-        self.0[index].store(value, Ordering::Relaxed);
+        self.set_number(index, value);
         true
     }
 
-    /// Whether a command that took this long is for the slow log.
-    pub(crate) fn is_slow(&self, took: Duration) -> bool {
-        let micros = self.0[SLOWER_THAN].load(Ordering::Relaxed);
-        u64::try_from(micros).is_ok_and(|micros| took >= Duration::from_micros(micros))
+    /// After how long a command is for the slow log, if any is.
+    pub(crate) fn slower_than(&self) -> Option<Duration> {
+        let micros = self.numbers[SLOWER_THAN].load(Ordering::Relaxed);
+        u64::try_from(micros).ok().map(Duration::from_micros)
+    }
+
+    /// After how long something is for the latency monitor, if anything is.
+    pub(crate) fn latency_threshold(&self) -> Option<Duration> {
+        let millis = u64::try_from(self.numbers[LATENCY].load(Ordering::Relaxed)).unwrap_or(0);
+        (millis > 0).then(|| Duration::from_millis(millis))
+    }
+
+    /// Whether a command that took this long is for the slow log, or for the latency monitor.
+    #[inline]
+    pub(crate) fn is_notable(&self, took: Duration) -> bool {
+        let micros = self.notable.load(Ordering::Relaxed);
+        micros != i64::MAX && took >= Duration::from_micros(micros as u64)
     }
 
     /// Whether commands that take some microseconds together may be timed together: none of them is for the slow log.
     pub(crate) fn allows_shared_times(&self) -> bool {
-        !self.is_slow(Duration::from_millis(1))
+        !self.is_notable(Duration::from_millis(1))
     }
 
     /// Keys that are drawn for each one that is evicted.
     pub(crate) fn samples(&self) -> usize {
-        self.0[SAMPLES].load(Ordering::Relaxed).clamp(1, 64) as usize
+        self.numbers[SAMPLES].load(Ordering::Relaxed).clamp(1, 64) as usize
     }
 
     /// How long a client may send and read nothing, if that has an end.
@@ -158,12 +189,12 @@ impl Tuning {
 
     /// Bytes of the longest HyperLogLog that is sparse.
     pub(crate) fn sparse_max(&self) -> usize {
-        usize::try_from(self.0[SPARSE_MAX].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+        usize::try_from(self.numbers[SPARSE_MAX].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
     /// Entries of a stream in one chunk.
     pub(crate) fn stream_chunk(&self) -> u64 {
-        match self.0[STREAM_CHUNK].load(Ordering::Relaxed) {
+        match self.numbers[STREAM_CHUNK].load(Ordering::Relaxed) {
             most @ 1.. => most as u64,
             _ => u64::MAX,
         }
@@ -172,33 +203,39 @@ impl Tuning {
     /// Sets that.
     #[cfg(test)]
     pub(crate) fn set_dump_version(&self, version: u16) {
-        self.0[DUMP_VERSION].store(version.into(), Ordering::Relaxed);
+        self.numbers[DUMP_VERSION].store(version.into(), Ordering::Relaxed);
     }
 
     /// The version of Redis's snapshots in which DUMP answers: what its readers know.
     pub(crate) fn dump_version(&self) -> u16 {
-        u16::try_from(self.0[DUMP_VERSION].load(Ordering::Relaxed)).unwrap_or(rdb::VERSION_MAX)
+        u16::try_from(self.numbers[DUMP_VERSION].load(Ordering::Relaxed))
+            .unwrap_or(rdb::VERSION_MAX)
     }
 
     /// How long a script may keep others waiting before they are told, if they are.
     pub(crate) fn script_time(&self) -> Option<Duration> {
-        let millis = u64::try_from(self.0[SCRIPT_TIME].load(Ordering::Relaxed)).unwrap_or(0);
+        let millis = u64::try_from(self.numbers[SCRIPT_TIME].load(Ordering::Relaxed)).unwrap_or(0);
         (millis > 0).then(|| Duration::from_millis(millis))
     }
 
     /// Entries that ACL LOG keeps.
     pub(crate) fn acl_log_len(&self) -> usize {
-        usize::try_from(self.0[ACL_LOG_LEN].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+        usize::try_from(self.numbers[ACL_LOG_LEN].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    /// Keys that are remembered for clients that track them; 0 is any number.
+    pub(crate) fn tracked_keys_max(&self) -> usize {
+        usize::try_from(self.numbers[TRACKED_KEYS].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
     fn seconds(&self, index: usize) -> Option<Duration> {
-        let seconds = u64::try_from(self.0[index].load(Ordering::Relaxed)).unwrap_or(0);
+        let seconds = u64::try_from(self.numbers[index].load(Ordering::Relaxed)).unwrap_or(0);
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
     /// Commands that the slow log keeps.
     pub(crate) fn slow_log_len(&self) -> usize {
-        usize::try_from(self.0[SLOW_LOG_LEN].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+        usize::try_from(self.numbers[SLOW_LOG_LEN].load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 }
 
@@ -290,7 +327,7 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         (CHANNELS, open_channels(server.acl.opens_channels()).to_owned()),
     ];
     options.extend(tls_options(&server.tls.as_ref().map(Tls::files).unwrap_or_default()));
-    for (option, value) in NUMBERS.iter().zip(&server.tuning.0) {
+    for (option, value) in NUMBERS.iter().zip(&server.tuning.numbers) {
         let value = value.load(Ordering::Relaxed).to_string();
         if option.old_name != option.name {
             options.push((option.old_name, value.clone()));
@@ -505,7 +542,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
         server.acl.set_opens_channels(opens);
     }
     for (index, value) in numbers {
-        server.tuning.0[index].store(value, Ordering::Relaxed);
+        server.tuning.set_number(index, value);
     }
     Ok(())
 }
@@ -594,12 +631,20 @@ mod tests {
         assert_eq!(NUMBERS[SPARSE_MAX].name, "hll-sparse-max-bytes");
         assert_eq!(NUMBERS[DUMP_VERSION].name, "dump-version");
         assert_eq!(NUMBERS[ACL_LOG_LEN].name, "acllog-max-len");
+        assert_eq!(NUMBERS[TRACKED_KEYS].name, "tracking-table-max-keys");
+        assert_eq!(NUMBERS[LATENCY].name, "latency-monitor-threshold");
         let usual = Tuning::new(&Options::new());
         assert_eq!((usual.timeout(), usual.keepalive()), (None, Some(Duration::from_secs(300))));
         let slow = |micros| Tuning::new(&Options::new().slower_than(micros));
         let took = Duration::from_micros(10);
-        assert!(slow(0).is_slow(Duration::ZERO) && slow(10).is_slow(took));
-        assert!(!slow(11).is_slow(took) && !slow(-1).is_slow(Duration::MAX));
+        assert!(slow(0).is_notable(Duration::ZERO) && slow(10).is_notable(took));
+        assert!(!slow(11).is_notable(took) && !slow(-1).is_notable(Duration::MAX));
+        let both = slow(20_000);
+        assert!(both.set("latency-monitor-threshold", b"10"));
+        assert!(both.is_notable(Duration::from_millis(10)));
+        assert!(!both.is_notable(Duration::from_millis(9)));
+        assert!(both.set("latency-monitor-threshold", b"0"));
+        assert!(!both.is_notable(Duration::from_millis(19)));
         assert!(!slow(1_000).allows_shared_times() && slow(1_001).allows_shared_times());
         assert!(slow(-1).allows_shared_times());
     }

@@ -1,9 +1,13 @@
 //! Commands about the client's own connection.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run, keys, pubsub, shown};
+use super::{
+    ClientCall, Command, Failure, Next, Outcome, Run, client_tracking, keys, pubsub, shown,
+};
 use crate::acl::{Context, DEFAULT, Denied, Reason};
 use crate::client::Replies;
+use crate::keyspace::now;
 use crate::listing::{Label, Listing, Peer};
+use crate::pause::Paused;
 use crate::protocol::{Args, Protocol, number};
 use crate::server::Server;
 use crate::waiting::{Delivery, Doom};
@@ -237,8 +241,19 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
             return call.ok();
         }
         (b"reply", 3) => return reply(call),
+        (b"pause", 3 | 4) => return pause(call),
+        (b"unpause", 2) => {
+            server.pause.end();
+            server.wake();
+            return call.ok();
+        }
+        (b"tracking", 3..) => return client_tracking::tracking(call),
+        (b"caching", 3) => return client_tracking::caching(call),
+        (b"getredir", 2) => return client_tracking::get_redirect(call),
+        (b"trackinginfo", 2) => return client_tracking::info(call),
         (
-            b"kill" | b"unblock" | b"reply" | b"setname" | b"setinfo" | b"getname" | b"id"
+            b"pause" | b"unpause" | b"tracking" | b"caching" | b"getredir" | b"trackinginfo"
+            | b"kill" | b"unblock" | b"reply" | b"setname" | b"setinfo" | b"getname" | b"id"
             | b"info",
             _,
         ) => {
@@ -421,6 +436,25 @@ fn unblock(call: &mut ClientCall<'_>) -> Outcome<Next> {
     }
     call.reply().flag(found.is_some());
     Ok(Next::Go)
+}
+
+/// Has commands of clients wait for some milliseconds: all of them, or those that write.
+fn pause(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let kind = match () {
+        () if call.args.len() == 3 || call.args.is(3, "all") => Paused::All,
+        () if call.args.is(3, "write") => Paused::Writes,
+        () => return Err(Failure::Say("ERR CLIENT PAUSE mode must be WRITE or ALL".into())),
+    };
+    let wrong = Failure::Say("ERR timeout is not an integer or out of range".into());
+    let millis = number::parse_i64(call.args.at(2)).ok_or(wrong)?;
+    let millis =
+        u64::try_from(millis).map_err(|_| Failure::Say("ERR timeout is negative".into()))?;
+    let end = if millis > 0 { millis.saturating_add(now()) } else { 0 };
+    if i64::try_from(end).is_err() {
+        return Err(Failure::Say("ERR timeout is out of range".into()));
+    }
+    call.server.pause.begin(kind, end);
+    call.ok()
 }
 
 /// Whether this client is answered from now on. Only ON is itself answered.

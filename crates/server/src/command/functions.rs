@@ -11,6 +11,7 @@ use crate::rdb::{self, reader::Reader};
 use crate::script::interpreter::Code;
 use crate::script::libraries::{self, FLAGS, NO_WRITES, NewLibrary};
 use crate::script::{Busy, Running, Sort};
+use perdura::Tx;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
@@ -130,6 +131,13 @@ fn run(call: &mut Call<'_>, read_only: bool) -> Outcome {
     let counts = functions.counts(call.tx)?;
     let running = Running::new(&function.name, call.args, counts);
     scripts::run_code(call, (code, Some(running)), count, read_only || no_writes)
+}
+
+/// Whether the function of a FCALL is one that may write.
+pub(crate) fn writes(tx: &mut dyn Tx, header: u64, args: Args<'_>) -> perdura::Result<bool> {
+    let Some(functions) = Functions::find(tx, header)? else { return Ok(false) };
+    let function = functions.function(tx, args.at(1))?;
+    Ok(function.is_some_and(|function| function.flags & NO_WRITES == 0))
 }
 
 fn load(call: &mut Call<'_>) -> Outcome {

@@ -2,7 +2,7 @@
 
 use super::{Call, ClientCall, Command, Next, Outcome, Run};
 use crate::acl::Reason;
-use crate::keyspace::{DATABASES, Database, now};
+use crate::keyspace::{DATABASES, Database, garbage, now};
 use crate::pubsub::Kind;
 use crate::replication::ReplicaFacts;
 use crate::replication::following::{FollowFacts, Gate, Link};
@@ -25,7 +25,7 @@ macro_rules! lines {
 }
 
 /// Sections of INFO, and sections that are shown only if they are asked for.
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 10] = [
     "server",
     "clients",
     "memory",
@@ -34,6 +34,7 @@ const SECTIONS: [&str; 9] = [
     "replication",
     "cpu",
     "errorstats",
+    "cluster",
     "keyspace",
 ];
 const MORE: [&str; 1] = ["commandstats"];
@@ -60,13 +61,14 @@ fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome
     match section {
         "server" => write_server(server, to),
         "clients" => write_clients(server, to),
-        "memory" => write_memory(server, to),
+        "memory" => write_memory(call, to)?,
         "persistence" => write_persistence(server, to),
         "stats" => write_stats(server, to),
         "replication" => write_replication(server, to),
         "cpu" => write_cpu(to),
         "commandstats" => write_commands(server, to),
         "errorstats" => write_errors(server, to),
+        "cluster" => to.push_str("# Cluster\r\ncluster_enabled:0\r\n"),
         _ => write_keyspace(call, to)?,
     }
     Ok(())
@@ -74,10 +76,12 @@ fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome
 
 fn write_server(server: &Server, to: &mut String) {
     let uptime = server.started.elapsed().as_secs();
+    let executable = std::env::current_exe().unwrap_or_default();
     to.push_str("# Server\r\n");
     lines!(to,
         "redis_version": super::VERSION,
         "redis_git_sha1": "00000000",
+        "redis_git_dirty": 0,
         "perdura_version": env!("CARGO_PKG_VERSION"),
         "redis_mode": "standalone",
         "os": std::env::consts::OS,
@@ -85,10 +89,17 @@ fn write_server(server: &Server, to: &mut String) {
         "multiplexing_api": "epoll",
         "process_id": std::process::id(),
         "run_id": server.run_id,
+        "process_supervised": if server.notifier.get().is_some() { "systemd" } else { "no" },
         "tcp_port": server.address.port(),
+        "server_time_usec": now() * 1000,
         "uptime_in_seconds": uptime,
         "uptime_in_days": uptime / 86_400,
+        "hz": 10,
+        "configured_hz": 10,
+        "executable": executable.display(),
+        "config_file": "",
         "io_threads": server.stats.len(),
+        "io_threads_active": u8::from(server.stats.len() > 1),
     );
 }
 
@@ -96,12 +107,16 @@ fn write_clients(server: &Server, to: &mut String) {
     to.push_str("# Clients\r\n");
     lines!(to,
         "connected_clients": server.connected(),
+        "cluster_connections": 0,
         "maxclients": server.max_clients(),
-        "blocked_clients": server.waiting.count(),
+        "blocked_clients": server.waiting.count() + server.pause.held(),
+        "tracking_clients": server.tracking.facts().clients,
     );
 }
 
-fn write_memory(server: &Server, to: &mut String) {
+fn write_memory(call: &mut Call<'_>, to: &mut String) -> Result<()> {
+    let server = call.env.server;
+    let is_freeing = garbage::first(call.tx, call.env.keyspace)?.is_some();
     let facts = server.facts();
     // Free slots take objects of their own size only.
     let slots = facts.usage.free_slot_bytes;
@@ -111,6 +126,7 @@ fn write_memory(server: &Server, to: &mut String) {
     lines!(to,
         "used_memory": facts.taken(),
         "used_memory_human": human(facts.taken()),
+        "used_memory_rss": resident_bytes().unwrap_or(0),
         "used_memory_overhead": facts.overhead,
         "used_memory_dataset": facts.used,
         "number_of_cached_scripts": server.scripts.size().0,
@@ -126,7 +142,19 @@ fn write_memory(server: &Server, to: &mut String) {
         "pinned_bytes": facts.pinned_bytes,
         "oldest_transaction_seconds": facts.oldest_transaction.map_or(0, |age| age.as_secs()),
         "pool_file_bytes": facts.bytes,
+        "mem_allocator": "libc",
+        "active_defrag_running": 0,
+        "lazyfree_pending_objects": u8::from(is_freeing),
+        "lazyfreed_objects": sum(&server.stats, |one| &one.freed),
     );
+    Ok(())
+}
+
+/// Bytes of memory in which the process is, as Linux counts them, with the pages of the pool's file; none elsewhere.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }
 
 fn human(bytes: u64) -> String {
@@ -152,7 +180,9 @@ fn write_persistence(server: &Server, to: &mut String) {
         "last_write_status": status,
         "last_write_error": facts.cannot_grow.as_deref().unwrap_or_default(),
         "aof_enabled": u8::from(facts.keeps_log()),
+        "async_loading": 0,
         "aof_rewrite_in_progress": 0,
+        "aof_rewrite_scheduled": 0,
         "aof_last_bgrewrite_status": "ok",
         "aof_last_write_status": status,
         "rdb_bgsave_in_progress": u8::from(save.since.is_some()),
@@ -165,12 +195,16 @@ fn write_persistence(server: &Server, to: &mut String) {
 }
 
 fn write_stats(server: &Server, to: &mut String) {
-    let stats = &server.stats;
+    let (stats, tracking) = (&server.stats, server.tracking.facts());
+    let [commands, input, output] = server.rates.each_second();
     to.push_str("# Stats\r\n");
     lines!(to,
         "total_connections_received": sum(stats, |one| &one.connections),
         "rejected_connections": sum(stats, |one| &one.rejected),
         "total_commands_processed": sum(stats, |one| &one.commands),
+        "instantaneous_ops_per_sec": commands as u64,
+        "instantaneous_input_kbps": format!("{:.2}", input / 1024.0),
+        "instantaneous_output_kbps": format!("{:.2}", output / 1024.0),
         "total_error_replies": sum(stats, |one| &one.errors),
         "total_net_input_bytes": sum(stats, |one| &one.input),
         "total_net_output_bytes": sum(stats, |one| &one.output),
@@ -183,11 +217,18 @@ fn write_stats(server: &Server, to: &mut String) {
         "durability_waits": sum(stats, |one| &one.waits),
         "expired_keys": sum(stats, |one| &one.expired),
         "evicted_keys": sum(stats, |one| &one.evicted),
+        "evicted_clients": 0,
+        "latest_fork_usec": 0,
+        "total_forks": 0,
         "keyspace_hits": sum(stats, |one| &one.hits),
         "keyspace_misses": sum(stats, |one| &one.misses),
         "pubsub_channels": server.pubsub.name_count(Kind::Channel),
         "pubsub_patterns": server.pubsub.name_count(Kind::Pattern),
         "pubsubshard_channels": server.pubsub.name_count(Kind::Shard),
+        "migrate_cached_sockets": server.migration.sockets(),
+        "tracking_total_keys": tracking.keys,
+        "tracking_total_items": tracking.items,
+        "tracking_total_prefixes": tracking.prefixes,
         "acl_access_denied_auth": server.acl.denied(Reason::Password),
         "acl_access_denied_cmd": server.acl.denied(Reason::Command),
         "acl_access_denied_key": server.acl.denied(Reason::Key),
@@ -289,6 +330,8 @@ fn write_cpu(to: &mut String) {
         lines!(to,
             "used_cpu_sys": format!("{system:.6}"),
             "used_cpu_user": format!("{user:.6}"),
+            "used_cpu_sys_children": "0.000000",
+            "used_cpu_user_children": "0.000000",
         );
     }
 }

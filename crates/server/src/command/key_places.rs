@@ -15,6 +15,8 @@ enum More {
     CountedOrNone(usize),
     /// The first half of the arguments after STREAMS.
     Streams,
+    /// Those of MIGRATE: after KEYS, or the one before its options.
+    Moved,
     /// The key after the last of these words from a place on.
     After(&'static [&'static str], usize),
 }
@@ -38,6 +40,7 @@ const TABLE: &[(&str, More)] = &[
     ("evalsha_ro", More::CountedOrNone(2)),
     ("fcall", More::CountedOrNone(2)),
     ("fcall_ro", More::CountedOrNone(2)),
+    ("migrate", More::Moved),
     ("xread", More::Streams),
     ("xreadgroup", More::Streams),
     ("sort", More::After(&["store"], 2)),
@@ -60,13 +63,7 @@ pub(crate) fn has_keys(command: &Command) -> bool {
     command.keys.0 > 0 || more(command).is_some()
 }
 
-/// The keys in a request, whose length is one that the command takes.
-pub(super) fn keys<'a>(command: &Command, args: Args<'a>) -> Outcome<Vec<&'a [u8]>> {
-    let positions = positions(command, args)?;
-    Ok(positions.into_iter().map(|at| args.at(at)).collect())
-}
-
-/// The arguments that are keys, as [`keys`].
+/// The arguments of a request that are keys. Its length is one that the command takes.
 pub(crate) fn positions(command: &Command, args: Args<'_>) -> Outcome<Vec<usize>> {
     let more = more(command);
     let (first, last, step) = command.keys;
@@ -83,6 +80,11 @@ pub(crate) fn positions(command: &Command, args: Args<'_>) -> Outcome<Vec<usize>
         None => {}
         Some(More::Counted(at)) => keys.extend(counted(args, at, 1)?),
         Some(More::CountedOrNone(at)) => keys.extend(counted(args, at, 0)?),
+        Some(More::Moved) => {
+            if let Some(moved) = moved(args) {
+                keys = moved.collect();
+            }
+        }
         Some(More::Streams) => keys.extend(streams(args)?),
         Some(More::After(words, from)) => keys.extend(last_after(words, args, from)),
     }
@@ -96,6 +98,22 @@ fn counted(args: Args<'_>, at: usize, least: usize) -> Outcome<Range<usize>> {
     let wrong = "ERR Invalid arguments specified for command";
     let count = count.ok_or(Failure::Say(wrong.into()))?;
     Ok(at + 1..at + 1 + count)
+}
+
+/// The keys of MIGRATE that are after KEYS.
+fn moved(args: Args<'_>) -> Option<Range<usize>> {
+    let mut at = 6;
+    while at < args.len() {
+        at += match () {
+            () if args.is(at, "keys") => {
+                return args.at(3).is_empty().then_some(at + 1..args.len());
+            }
+            () if args.is(at, "auth") => 2,
+            () if args.is(at, "auth2") => 3,
+            () => 1,
+        };
+    }
+    None
 }
 
 /// The keys of XREAD and XREADGROUP.
@@ -147,8 +165,11 @@ mod tests {
         let args = args.as_args();
         let command = find(args.at(0)).unwrap();
         assert!(command.takes(args.len()), "{request}");
-        match keys(command, args) {
-            Ok(keys) => String::from_utf8(keys.join(&b' ')).unwrap(),
+        match positions(command, args) {
+            Ok(found) => {
+                let keys: Vec<&[u8]> = found.into_iter().map(|at| args.at(at)).collect();
+                String::from_utf8(keys.join(&b' ')).unwrap()
+            }
             Err(Failure::Say(text)) => text.into_owned(),
             Err(Failure::NoRoom(text)) => panic!("{text}"),
             Err(Failure::Pool(error)) => panic!("{error}"),
@@ -180,6 +201,9 @@ mod tests {
             ("xreadgroup group streams c noack streams a >", "a"),
             ("xread streams a b 0", wrong),
             ("xgroup create s g 0", "s"),
+            ("migrate host 6379 key 0 5000 copy auth keys", "key"),
+            ("migrate host 6379  0 5000 auth2 keys keys keys a b", "a b"),
+            ("migrate host 6379 key 0 5000 keys a", "key"),
             ("georadius g 1 2 3 km", "g"),
             ("georadius g 1 2 3 km count 1 storedist d", "g d"),
             ("georadiusbymember g store 3 km store d", "g d"),

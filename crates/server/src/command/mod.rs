@@ -10,6 +10,7 @@ pub(crate) mod blocking;
 mod call;
 mod choices;
 mod client;
+mod client_tracking;
 mod config;
 mod connection;
 mod copy;
@@ -22,7 +23,7 @@ mod expiry;
 mod failure;
 #[cfg(test)]
 mod function_tests;
-mod functions;
+pub(crate) mod functions;
 mod geo;
 mod geohash;
 #[cfg(any(test, feature = "testing"))]
@@ -31,13 +32,16 @@ mod hash_numbers;
 mod hashes;
 mod hyperloglog;
 mod info;
+mod key_flags;
 mod key_places;
 mod keys;
+mod latency;
 mod lcs;
 mod list_places;
 #[cfg(test)]
 mod list_tests;
 mod lists;
+mod migrate;
 pub(crate) mod monitor;
 mod multi;
 mod name_range;

@@ -92,8 +92,27 @@ fn secrets(command: &Command, args: Args<'_>) -> std::ops::Range<usize> {
             Some(at) => at + 1..at + 3,
             None => 0..0,
         },
+        "migrate" => migrate_secrets(args),
         _ => 0..0,
     }
+}
+
+/// The first password of MIGRATE, and all up to the last one.
+pub(crate) fn migrate_secrets(args: Args<'_>) -> std::ops::Range<usize> {
+    let (mut at, mut secrets) = (6, 0..0);
+    while at < args.len() && !args.is(at, "keys") {
+        let count = match () {
+            () if args.is(at, "auth") => 1,
+            () if args.is(at, "auth2") => 2,
+            () => 0,
+        };
+        if count > 0 {
+            let first = if secrets.is_empty() { at + 1 } else { secrets.start };
+            secrets = first..at + 1 + count;
+        }
+        at += 1 + count;
+    }
+    secrets
 }
 
 /// Writes an argument as Redis does: bytes that cannot be seen as `\xHH`.
@@ -122,6 +141,20 @@ fn push_quoted(line: &mut String, arg: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_of_migrate_are_not_shown() {
+        for (request, expected) in [
+            ("migrate h 1 k 0 1 copy replace", 0..0),
+            ("migrate h 1 k 0 1 auth keys replace", 7..8),
+            ("migrate h 1 k 0 1 copy auth2 u p keys auth x", 8..10),
+            ("migrate h 1 k 0 1 auth a copy auth2 u p", 7..12),
+        ] {
+            let args: crate::protocol::args::OwnedArgs =
+                request.split(' ').map(str::as_bytes).collect();
+            assert_eq!(migrate_secrets(args.as_args()), expected, "{request}");
+        }
+    }
 
     #[test]
     fn arguments_are_shown_as_redis_shows_them() {

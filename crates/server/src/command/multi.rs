@@ -4,7 +4,7 @@
 //! or nothing. As in Redis, a command that fails does not keep the others from being done; but
 //! when the pool is full, nothing is done.
 
-use super::{ClientCall, Command, Failure, Next, Outcome, Run, find};
+use super::{ClientCall, Command, Env, Failure, Next, Outcome, Run, find};
 use crate::acl::{self, Context};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply};
@@ -36,6 +36,11 @@ impl Queue {
     /// Whether it has commands that are kept out.
     pub(crate) fn is_kept_out(&self, gate: Gate) -> bool {
         self.commands.iter().any(|(command, _)| gate.refusal(command).is_some())
+    }
+
+    /// Its commands.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Command, Args<'_>)> {
+        self.commands.iter().map(|(command, args)| (*command, args.as_args()))
     }
 
     /// A command could not be queued: EXEC will fail.
@@ -77,6 +82,8 @@ pub(crate) struct Exec {
     pub(crate) disturbed: bool,
     /// A watched key was written: nothing was done.
     pub(crate) aborted: bool,
+    /// Whether its client tracks the keys that it reads.
+    pub(crate) remembers: bool,
 }
 
 /// A command of it.
@@ -103,6 +110,18 @@ impl Exec {
         })
     }
 
+    /// Before its transaction begins: notes what its client is about to read, if that is tracked.
+    pub(crate) fn plan_reads(&self, env: Env<'_>) {
+        if !self.remembers {
+            return;
+        }
+        for step in &self.steps {
+            if let Step::Data { command, args, db } = step {
+                env.tracked.plan(&env.server.watch, command, args.as_args(), *db);
+            }
+        }
+    }
+
     /// Whether it runs scripts.
     pub(crate) fn nests(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Data { command, .. } if command.nests))
@@ -119,7 +138,7 @@ pub(crate) fn is_immediate(command: &Command) -> bool {
 
 /// Whether a command can be no part of a transaction.
 pub(crate) fn is_never_queued(command: &Command) -> bool {
-    matches!(command.name, "save" | "shutdown" | "psync" | "sync")
+    matches!(command.name, "save" | "shutdown" | "psync" | "sync" | "migrate")
 }
 
 /// A command was refused before it could be done or queued: the queue will fail. EXEC itself,
@@ -168,6 +187,7 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
             db,
             disturbed: true,
             aborted: false,
+            remembers: false,
         }));
     }
     let mut said = 0;
@@ -183,7 +203,7 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
         step
     });
     let steps = steps.collect();
-    Ok(Next::Exec(Exec { steps, watched, db, disturbed: false, aborted: false }))
+    Ok(Next::Exec(Exec { steps, watched, db, disturbed: false, aborted: false, remembers: false }))
 }
 
 /// Prepares one queued command; one on the client is done now.

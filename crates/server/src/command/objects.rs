@@ -2,7 +2,7 @@
 
 use super::{Call, Command, Failure, Outcome, Run};
 use crate::keyspace::set::Set;
-use crate::keyspace::{Kind, size, text};
+use crate::keyspace::{Entry, Kind, size, text};
 use crate::protocol::number;
 
 const SECOND: (i32, i32, i32) = (2, 2, 1);
@@ -84,15 +84,22 @@ fn tracked(call: &mut Call<'_>, number: Option<u64>, text: &'static str) -> Outc
     Ok(())
 }
 
-/// The encoding of Redis's that is nearest to how the value is kept.
 fn encoding(call: &mut Call<'_>) -> Outcome {
+    match call.inspect(call.args.at(2))? {
+        Some(entry) => {
+            let name = encoding_of(call, entry)?;
+            call.out.bulk(name.as_bytes());
+        }
+        None => call.out.null(),
+    }
+    Ok(())
+}
+
+/// The encoding of Redis's that is nearest to how a value is kept.
+pub(super) fn encoding_of(call: &mut Call<'_>, entry: Entry) -> Outcome<&'static str> {
     /// Digits and sign of the longest integer.
     const INTEGER: u64 = 20;
-    let Some(entry) = call.inspect(call.args.at(2))? else {
-        call.out.null();
-        return Ok(());
-    };
-    let name = match entry.kind() {
+    Ok(match entry.kind() {
         Kind::String => {
             let short = text::len(call.tx, entry)? <= INTEGER;
             let is_integer = short && number::parse_i64(&text::read(call.tx, entry)?).is_some();
@@ -111,9 +118,7 @@ fn encoding(call: &mut Call<'_>) -> Outcome {
         Kind::List if entry.is_one_block() => "listpack",
         Kind::List => "quicklist",
         Kind::Stream => "stream",
-    };
-    call.out.bulk(name.as_bytes());
-    Ok(())
+    })
 }
 
 fn memory(call: &mut Call<'_>) -> Outcome {

@@ -9,7 +9,7 @@ use crate::listing::Listing;
 use crate::protocol::Reply;
 use crate::replication;
 use crate::slow_log::SlowCommand;
-use crate::watch::WatchList;
+use crate::watch::{WatchList, Watched};
 use perdura::{Error, Savepoint, Tx};
 use std::time::Instant;
 
@@ -55,6 +55,9 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
         }
         Run::Client(_) => return Ok(Answer::Done),
     };
+    if call.env.server.tracking.is_used() {
+        call.env.tracked.note_read(&call, command);
+    }
     let mut done = done.and_then(|()| whole(&call.out, call.env));
     if call.env.server.events.are_wanted() && command.writes() && !command.nests {
         done = match done {
@@ -80,7 +83,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
         if let Some((began, _)) = began {
             timed = Some(call.env.tally.took(began.elapsed()));
         }
-        if let Some(took) = timed.filter(|took| call.env.server.tuning.is_slow(*took)) {
+        if let Some(took) = timed.filter(|took| call.env.server.tuning.is_notable(*took)) {
             call.env.tally.slow(SlowCommand::new(command.name, call.args, call.client, took));
         }
     }
@@ -214,15 +217,28 @@ fn steps(
 /// a write of one of them between this and the commit is in conflict, and one that has done so before is counted.
 fn unchanged(tx: &mut dyn Tx, env: Env<'_>, watched: &WatchList) -> Result<bool, Error> {
     for one in watched.iter() {
-        let (db, key) = one.name();
-        let found = Database::new(env.keyspace, db).find(tx, key)?;
-        if let Some(time) = found.and_then(|found| found.entry.expires())
-            && one.expired(time, env.now)
-        {
+        if has_expired(tx, env, one)? {
             return Ok(false);
         }
     }
     Ok(env.server.watch.unchanged(watched))
+}
+
+/// The same for one key.
+pub(crate) fn is_unchanged(
+    tx: &mut dyn Tx,
+    env: Env<'_>,
+    watched: &Watched,
+) -> Result<bool, Error> {
+    Ok(!has_expired(tx, env, watched)? && env.server.watch.is_unchanged(watched))
+}
+
+/// Reads a watched key's entry. Whether it has expired since it is watched.
+fn has_expired(tx: &mut dyn Tx, env: Env<'_>, watched: &Watched) -> Result<bool, Error> {
+    let (db, key) = watched.name();
+    let found = Database::new(env.keyspace, db).find(tx, key)?;
+    let time = found.and_then(|found| found.entry.expires());
+    Ok(time.is_some_and(|time| watched.expired(time, env.now)))
 }
 
 fn step_of(

@@ -9,9 +9,9 @@ use super::{
     zset_algebra, zset_pops,
 };
 use super::{
-    key_places, keys, list_places, lists, monitor, multi, numbers, objects, pubsub, replication,
-    saving, scan, scripts, shutdown, slowlog, stream_claims, stream_groups, stream_info,
-    stream_reads, streams, strings,
+    key_flags, key_places, keys, latency, list_places, lists, migrate, monitor, multi, numbers,
+    objects, pubsub, replication, saving, scan, scripts, shutdown, slowlog, stream_claims,
+    stream_groups, stream_info, stream_reads, streams, strings,
 };
 use super::{zset_ranges, zsets};
 use crate::acl::{CATEGORIES, catalog, category};
@@ -22,7 +22,7 @@ const TABLE: &[Command] =
     &[Command::new("command", -1, (0, 0, 0), Run::Client(command), "Which commands there are.")];
 
 /// The families, each with the group that COMMAND DOCS names.
-static FAMILIES: [(&str, &[Command]); 48] = [
+static FAMILIES: [(&str, &[Command]); 50] = [
     ("string", strings::TABLE),
     ("string", substrings::TABLE),
     ("string", numbers::TABLE),
@@ -32,6 +32,7 @@ static FAMILIES: [(&str, &[Command]); 48] = [
     ("generic", keys::TABLE),
     ("generic", copy::TABLE),
     ("generic", dump::TABLE),
+    ("generic", migrate::TABLE),
     ("generic", sort::TABLE),
     ("generic", expiry::TABLE),
     ("generic", scan::TABLE),
@@ -62,6 +63,7 @@ static FAMILIES: [(&str, &[Command]); 48] = [
     ("server", replication::TABLE),
     ("server", shutdown::TABLE),
     ("server", slowlog::TABLE),
+    ("server", latency::TABLE),
     ("server", monitor::TABLE),
     ("server", debug::TABLE),
     ("scripting", scripts::TABLE),
@@ -208,8 +210,11 @@ fn command(call: &mut ClientCall<'_>) -> Outcome<Next> {
             whole().for_each(|(_, command)| describe(&mut out, command));
         }
         b"docs" => docs(&mut call.reply(), args.from(2)),
-        b"getkeys" if args.len() > 3 => return get_keys(call),
-        b"count" | b"getkeys" => return Err(Failure::subcommand_arity(args, "command")),
+        b"getkeys" if args.len() > 3 => return get_keys(call, false),
+        b"getkeysandflags" if args.len() > 3 => return get_keys(call, true),
+        b"count" | b"getkeys" | b"getkeysandflags" => {
+            return Err(Failure::subcommand_arity(args, "command"));
+        }
         _ => return Err(Failure::unknown_subcommand(args, "COMMAND")),
     }
     Ok(Next::Go)
@@ -296,7 +301,7 @@ fn docs(out: &mut Reply<'_>, names: Args<'_>) {
     out.map_since(start, count);
 }
 
-fn get_keys(call: &mut ClientCall<'_>) -> Outcome<Next> {
+fn get_keys(call: &mut ClientCall<'_>, with_flags: bool) -> Outcome<Next> {
     let args = call.args.from(2);
     let Some(command) = find(args.at(0)) else {
         return Err(Failure::Say("ERR Invalid command specified".into()));
@@ -305,10 +310,20 @@ fn get_keys(call: &mut ClientCall<'_>) -> Outcome<Next> {
         let text = "ERR Invalid number of arguments specified for command";
         return Err(Failure::Say(text.into()));
     }
-    let keys = key_places::keys(command, args)?;
+    let keys = key_places::positions(command, args)?;
     let mut out = call.reply();
     out.array(keys.len());
-    keys.iter().for_each(|key| out.bulk(key));
+    for at in keys {
+        if !with_flags {
+            out.bulk(args.at(at));
+            continue;
+        }
+        let flags = key_flags::of(command, args, at);
+        out.array(2);
+        out.bulk(args.at(at));
+        out.set(flags.len());
+        flags.iter().for_each(|flag| out.simple(flag));
+    }
     Ok(Next::Go)
 }
 

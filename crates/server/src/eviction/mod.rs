@@ -15,6 +15,7 @@ pub use policy::EvictionPolicy;
 
 use crate::command::{Env, Random};
 use crate::keyspace::{DATABASES, Database, Entry, unguessable};
+use crate::pause::Paused;
 use crate::store::{Facts, Session};
 use perdura::{Error, Result, Tx};
 use policy::Order;
@@ -97,7 +98,8 @@ impl Eviction {
 /// `Io` when the medium failed; `Corrupt`.
 pub(crate) fn evict<S: Session>(session: &mut S, env: Env<'_>) -> Result<Option<S::Ticket>, Error> {
     // A master says itself which keys are gone.
-    let evicts = env.server.eviction.policy() != EvictionPolicy::NoEviction;
+    let is_paused = env.server.pause.now() != Paused::None;
+    let evicts = env.server.eviction.policy() != EvictionPolicy::NoEviction && !is_paused;
     if !evicts || env.server.following.is_replica() {
         return Ok(None);
     }

@@ -79,7 +79,7 @@ fn new_block(tx: &mut dyn Tx, words: [u64; 3]) -> Result<u64> {
 }
 
 /// The list's first block that stands for a value.
-fn first(tx: &mut dyn Tx, header: u64) -> Result<Option<u64>> {
+pub(crate) fn first(tx: &mut dyn Tx, header: u64) -> Result<Option<u64>> {
     let block = tx.read_word(header + GARBAGE)?;
     Ok((block != 0 && tx.read_word(block)? != NOTHING).then_some(block))
 }

@@ -75,6 +75,8 @@ pub(crate) struct Connection {
     lagging: Option<Instant>,
     /// Until when its client waits for a key to be filled: the inner none is for ever.
     pub(crate) blocked: Option<Option<Instant>>,
+    /// Whether its next request waits for the end of a pause.
+    held: bool,
     /// Requests are waiting that could be done.
     pub(crate) stalled: bool,
     /// Whether it is in the worker's list of connections with work.
@@ -117,6 +119,7 @@ impl Connection {
             refusal: None,
             lagging: None,
             blocked: None,
+            held: false,
             stalled: false,
             listed: false,
             idle: false,
@@ -194,8 +197,8 @@ impl Connection {
     pub(crate) fn has_work(&self) -> bool {
         let sends = self.writable && (self.unsent() > 0 || self.stream.is_pending());
         let works = self.readable || self.ended || self.stalled;
-        let held =
-            self.client.ask.is_some() || self.closing || self.blocked.is_some() || self.is_full();
+        let waits = self.blocked.is_some() || self.held;
+        let held = self.client.ask.is_some() || self.closing || waits || self.is_full();
         !self.broken && (sends || (works && !held) || (self.waits_in_vain() && !self.closing))
     }
 
@@ -207,7 +210,7 @@ impl Connection {
     /// Whether its client is owed nothing, and waits for nothing: it can be answered before the turn under way has ended.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_open = !self.closing && !self.broken && !self.ended;
-        is_open && self.out.is_empty() && !self.waits && self.blocked.is_none()
+        is_open && self.out.is_empty() && !self.waits && self.blocked.is_none() && !self.held
     }
 
     /// Begins a turn: reads the bytes that have come, if no earlier request is left to do.
@@ -250,8 +253,8 @@ impl Connection {
     /// The next complete request. `None` when there is none, for now or for ever.
     pub(crate) fn next_request(&mut self) -> Incoming {
         self.stalled = self.is_full();
-        if self.blocked.is_some() {
-            // Once it is served, its next requests are looked for.
+        if self.blocked.is_some() || self.held {
+            // Once it is served, or let go on, its next requests are looked for.
             self.stalled = true;
             return Incoming::Nothing;
         }
@@ -333,14 +336,36 @@ impl Connection {
         }
     }
 
+    /// Its next request waits for the end of a pause.
+    pub(crate) fn hold(&mut self, server: &Server) {
+        if !std::mem::replace(&mut self.held, true) {
+            self.client.listing.set_blocked(true);
+            server.pause.hold();
+        }
+    }
+
+    /// The pause has ended. Whether the connection was held.
+    pub(crate) fn go_on(&mut self, server: &Server) -> bool {
+        let was_held = std::mem::take(&mut self.held);
+        if was_held {
+            self.client.listing.set_blocked(false);
+            server.pause.release();
+        }
+        was_held
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+
     /// Whether its client is silent since it waits for something.
     pub(crate) fn expects(&self) -> bool {
-        self.blocked.is_some() || self.client.listens()
+        self.blocked.is_some() || self.held || self.client.listens()
     }
 
     /// Whether its client waits, and has gone.
     pub(crate) fn waits_in_vain(&self) -> bool {
-        self.blocked.is_some() && (self.to_end || self.ended || self.broken)
+        (self.blocked.is_some() || self.held) && (self.to_end || self.ended || self.broken)
     }
 
     /// Its client waits no longer, and gets this reply.
@@ -462,6 +487,7 @@ impl Connection {
 
     /// Forgets the client.
     pub(crate) fn close(mut self, server: &Server) {
+        self.go_on(server);
         self.client.leave(server);
         self.stream.close();
         let reason = self.reason.as_deref().unwrap_or("the server ends");

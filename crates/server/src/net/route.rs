@@ -7,6 +7,7 @@ use crate::command::{
     ClientCall, Command, Failure, Next, Run, find, find_whole, goes_while_subscribed, is_immediate,
     is_never_queued, refused, shown,
 };
+use crate::pause::{self, Paused};
 use crate::protocol::Args;
 use crate::protocol::Request;
 use crate::replication::following::{Gate, READONLY};
@@ -153,6 +154,28 @@ impl Route {
             call.fail(start, &failure);
             Next::Go
         })
+    }
+}
+
+/// Whether a request waits for the end of a pause: not if it is refused.
+#[cold]
+pub(super) fn waits(
+    server: &Server,
+    connection: &Connection,
+    request: Request,
+    (busy, gate): (Option<Busy>, Gate),
+    paused: Paused,
+) -> bool {
+    let writes = |command: &Command| match command.name {
+        "exec" => {
+            let queue = connection.client.queue.as_ref();
+            queue.is_some_and(|queue| pause::queue_writes(server, queue))
+        }
+        _ => pause::writes(server, command, connection.args(request)),
+    };
+    match Route::of(connection, request, busy, gate) {
+        Route::Client(command) | Route::Queue(command) => paused == Paused::All || writes(command),
+        Route::Reject(_) | Route::Deny(_) => false,
     }
 }
 

@@ -23,13 +23,16 @@ use super::budget::{Budget, Claim};
 use super::busy::{self, Lent};
 use super::connection::{Connection, Incoming};
 use super::fetch::AHEAD;
-use super::route::Route;
+use super::route::{Route, waits};
 use super::slots::Slots;
 use super::worker::KILLED;
 use crate::client::{Client, Replies};
 use crate::command::monitor::{self, By};
-use crate::command::{Call, Command, Env, Exec, Failure, Next, Run, blocking, find, perform};
+use crate::command::{
+    Call, Command, Env, Exec, Failure, Next, Run, blocking, find, functions, perform,
+};
 use crate::keyspace::{Database, Near};
+use crate::pause::Paused;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
 use crate::replication::following::{Gate, LOADING, READONLY};
@@ -120,6 +123,13 @@ impl Op {
         let (counted, posted, told) = (env.tally.mark(), env.posts.mark(), env.effects.mark());
         let db = Database::new(env.keyspace, connection.client.db);
         let bytes_max = env.server.options.max_reply;
+        if env.server.tracking.is_used() {
+            let remembers = match &self.work {
+                Work::Request(..) => connection.client.remembers(),
+                Work::Exec(exec) => exec.remembers,
+            };
+            env.tracked.act_as(connection.client.listing.id, remembers);
+        }
         // Clients may wait for a key that this operation fills.
         let serves = self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
         let before = serves.then(|| (tx.point(), env.waits.mark(), told));
@@ -128,6 +138,16 @@ impl Op {
                 if connection.skips || connection.is_full() || budget.is_short_for(self.claim) =>
             {
                 self.skipped = true;
+                return Ok(true);
+            }
+            Work::Request(request, command)
+                if command.name == "fcall"
+                    && env.server.pause.now() != Paused::None
+                    && functions::writes(tx, env.keyspace, connection.args(*request))? =>
+            {
+                connection.hold(env.server);
+                // Nor is what comes after it done.
+                (self.skipped, connection.skips) = (true, true);
                 return Ok(true);
             }
             Work::Request(request, command) => {
@@ -201,6 +221,8 @@ pub(super) struct Turn {
     alone: Option<usize>,
     /// Whether this turn is for one connection only, and nothing was performed in it so far.
     is_free: bool,
+    /// Whether connections may be held by a pause.
+    holds: bool,
 }
 
 impl Turn {
@@ -248,6 +270,16 @@ impl Turn {
         self.alone.is_some()
     }
 
+    /// Whether connections may be held by a pause.
+    pub(super) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    /// All that were held go on.
+    pub(super) fn hold_none(&mut self) {
+        self.holds = false;
+    }
+
     /// Takes connections' requests into the round, until it is full.
     fn fill(&mut self, env: Env<'_>, slots: &mut Slots, budget: &mut Budget) {
         while self.has_room() && self.alone.is_none() {
@@ -279,6 +311,7 @@ impl Turn {
         budget.pass();
         let busy = env.server.runs.busy();
         let gate = env.server.following.gate();
+        let paused = env.server.pause.now();
         for _ in 0..AT_ONCE {
             if !self.has_room() {
                 return Planned::Part;
@@ -292,6 +325,7 @@ impl Turn {
                 Incoming::Request(request) => request,
                 Incoming::Exec(exec) => {
                     connection.taken += 1;
+                    exec.plan_reads(env);
                     self.push(slot, connection, claim, Work::Exec(exec));
                     return Planned::Blocked;
                 }
@@ -303,14 +337,27 @@ impl Turn {
                     return Planned::All;
                 }
             };
+            if paused != Paused::None
+                && waits(env.server, connection, request, (busy, gate), paused)
+            {
+                connection.put_back(request);
+                connection.hold(env.server);
+                self.holds = true;
+                return Planned::All;
+            }
             if busy.is_none()
                 && let Some(command) = on_data(connection, request)
                 && (gate == Gate::Open || gate.refusal(command).is_none())
             {
                 connection.taken += 1;
                 self.bytes += connection.args(request).bytes();
+                if connection.client.remembers() {
+                    let (args, db) = (connection.args(request), connection.client.db);
+                    env.tracked.plan(&env.server.watch, command, args, db);
+                }
                 self.push(slot, connection, claim, Work::Request(request, command));
-                if connection.client.replies == Replies::Skip || command.blocks {
+                let once = connection.client.replies == Replies::Skip || connection.client.caching;
+                if once || command.blocks {
                     // Only when this request is done is it known whether the next one gets a reply, or is done now.
                     return Planned::Blocked;
                 }
@@ -328,8 +375,13 @@ impl Turn {
                 return Planned::All;
             }
             connection.taken += 1;
+            let is_own = route.command().is_some_and(|command| command.name == "client");
             let command = route.command().filter(|_| env.server.pubsub.is_monitored());
+            let remembered = connection.client.remembers();
             let next = route.answer((env.server, env.stats), connection, request);
+            if connection.client.caching && !is_own && connection.client.queue.is_none() {
+                connection.client.caching = false;
+            }
             if let Some(command) = command
                 && !matches!(next, Next::Exec(_))
             {
@@ -346,7 +398,14 @@ impl Turn {
                     return Planned::All;
                 }
                 Next::Leave => return Planned::All,
-                Next::Exec(exec) => {
+                Next::Wait => {
+                    connection.blocked = Some(None);
+                    return Planned::All;
+                }
+                Next::Exec(mut exec) => {
+                    // Its own commands may have changed that.
+                    exec.remembers = remembered || connection.client.remembers();
+                    exec.plan_reads(env);
                     self.push(slot, connection, claim, Work::Exec(Box::new(exec)));
                     return Planned::Blocked;
                 }
@@ -375,6 +434,7 @@ impl Turn {
         while let Some(op) = self.ops.pop() {
             let Some(connection) = slots.get(op.slot) else { continue };
             (connection.waits, connection.skips) = (false, false);
+            self.holds |= connection.is_held();
             if connection.client.listing.is_killed() {
                 // The connection has killed itself by CLIENT KILL inside of EXEC: it still gets the reply.
                 connection.set_closing(KILLED);
@@ -382,9 +442,13 @@ impl Turn {
             match op.work {
                 Work::Request(request, _) if op.skipped => connection.put_back(request),
                 Work::Exec(exec) if op.skipped => connection.put_back_exec(exec),
-                _ => commands += 1,
+                _ => {
+                    commands += 1;
+                    connection.client.caching = false;
+                }
             }
         }
+        env.tracked.end_round();
         env.stats.commands.add(commands);
         self.bytes = 0;
         self.queue.extend(self.blocked.drain(..));

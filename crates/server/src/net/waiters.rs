@@ -6,9 +6,10 @@ use crate::command::{Env, blocking};
 use crate::pubsub::Parcel;
 use crate::room;
 use crate::store::Session;
+use crate::tracking::Tracking;
 use crate::waiting::{Delivery, Doom};
 use perdura::Error;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Why a waiting client's connection ends.
@@ -65,6 +66,7 @@ impl<S: Session> Worker<S> {
     /// How long to wait for an event, at most `longest`.
     pub(super) fn patience(&self, longest: Duration) -> Duration {
         let longest = if self.notes.waits.has_recheck() { longest.min(SOON) } else { longest };
+        let longest = if self.holds() { longest.min(self.server.pause.left()) } else { longest };
         match self.timeouts.first() {
             Some((until, ..)) => longest.min(until.saturating_duration_since(Instant::now())),
             None => longest,
@@ -93,6 +95,7 @@ impl<S: Session> Worker<S> {
             false => {
                 drop(self.notes.posts.take_ready());
                 drop(self.notes.effects.take_ready());
+                drop(self.notes.tracked.take_ready());
             }
         }
     }
@@ -106,14 +109,21 @@ impl<S: Session> Worker<S> {
 
     /// Sends the messages whose transactions are durable; each client's thread sends its own.
     pub(super) fn publish(&mut self) {
-        if !self.notes.posts.are_ready() {
+        if !self.notes.posts.are_ready() && !self.notes.tracked.are_ready() {
             return;
         }
-        // Messages that other threads have handed over come before these.
-        self.messages.append(&mut self.inboxes[self.index].take_messages());
-        let earlier = std::mem::take(&mut self.messages);
-        self.hand_over_messages(&earlier);
-        for (worker, parcels) in self.server.pubsub.address(self.notes.posts.take_ready()) {
+        // What other threads have handed over comes before these.
+        self.take_posted();
+        self.hand_over_all();
+        let posts = self.server.pubsub.address(self.notes.posts.take_ready());
+        self.hand_out(posts);
+        let invalid = Tracking::address(&self.server, self.notes.tracked.take_ready());
+        self.hand_out(invalid);
+    }
+
+    /// Hands messages to the threads of their clients.
+    fn hand_out(&mut self, parcels: BTreeMap<usize, Vec<Parcel>>) {
+        for (worker, parcels) in parcels {
             if worker == self.index {
                 self.hand_over_messages(&parcels);
                 continue;
@@ -122,6 +132,15 @@ impl<S: Session> Worker<S> {
                 self.server.kill(&refused.to.client);
             }
         }
+    }
+
+    /// Hands over replies to clients that have waited, then messages: some of these belong to the replies.
+    fn hand_over_all(&mut self) {
+        for delivery in std::mem::take(&mut self.arrived) {
+            self.hand_over(&delivery);
+        }
+        let messages = std::mem::take(&mut self.messages);
+        self.hand_over_messages(&messages);
     }
 
     /// Writes messages to clients of this thread. They may be gone, and others in their places.
@@ -177,11 +196,7 @@ impl<S: Session> Worker<S> {
 
     /// Between two batches: hands replies over, and ends the wait of clients whose time has come, or who are gone.
     pub(super) fn look_after_waiters(&mut self, now: Instant) {
-        for delivery in std::mem::take(&mut self.arrived) {
-            self.hand_over(&delivery);
-        }
-        let messages = std::mem::take(&mut self.messages);
-        self.hand_over_messages(&messages);
+        self.hand_over_all();
         while let Some(&(until, id, _)) = self.timeouts.first()
             && until <= now
         {

@@ -23,6 +23,7 @@ use crate::replication::Replication;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::store::Session;
+use crate::tracking;
 use crate::waiting::{Delivery, Doom};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use perdura::{Error, Gather};
@@ -56,6 +57,8 @@ const FIRST: usize = DOOR + DOORS_MAX;
 const TICK: Duration = Duration::from_millis(100);
 /// Connections that had nothing to do from one such time to the next give back their buffers.
 const IDLE: Duration = Duration::from_secs(1);
+/// Keys that are forgotten at once that clients track, after the option for their number has become smaller.
+const TRIMMED: usize = 10_000;
 /// Connections accepted in one turn.
 const MOST_ACCEPTED: usize = 256;
 
@@ -151,6 +154,8 @@ pub(crate) struct Worker<S> {
     kills: u64,
     /// Changes of users that its clients know of.
     users: u64,
+    /// Pauses that have ended for its clients.
+    pauses: u64,
 }
 
 impl<S: Session> Worker<S> {
@@ -208,6 +213,7 @@ impl<S: Session> Worker<S> {
             rested: Instant::now(),
             kills: 0,
             users: 0,
+            pauses: 0,
         }
     }
 
@@ -243,6 +249,7 @@ impl<S: Session> Worker<S> {
             self.look_after_waiters(now);
             self.rest(now);
             self.close_killed();
+            self.end_pause();
             if std::mem::take(&mut self.crowded) {
                 (0..self.doors.len()).for_each(|door| self.accept(door));
             }
@@ -360,6 +367,7 @@ impl<S: Session> Worker<S> {
         let waits = Instant::now();
         let waited = self.session.wait(ticket);
         self.waited = waits.elapsed();
+        self.server.note_latency("aof-fsync-always", self.waited);
         let nanos = u64::try_from(self.waited.as_nanos()).unwrap_or(u64::MAX);
         self.stats().waited.add(nanos);
         self.gather.ended(self.waited, self.asked);
@@ -476,6 +484,31 @@ impl<S: Session> Worker<S> {
         }
     }
 
+    /// Whether connections may be held by a pause.
+    pub(super) fn holds(&self) -> bool {
+        self.turn.holds()
+    }
+
+    /// Lets the connections go on that a pause has held, if it has ended.
+    fn end_pause(&mut self) {
+        if !self.turn.holds() {
+            return;
+        }
+        let _ = self.server.pause.now();
+        let pauses = self.server.pause.changes();
+        if pauses == self.pauses {
+            return;
+        }
+        self.pauses = pauses;
+        self.turn.hold_none();
+        for (slot, connection) in self.slots.numbered() {
+            if connection.go_on(&self.server) && !connection.listed {
+                connection.listed = true;
+                self.ready.push(slot);
+            }
+        }
+    }
+
     /// Closes connections for a reason, between batches: none of them is owed an answer that is not sent yet.
     pub(super) fn close_those(&mut self, reason: impl Fn(&Connection) -> Option<&'static str>) {
         for (slot, reason) in self.slots.to_close(reason) {
@@ -551,11 +584,18 @@ impl<S: Session> Worker<S> {
 
     fn collect(&mut self) {
         let inbox = Arc::clone(&self.inboxes[self.index]);
-        self.arrived.append(&mut inbox.deliveries.lock().unwrap_or_else(PoisonError::into_inner));
-        self.messages.append(&mut inbox.take_messages());
+        self.take_posted();
         for (stream, listing) in inbox.take_streams() {
             self.adopt(stream, listing);
         }
+    }
+
+    /// Takes what other threads have handed over for clients. A message that belongs to a reply comes after it: so messages
+    /// are taken first.
+    pub(super) fn take_posted(&mut self) {
+        let inbox = &self.inboxes[self.index];
+        self.messages.append(&mut inbox.take_messages());
+        self.arrived.append(&mut inbox.deliveries.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn adopt(&mut self, stream: Socket, listing: Arc<Listing>) {
@@ -588,6 +628,11 @@ impl<S: Session> Worker<S> {
         let server = Arc::clone(&self.server);
         server.look_at_disk();
         server.replication.tick(&server, now);
+        server.rates.sample(&server.stats, now);
+        if server.tracking.is_used() {
+            let limits = tracking::limits(&server);
+            server.tell_trackers(server.tracking.trim(limits, TRIMMED));
+        }
         let now = keyspace::now();
         let env = Env {
             cutoff: server.cutoff(now),
@@ -606,15 +651,13 @@ impl<S: Session> Worker<S> {
         match done {
             Err(error) => server.fail(&error),
             // Of keys that have expired clients hear when that is durable.
-            Ok(Some(ticket)) if self.notes.posts.are_ready() || self.notes.effects.are_ready() => {
-                match self.session.wait(ticket) {
-                    Ok(()) => {
-                        self.publish();
-                        self.send_effects();
-                    }
-                    Err(error) => server.fail(&error),
+            Ok(Some(ticket)) if self.notes.are_ready() => match self.session.wait(ticket) {
+                Ok(()) => {
+                    self.publish();
+                    self.send_effects();
                 }
-            }
+                Err(error) => server.fail(&error),
+            },
             Ok(_) => {}
         }
     }
@@ -676,6 +719,7 @@ pub(super) fn adopt(
         return None;
     }
     let mut client = Client::new(server, listing);
+    client.listing.set_home(worker, slot);
     let is_plain = matches!(stream, Socket::Tcp(_));
     client.home = Home { worker, slot, is_plain };
     slots.insert(Connection::new(stream, client));

@@ -80,6 +80,11 @@ impl Script {
     }
 }
 
+/// Whether a script says that it does not write.
+pub(crate) fn declares_no_writes(source: &[u8]) -> bool {
+    Flags::of(source).is_ok_and(|flags| flags.no_writes)
+}
+
 impl Flags {
     fn of(source: &[u8]) -> Outcome<Self> {
         if !source.starts_with(b"#!") {

@@ -7,14 +7,17 @@ use crate::common::ENGINE;
 use std::process::Command;
 
 /// The files, and of `connections`, whose tests are of the protocol, the one about several commands at once.
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 12] = [
     "busy::",
     "clients::",
     "differential::",
     "durability::",
+    "migrating::",
+    "pausing::",
     "publishing::",
     "saving::",
     "scripts::",
+    "tracking::",
     "transactions::",
     "connections::pipelines",
 ];

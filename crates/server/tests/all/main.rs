@@ -20,9 +20,12 @@ mod following;
 mod full;
 
 mod kept;
+mod latency;
+mod migrating;
 mod model;
 mod moving_in;
 mod operation;
+mod pausing;
 mod peers;
 mod publishing;
 mod room;
@@ -30,4 +33,5 @@ mod room_mix;
 mod saving;
 mod scripts;
 mod space;
+mod tracking;
 mod transactions;

@@ -413,6 +413,7 @@ impl<'a> Flushed<'a> {
 
 impl Drop for Flushed<'_> {
     fn drop(&mut self) {
+        self.server.tell_trackers(self.server.tracking.invalidate_all());
         self.server.watch.settle(&self.touched);
     }
 }

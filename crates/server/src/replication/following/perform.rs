@@ -140,6 +140,7 @@ impl<'a, S: Session> Performer<'a, S> {
                     self.last = self.last.max(Some(ticket));
                     if !advances {
                         drop(self.notes.posts.take_ready());
+                        drop(self.notes.tracked.take_ready());
                     }
                     return Ok(());
                 }
@@ -171,6 +172,7 @@ impl<'a, S: Session> Performer<'a, S> {
         {
             post(self.notes.posts.take_ready());
         }
+        self.server.tell_trackers(self.notes.tracked.take_ready());
         drop(self.notes.effects.take_ready());
         if self.notes.waits.has_recheck() {
             self.recheck()?;

@@ -1,0 +1,150 @@
+//! Connections to the servers that keys go to.
+
+use super::request::{Login, Move};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// How often a thread that waits for a target looks whether the server is to end.
+const SLICE: Duration = Duration::from_millis(100);
+/// Bytes that have to be sent within the time-out.
+const PIECE: usize = 64 << 10;
+/// Bytes of the longest reply: it is a line, and mostly OK.
+const LINE_MAX: usize = 64 << 10;
+/// How long a connection is kept that is not used, and how many are.
+const KEPT: Duration = Duration::from_secs(10);
+const KEPT_MAX: usize = 64;
+
+/// A connection to a target, on which nothing is owed.
+pub(super) struct Target {
+    stream: TcpStream,
+    /// Bytes of replies that are yet to be read.
+    received: Vec<u8>,
+    /// The database that is chosen there.
+    pub(super) db: Option<i64>,
+    pub(super) is_logged_in: bool,
+    used: Instant,
+}
+
+/// Whose connection it is: one that is logged in serves nobody else.
+pub(super) type Name = (Vec<u8>, Vec<u8>, Option<Login>);
+
+/// Why a step takes no longer.
+pub(super) struct Patience<'a> {
+    pub(super) timeout: Duration,
+    pub(super) is_over: &'a dyn Fn() -> bool,
+}
+
+impl Target {
+    pub(super) fn connect(request: &Move) -> io::Result<Self> {
+        let wrong = |_| io::Error::from(ErrorKind::InvalidInput);
+        let host = std::str::from_utf8(&request.host).map_err(wrong)?;
+        let port = std::str::from_utf8(&request.port).map_err(wrong)?;
+        let port: u16 = port.parse().map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
+        let mut failure = io::Error::from(ErrorKind::NotFound);
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, request.timeout) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(SLICE))?;
+                    stream.set_write_timeout(Some(SLICE))?;
+                    let used = Instant::now();
+                    let (received, db, is_logged_in) = (Vec::new(), None, false);
+                    return Ok(Target { stream, received, db, is_logged_in, used });
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Sends all of it.
+    pub(super) fn send(&mut self, bytes: &[u8], patience: &Patience<'_>) -> io::Result<()> {
+        for piece in bytes.chunks(PIECE) {
+            let mut left = piece;
+            let began = Instant::now();
+            while !left.is_empty() {
+                match self.stream.write(left) {
+                    Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                    Ok(written) => left = &left[written..],
+                    Err(error) => patience.bear(error, began)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next reply, which is a line, without its end.
+    pub(super) fn line(&mut self, patience: &Patience<'_>) -> io::Result<Vec<u8>> {
+        let began = Instant::now();
+        loop {
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                let mut line: Vec<u8> = self.received.drain(..=end).collect();
+                line.pop();
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                return Ok(line);
+            }
+            if self.received.len() > LINE_MAX {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            let mut room = [0; 4096];
+            match self.stream.read(&mut room) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.received.extend_from_slice(&room[..read]),
+                Err(error) => patience.bear(error, began)?,
+            }
+        }
+    }
+}
+
+impl Patience<'_> {
+    /// Whether to go on after an error of a step that began then: if it only says that nothing has happened for a moment.
+    fn bear(&self, error: io::Error, began: Instant) -> io::Result<()> {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
+                match began.elapsed() >= self.timeout || (self.is_over)() {
+                    true => Err(ErrorKind::TimedOut.into()),
+                    false => Ok(()),
+                }
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+/// Connections that are kept for the next request to the same target.
+#[derive(Default)]
+pub(super) struct Kept(HashMap<Name, Target>);
+
+impl Kept {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn name(request: &Move) -> Name {
+        (request.host.clone(), request.port.clone(), request.login.clone())
+    }
+
+    pub(super) fn take(&mut self, request: &Move) -> Option<Target> {
+        self.0.remove(&Kept::name(request))
+    }
+
+    /// Keeps one more, if need be instead of the one that was not used for longest.
+    pub(super) fn put(&mut self, request: &Move, target: Target) {
+        if self.0.len() >= KEPT_MAX
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, one)| one.used)
+        {
+            let oldest = oldest.0.clone();
+            self.0.remove(&oldest);
+        }
+        self.0.insert(Kept::name(request), Target { used: Instant::now(), ..target });
+    }
+
+    /// Closes those that were not used for long.
+    pub(super) fn tidy(&mut self) {
+        self.0.retain(|_, target| target.used.elapsed() <= KEPT);
+    }
+}

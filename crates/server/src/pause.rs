@@ -1,0 +1,163 @@
+//! CLIENT PAUSE: for a while, clients' commands wait, all of them or those that write; keys neither expire nor are evicted.
+//!
+//! A connection whose next command has to wait is *held*: nothing more is read from it. When the pause ends, each thread
+//! lets its held connections go on ([`Pause::changes`]).
+
+use crate::command::{Command, Queue};
+use crate::keyspace::now;
+use crate::protocol::Args;
+use crate::script::{self, digest_of};
+use crate::server::Server;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Which commands wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Paused {
+    None,
+    Writes,
+    All,
+}
+
+/// The pause under way, if there is one.
+#[derive(Default)]
+pub(crate) struct Pause {
+    /// As a [`Paused`]: which commands wait, unless the pause has ended since.
+    kind: AtomicU8,
+    /// Until when, in milliseconds since 1970.
+    until: Mutex<u64>,
+    /// Pauses that have ended.
+    changes: AtomicU64,
+    /// Connections that are held.
+    held: AtomicUsize,
+}
+
+impl Pause {
+    fn until(&self) -> MutexGuard<'_, u64> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which commands wait now.
+    #[inline]
+    pub(crate) fn now(&self) -> Paused {
+        match self.kind.load(Ordering::Acquire) {
+            0 => Paused::None,
+            _ => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&self) -> Paused {
+        let mut until = self.until();
+        if *until < now() {
+            self.end_at(&mut until);
+        }
+        match self.kind.load(Ordering::Acquire) {
+            0 => Paused::None,
+            1 => Paused::Writes,
+            _ => Paused::All,
+        }
+    }
+
+    fn end_at(&self, until: &mut u64) {
+        *until = 0;
+        if self.kind.swap(0, Ordering::AcqRel) != 0 {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Begins a pause. Of one that is under way already, the end that is later counts, and what keeps more from being done.
+    pub(crate) fn begin(&self, kind: Paused, end: u64) {
+        let before = self.now();
+        let mut until = self.until();
+        *until = end.max(if before == Paused::None { 0 } else { *until });
+        self.kind.store(kind.max(before) as u8, Ordering::Release);
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self) {
+        self.end_at(&mut self.until());
+    }
+
+    /// How many pauses have ended so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// How long it lasts.
+    pub(crate) fn left(&self) -> Duration {
+        // Until the moment is over.
+        Duration::from_millis(self.until().saturating_sub(now()).saturating_add(1))
+    }
+
+    /// One connection more is held.
+    pub(crate) fn hold(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less.
+    pub(crate) fn release(&self) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many are.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a command waits while those wait that write. Whether FCALL does is known once its function is found.
+pub(crate) fn writes(server: &Server, command: &Command, args: Args<'_>) -> bool {
+    match command.name {
+        "publish" | "spublish" | "migrate" => true,
+        "fcall" => false,
+        "eval" => !script::declares_no_writes(args.at(1)),
+        "evalsha" => {
+            let known = digest_of(args.at(1)).and_then(|digest| server.scripts.find(&digest));
+            !known.is_some_and(|script| script.flags.no_writes)
+        }
+        _ => command.writes(),
+    }
+}
+
+/// Whether EXEC of these commands waits then.
+pub(crate) fn queue_writes(server: &Server, queue: &Queue) -> bool {
+    queue.iter().any(|(command, args)| command.name == "fcall" || writes(server, command, args))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_pause_is_added_to_the_first() {
+        let pause = Pause::default();
+        assert_eq!(pause.now(), Paused::None);
+        pause.begin(Paused::Writes, now() + 60_000);
+        pause.begin(Paused::All, now() + 10);
+        assert!(pause.now() == Paused::All && pause.left() > Duration::from_secs(50));
+        pause.begin(Paused::Writes, now() + 20);
+        assert!(pause.now() == Paused::All && pause.changes() == 0);
+        pause.end();
+        assert!(pause.now() == Paused::None && pause.changes() == 1);
+        pause.end();
+        assert_eq!(pause.changes(), 1);
+        // What has ended counts no longer.
+        pause.begin(Paused::All, now() + 60_000);
+        pause.end();
+        pause.begin(Paused::Writes, now() + 60_000);
+        assert_eq!(pause.now(), Paused::Writes);
+    }
+
+    #[test]
+    fn a_pause_ends_by_itself() {
+        let pause = Pause::default();
+        pause.begin(Paused::All, now() + 5);
+        assert_eq!(pause.now(), Paused::All);
+        std::thread::sleep(pause.left());
+        assert!(pause.now() == Paused::None && pause.changes() == 1);
+        pause.begin(Paused::All, 0);
+        assert!(pause.now() == Paused::None);
+    }
+}

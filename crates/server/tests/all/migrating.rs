@@ -1,0 +1,279 @@
+//! MIGRATE, between two servers, and to targets that do not answer as they should.
+
+use crate::common::{Client, Running, await_text, encode, show};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+fn start() -> Running {
+    Running::with(|options| options.threads(2), 64 << 20)
+}
+
+fn migrate(client: &mut Client, to: SocketAddr, rest: &str) -> String {
+    let port = to.port().to_string();
+    let mut args: Vec<&[u8]> = vec![b"MIGRATE", b"127.0.0.1", port.as_bytes()];
+    args.extend(
+        rest.split(' ').map(|word| if word == "-" { b"".as_slice() } else { word.as_bytes() }),
+    );
+    show(&client.call(&args))
+}
+
+#[test]
+fn keys_of_all_types_move() {
+    let (from, to) = (start(), start());
+    let (mut here, mut there) = (from.client(), to.client());
+    for command in [
+        "SET s text",
+        "SET n 17 PX 100000",
+        "RPUSH l a b c",
+        "SADD m x y z",
+        "HSET h f v g w",
+        "ZADD z 1 a 2.5 b",
+        "XADD x 5-1 f v",
+        "XGROUP CREATE x g 0",
+    ] {
+        here.ask(command);
+    }
+    assert_eq!(migrate(&mut here, to.address, "nothing 0 1000"), "NOKEY");
+    assert_eq!(migrate(&mut here, to.address, "s 0 1000 COPY"), "OK");
+    let busy = "ERR Target instance replied with error: BUSYKEY Target key name already exists.";
+    assert_eq!(migrate(&mut here, to.address, "s 0 1000"), busy);
+    assert_eq!(here.ask("EXISTS s"), "1");
+    assert_eq!(migrate(&mut here, to.address, "s 0 1000 REPLACE"), "OK");
+    assert_eq!(migrate(&mut here, to.address, "- 3 1000 KEYS n l m none h z x n"), "OK");
+    assert_eq!(here.ask("DBSIZE"), "0");
+    assert_eq!(there.ask("GET s"), "text");
+    there.ask("SELECT 3");
+    for (command, answer) in [
+        ("GET n", "17"),
+        ("LRANGE l 0 -1", "[a b c]"),
+        ("SCARD m", "3"),
+        ("HGET h g", "w"),
+        ("ZRANGE z 0 -1 WITHSCORES", "[a 1 b 2.5]"),
+        ("XLEN x", "1"),
+    ] {
+        assert_eq!(there.ask(command), answer);
+    }
+    let left: u64 = there.ask("PTTL n").parse().unwrap();
+    assert!((50_000..=100_000).contains(&left), "{left}");
+    // Of some that cannot go, the others go.
+    for command in ["MSET a 1 b 2 c 3"] {
+        here.ask(command);
+    }
+    there.ask("SET b other");
+    assert_eq!(migrate(&mut here, to.address, "- 3 1000 KEYS a b c"), busy);
+    assert_eq!([here.ask("EXISTS a c"), here.ask("GET b")], ["0", "2"]);
+    assert_eq!([there.ask("MGET a b c")], ["[1 other 3]"]);
+    await_text(&mut here, "INFO stats", "migrate_cached_sockets:1\r");
+    let index = "ERR Target instance replied with error: ERR DB index is out of range";
+    assert_eq!(migrate(&mut here, to.address, "b 99 1000"), index);
+    assert_eq!(here.ask("MULTI"), "OK");
+    let refused = "ERR Command not allowed inside a transaction";
+    assert_eq!(migrate(&mut here, to.address, "b 0 1000"), refused);
+    from.check();
+    to.check();
+}
+
+#[test]
+fn passwords_are_given() {
+    let (from, to) = (start(), start());
+    let (mut here, mut there) = (from.client(), to.client());
+    here.ask("MSET a 1 b 2 c 3");
+    there.ask("ACL SETUSER mover on >secret ~* +@all");
+    there.ask("CONFIG SET requirepass word");
+    there.ask("AUTH word");
+    let error = "ERR Target instance replied with error: ";
+    assert_eq!(
+        migrate(&mut here, to.address, "a 0 1000"),
+        format!("{error}NOAUTH Authentication required.")
+    );
+    let wrong = format!("{error}WRONGPASS invalid username-password pair or user is disabled.");
+    assert_eq!(migrate(&mut here, to.address, "a 0 1000 AUTH other"), wrong);
+    assert_eq!(migrate(&mut here, to.address, "a 0 1000 AUTH word"), "OK");
+    assert_eq!(migrate(&mut here, to.address, "b 0 1000 AUTH2 mover secret"), "OK");
+    // A connection that is logged in is nobody else's.
+    assert!(migrate(&mut here, to.address, "c 0 1000").starts_with(error));
+    assert_eq!([here.ask("EXISTS a b c"), there.ask("EXISTS a b c")], ["1", "2"]);
+    there.ask("CONFIG SET requirepass new");
+    here.ask("SET a 1");
+    // What is logged in stays so.
+    assert_eq!(migrate(&mut here, to.address, "a 0 1000 REPLACE AUTH word"), "OK");
+}
+
+#[test]
+fn targets_may_fail() {
+    let from = start();
+    let (mut here, mut other) = (from.client(), from.client());
+    here.ask("SET a 1");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let began = Instant::now();
+    // Nobody answers; others are served meanwhile, those of the same thread included.
+    here.send(&encode(&[
+        b"MIGRATE",
+        b"127.0.0.1",
+        address.port().to_string().as_bytes(),
+        b"a",
+        b"0",
+        b"500",
+    ]));
+    for _ in 0..4 {
+        assert_eq!(from.client().ask("INCR n").parse::<u64>().is_ok(), true);
+    }
+    assert!(began.elapsed() < Duration::from_millis(400));
+    let reading = "IOERR error or timeout reading to target instance";
+    assert_eq!(show(&here.receive().unwrap()), reading);
+    assert!(began.elapsed() >= Duration::from_millis(450));
+    drop(listener);
+    let connecting = "IOERR error or timeout connecting to the client";
+    assert_eq!(migrate(&mut here, address, "a 0 1000"), connecting);
+    assert_eq!(other.ask("GET a"), "1");
+    // One that confirms the first key, and then hangs up.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let target = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut room = [0; 4096];
+        let _ = stream.read(&mut room).unwrap();
+        stream.write_all(b"+OK\r\n").unwrap();
+        let _ = stream.read(&mut room).unwrap();
+        stream.write_all(b"+OK\r\n+O").unwrap();
+    });
+    here.ask("SET b 1");
+    assert_eq!(migrate(&mut here, address, "- 0 1000 KEYS a b"), reading);
+    target.join().unwrap();
+    assert_eq!(other.ask("EXISTS a b"), "1");
+    assert_eq!(other.ask("EXISTS b"), "1");
+    // One that never ends its line.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let target = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(&[b'x'; 4096]).is_ok() {}
+    });
+    assert_eq!(migrate(&mut here, address, "b 0 1000"), reading);
+    target.join().unwrap();
+    assert_eq!(other.ask("EXISTS b"), "1");
+}
+
+/// A counter that is incremented while it moves is moved whole, or stays.
+#[test]
+fn a_write_meanwhile_is_not_lost() {
+    let (from, to) = (start(), start());
+    let (mut here, mut there) = (from.client(), to.client());
+    let mut written = 0_u64;
+    let mut moves = 0;
+    while moves < 20 {
+        let mut writer = from.client();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let (count, reply) = std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                let mut count = 0_u64;
+                while !stop.load(std::sync::atomic::Ordering::SeqCst) || count < 3 {
+                    writer.ask("INCR n");
+                    count += 1;
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+                count
+            });
+            let reply = migrate(&mut here, to.address, "n 0 5000 REPLACE");
+            stop.store(true, std::sync::atomic::Ordering::SeqCst);
+            (writing.join().unwrap(), reply)
+        });
+        written += count;
+        let here_now: u64 = here.ask("GET n").parse().unwrap_or(0);
+        let there_now: u64 = there.ask("GET n").parse().unwrap_or(0);
+        match reply.as_str() {
+            // What came after its deletion began anew.
+            "OK" => assert_eq!(here_now + there_now, written),
+            "NOKEY" => assert_eq!(here_now, written),
+            _ => {
+                assert!(reply.starts_with("ERR Target instance has an older value"), "{reply}");
+                assert_eq!(here_now, written);
+            }
+        }
+        if reply != "OK" {
+            continue;
+        }
+        moves += 1;
+        here.ask("DEL n");
+        there.ask("DEL n");
+        written = 0;
+    }
+}
+
+/// To a stock server, if one is installed.
+#[test]
+fn keys_move_to_redis() {
+    let Some(redis) = Redis::start() else {
+        println!("not tested: there is no redis-server");
+        return;
+    };
+    let from = start();
+    let mut here = from.client();
+    here.ask("CONFIG SET dump-version 10");
+    for command in
+        ["SET s text", "RPUSH l a b", "SADD m x", "HSET h f v", "ZADD z 1 a", "XADD x 5-1 f v"]
+    {
+        here.ask(command);
+    }
+    assert_eq!(migrate(&mut here, redis.address, "- 2 5000 KEYS s l m h z x"), "OK");
+    assert_eq!(here.ask("DBSIZE"), "0");
+    let mut there = Client::connect(redis.address);
+    there.ask("SELECT 2");
+    assert_eq!(there.ask("DBSIZE"), "6");
+    assert_eq!(there.ask("LRANGE l 0 -1"), "[a b]");
+    // And back.
+    let port = from.address.port().to_string();
+    let back: Vec<&[u8]> = vec![
+        b"MIGRATE",
+        b"127.0.0.1",
+        port.as_bytes(),
+        b"",
+        b"0",
+        b"5000",
+        b"KEYS",
+        b"s",
+        b"l",
+        b"m",
+        b"h",
+        b"z",
+        b"x",
+    ];
+    assert_eq!(show(&there.call(&back)), "OK");
+    assert_eq!([here.ask("DBSIZE"), here.ask("HGET h f")], ["6", "v"]);
+}
+
+struct Redis {
+    process: std::process::Child,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Redis {
+    fn start() -> Option<Self> {
+        let program = std::env::var("PERDURA_REDIS_SERVER").unwrap_or("redis-server".into());
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let process = std::process::Command::new(program)
+            .args(["--port", &address.port().to_string(), "--save", "", "--dir"])
+            .arg(folder.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .ok()?;
+        let redis = Redis { process, address, _folder: folder };
+        let began = Instant::now();
+        while std::net::TcpStream::connect(address).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(redis)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
