@@ -3,7 +3,7 @@
 
 use super::worker::Worker;
 use crate::command::{Env, blocking};
-use crate::pubsub::Parcel;
+use crate::mail::Parcel;
 use crate::room;
 use crate::store::Session;
 use crate::tracking::Tracking;
