@@ -8,7 +8,7 @@ use crate::logging::Quota;
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::pubsub::{Post, PubSub};
-use crate::replication::following::{Credentials, Following};
+use crate::replication::following::Following;
 use crate::replication::{Replication, fresh_id};
 use crate::save::Save;
 use crate::script::{Runs, Scripts};
@@ -111,11 +111,7 @@ impl Server {
         facts: Box<dyn Fn() -> Facts + Send + Sync>,
     ) -> Self {
         let (workers, backlog) = (options.worker_count(), options.backlog);
-        let credentials = Credentials {
-            user: options.master_user.clone().unwrap_or_default(),
-            password: options.master_password.clone().unwrap_or_default(),
-        };
-        let following = Following::none(credentials, options.replica_read_only);
+        let following = Following::none(&options);
         let eviction = Eviction::new();
         eviction.set(options.eviction, facts().limit);
         Server {
