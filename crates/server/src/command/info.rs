@@ -226,7 +226,7 @@ fn write_replication(server: &Server, to: &mut String) {
         "master_replid": id,
         "master_replid2": before.as_ref().map_or("0".repeat(40), |(id, _)| id.clone()),
         "master_repl_offset": place,
-        "second_repl_offset": before.map_or(-1, |(_, end)| end as i64 + 1),
+        "second_repl_offset": before.map_or(-1, |(_, end)| (end as i64).wrapping_add(1)),
         "repl_backlog_active": u8::from(is_kept),
         "repl_backlog_size": feed.most(),
         "repl_backlog_first_byte_offset": if is_kept && end > start { start + 1 } else { 0 },

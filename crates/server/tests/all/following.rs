@@ -455,6 +455,8 @@ fn odd_replicas_of_a_follower_harm_nobody() {
     });
     follow(&mut client, master.port);
     await_text(&mut client, "GET a", "2");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert!(client.ask("INFO replication").contains("second_repl_offset:-92233720368547757"));
     let master = Pretender::start(move |stream, _| {
         whole(stream, 100, &commands(&["SET a 3"]));
         thread::sleep(Duration::from_secs(20));

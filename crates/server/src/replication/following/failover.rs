@@ -17,8 +17,8 @@ use tracing::{error, info, warn};
 const FRESH: Duration = Duration::from_millis(500);
 /// How long clients may not write while the replica gets the rest.
 const REST: Duration = Duration::from_secs(5);
-/// How long it is tried to reach the replica, unless the client gives another time.
-const REACH: Duration = Duration::from_secs(10);
+/// How long it is tried to reach the replica, at least.
+const REACH: Duration = Duration::from_secs(5);
 const SOON: Duration = Duration::from_millis(5);
 
 /// What a client wants.
@@ -215,7 +215,8 @@ fn catch_up(
 /// Waits for the answer of the replica that is to become the master.
 fn ask(server: &Server, until: Option<Instant>) -> Result<(), &'static str> {
     let following = &server.following;
-    let reach = until.map_or(Instant::now() + REACH, |until| until.max(Instant::now() + SOON));
+    let reach = Instant::now() + REACH;
+    let reach = until.map_or(reach, |until| until.max(reach));
     let why = loop {
         let is_aborted = following.failover.aborted.load(Ordering::SeqCst);
         match following.take_over() {

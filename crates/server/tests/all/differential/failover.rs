@@ -124,6 +124,15 @@ fn stock_servers_take_over_and_hand_over() {
     await_role(first, "master");
     assert!(start.elapsed() < Duration::from_secs(5));
     assert_eq!(one.client().ask("SET more 3"), "OK");
+    // It would take over as it is, but cannot be reached.
+    let forced = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 200", stock.port);
+    assert_eq!(one.client().ask(&forced), "OK");
+    let state = "master_failover_state:failover-in-progress";
+    await_text(&mut one.client(), "INFO replication", state);
+    assert!(one.client().ask("SET more 4").starts_with("READONLY"));
+    await_role(first, "master");
+    assert_eq!(one.client().ask("SET more 4"), "OK");
+    settle(first, &[second], "not forced");
     // The server's end ends it.
     assert_eq!(one.client().ask(&format!("FAILOVER TO 127.0.0.1 {}", stock.port)), "OK");
     let mut one = one;
