@@ -35,7 +35,7 @@ pub trait WordMap: Copy + Send + Sync + 'static {
     /// Where its header is.
     fn at(self) -> u64;
 
-    /// Inserts a key or replaces its value; true if it was not there.
+    /// Inserts a key unless it is there, as the baselines do; true if it was not.
     ///
     /// # Errors
     /// As the transaction's reads and writes.
@@ -81,7 +81,7 @@ macro_rules! word_map {
 
             #[inline]
             fn insert<T: Tx + ?Sized>(self, tx: &mut T, key: u64, value: u64) -> Result<bool> {
-                self.set(tx, key, value)
+                self.insert_if_absent(tx, key, value)
             }
 
             #[inline]
@@ -272,7 +272,7 @@ impl<M: WordMap> Workload for Maps<M> {
             let key = share.random.below(domain);
             let done = recorder.operation(kind, || match kind {
                 0 => session.transaction(|tx| {
-                    Ok(OperationEffect::Changed(i64::from(insert_new(map, tx, key)?)))
+                    Ok(OperationEffect::Changed(i64::from(map.insert(tx, key, value_of(key))?)))
                 }),
                 1 => session.transaction(|tx| {
                     Ok(OperationEffect::Changed(-i64::from(map.remove(tx, key)?)))
@@ -303,13 +303,4 @@ impl<M: WordMap> Workload for Maps<M> {
         }
         Ok(())
     }
-}
-
-/// Inserts a key that is not there, and leaves one that is, as the baselines do.
-#[inline]
-fn insert_new<M: WordMap, T: Tx + ?Sized>(map: M, tx: &mut T, key: u64) -> Result<bool> {
-    if map.find(tx, key)?.is_some() {
-        return Ok(false);
-    }
-    map.insert(tx, key, value_of(key))
 }

@@ -8,6 +8,7 @@ pub use super::tag::MAX_LEN;
 use super::tag::{BlobHead, Expected};
 use super::{Visit, compact, kind};
 use crate::{Error, Fresh, Purpose, Result, Tx};
+use std::ops::Range;
 
 /// Offset of the bytes in the block.
 const DATA: u64 = 8;
@@ -263,7 +264,8 @@ impl Blob {
     }
 
     /// Replaces all bytes: in place if they are few, fit, and use at least half of the block; otherwise in new blocks,
-    /// and the old ones are freed.
+    /// and the old ones are freed. In place it writes only from the first line that differs to the last one: nothing,
+    /// if the bytes are the same.
     ///
     /// # Errors
     /// `Misuse` or `WrongType` if this is no blob; as [`Tx::allocate`] otherwise.
@@ -274,7 +276,7 @@ impl Blob {
             if len != old.len {
                 tx.write_word(self.at, BlobHead { len, ..old }.word())?;
             }
-            tx.write_bytes(self.at + DATA, bytes)?;
+            update(tx, self.at + DATA, bytes)?;
             return Ok(self);
         }
         let new = Self::create(tx, old.purpose, bytes)?;
@@ -442,6 +444,38 @@ impl Blob {
 
 const EXPECTED: Expected =
     Expected { kind: kind::BLOB, name: || "byte string".to_owned(), pool: 0 };
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Overwrites the bytes at `at`, a word's place, but not lines at either end that are as they should be: they need no log.
+fn update<T: Tx + ?Sized>(tx: &mut T, at: u64, bytes: &[u8]) -> Result<()> {
+    // How many bytes lie before the first edge of a line.
+    let first = (LINE - at as usize % LINE).min(bytes.len());
+    let mut start = 0;
+    let mut next = first;
+    while start < bytes.len() && is_line(tx, at, bytes, start..next)? {
+        (start, next) = (next, (next + LINE).min(bytes.len()));
+    }
+    let mut end = bytes.len();
+    // The line that has stopped the search differs.
+    while end > next {
+        let before = first + (end - 1 - first) / LINE * LINE;
+        if !is_line(tx, at, bytes, before..end)? {
+            break;
+        }
+        end = before;
+    }
+    if start == end { Ok(()) } else { tx.write_bytes(at + start as u64, &bytes[start..end]) }
+}
+
+/// Whether a part of `bytes`, not longer than a line, is in its place behind `at`.
+fn is_line<T: Tx + ?Sized>(tx: &mut T, at: u64, bytes: &[u8], part: Range<usize>) -> Result<bool> {
+    let mut stored = [0; LINE];
+    let stored = &mut stored[..part.len()];
+    tx.read_bytes(at + part.start as u64, stored)?;
+    Ok(stored == &bytes[part])
+}
 
 /// Whether these bytes are at `at`.
 fn same<T: Tx + ?Sized>(tx: &mut T, at: u64, bytes: &[u8]) -> Result<bool> {

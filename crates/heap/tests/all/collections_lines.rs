@@ -153,6 +153,18 @@ fn vectors() {
         "Blob set, 100 B",
         &cost(heap, OPS, &mut |tx, i| done(blob.set(tx, &[i as u8; 100]).unwrap())),
     );
+    let mut bytes = [7; 600];
+    let blob = blob.set(heap, &bytes).unwrap();
+    heap.commit();
+    let same = cost(heap, 10, &mut |tx, _| done(blob.set(tx, &bytes).unwrap()));
+    show("Blob set, 600 B, the same", &same);
+    assert!(same.written == 0.0, "what is there already is not written");
+    let place = cost(heap, 600, &mut |tx, i| {
+        bytes[i as usize] = 8;
+        done(blob.set(tx, &bytes).unwrap());
+    });
+    show("Blob set, 600 B, one of them new", &place);
+    assert!((place.written - 1.0).abs() < 1e-9, "lines that stay as they are are not written");
 }
 
 #[test]

@@ -175,7 +175,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         value: V::Ref<'_>,
         hint: Hint,
     ) -> Result<bool> {
-        Ok(self.put(tx, key, value, hint, |_, _| Ok(()))?.is_none())
+        Ok(self.put::<T, _, true>(tx, key, value, hint, |_, _| Ok(()))?.is_none())
     }
 
     /// Has a key's value fetched by the processor, if it has a block of its own: for a key whose bucket was

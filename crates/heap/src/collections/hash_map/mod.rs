@@ -238,7 +238,34 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         key: K::Ref<'_>,
         value: V::Ref<'_>,
     ) -> Result<Option<V::Owned>> {
-        self.put(tx, key, value, Hint::default(), V::load)
+        self.put::<T, _, true>(tx, key, value, Hint::default(), V::load)
+    }
+
+    /// Inserts a key, unless it is there already; returns whether it was inserted. One look, where
+    /// [`contains`](HashMap::contains) and [`set`](HashMap::set) take two.
+    ///
+    /// ```
+    /// # perdura::testing::TestHeap::new().run(&mut |tx| {
+    /// use perdura::collections::HashMap;
+    ///
+    /// let first_seen = HashMap::<u64, u64>::create(tx)?;
+    /// assert!(first_seen.insert_if_absent(tx, 7, 100)?);
+    /// assert!(!first_seen.insert_if_absent(tx, 7, 200)?);
+    /// assert_eq!(first_seen.get(tx, 7)?, Some(100));
+    /// # Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    pub fn insert_if_absent<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
+    ) -> Result<bool> {
+        let there = |_: &mut T, _| Ok(());
+        Ok(self.put::<T, _, false>(tx, key, value, Hint::default(), there)?.is_none())
     }
 
     /// As [`insert`](HashMap::insert), but does not read the old value; `true` if there was none.
@@ -254,7 +281,9 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         self.set_near(tx, key, value, Hint::default())
     }
 
-    fn put<T: Tx + ?Sized, R>(
+    /// Inserts a key; if it is there, returns what `old` makes of its value's place, and replaces the value if it
+    /// `REPLACES`.
+    fn put<T: Tx + ?Sized, R, const REPLACES: bool>(
         self,
         tx: &mut T,
         key: K::Ref<'_>,
@@ -266,7 +295,9 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         if let Some(slot) = hint.recall::<K, T>(tx, &table, key)? {
             let at = slot + Self::VALUE;
             let old = old(tx, at)?;
-            V::replace(tx, at, V::probe_value(value), Purpose::Value)?;
+            if REPLACES {
+                V::replace(tx, at, V::probe_value(value), Purpose::Value)?;
+            }
             return Ok(Some(old));
         }
         let hash = K::hash(key, seed);
@@ -275,7 +306,9 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         if let Some(slot) = place.slot {
             let at = table.slot(place.block, slot) + Self::VALUE;
             let old = old(tx, at)?;
-            V::replace(tx, at, value, Purpose::Value)?;
+            if REPLACES {
+                V::replace(tx, at, value, Purpose::Value)?;
+            }
             return Ok(Some(old));
         }
         let at = table.take_slot(tx, place.block, place.meta)?;
@@ -299,8 +332,7 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
         table.release(tx, at)?;
         let meta = BlockHead { used: place.meta.used & !(1 << slot), ..place.meta };
         tx.write_word(place.block, meta.word())?;
-        let first = table.block(tx, place.bucket)?;
-        let chained = meta.next != 0 || place.block != first;
+        let chained = meta.next != 0 || !place.is_first;
         if chained {
             table.compact(tx, place.bucket)?;
         }

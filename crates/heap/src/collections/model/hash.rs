@@ -107,6 +107,11 @@ where
             let hint = model.hints.pop().unwrap_or_default();
             same("set", map.set_near(tx, k, v, hint)?, new)
         }
+        5 => {
+            let new = !model.entries.contains_key(&name);
+            model.entries.entry(name.clone()).or_insert_with(|| content.clone());
+            same("insert_if_absent", map.insert_if_absent(tx, k, v)?, new)
+        }
         op if op < 5 + inserts => {
             let old = map.insert(tx, k, v)?;
             same("insert", old, model.entries.insert(name.clone(), content.clone()))

@@ -117,6 +117,11 @@ where
             let new = model.insert(name.clone(), content.clone()).is_none();
             same("set", map.set(tx, k, v)?, new)
         }
+        5 => {
+            let new = !model.contains_key(&name);
+            model.entry(name.clone()).or_insert_with(|| content.clone());
+            same("insert_if_absent", map.insert_if_absent(tx, k, v)?, new)
+        }
         op if op < 5 + inserts => {
             let old = map.insert(tx, k, v)?;
             same("insert", old, model.insert(name.clone(), content.clone()))

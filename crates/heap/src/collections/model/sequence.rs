@@ -112,6 +112,13 @@ fn blob_step(tx: &mut dyn Tx, blob: &mut Blob, bytes: &mut Vec<u8>, rng: &mut Rn
         0 => {
             bytes.clone_from(&some);
             *blob = blob.set(tx, &some)?;
+            // Nearly the same: short strings are overwritten where they differ.
+            bytes.truncate(rng.below(1025) as usize);
+            for _ in 0..rng.below(3).min(bytes.len() as u64) {
+                let place = rng.below(bytes.len() as u64) as usize;
+                bytes[place] ^= 1;
+            }
+            *blob = blob.set(tx, bytes)?;
         }
         1 if bytes.len() < 20_000 => {
             bytes.extend_from_slice(&some);

@@ -172,7 +172,21 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         key: K::Ref<'_>,
         value: V::Ref<'_>,
     ) -> Result<Option<V::Owned>> {
-        self.put(tx, key, value, V::load)
+        self.put::<T, _, true>(tx, key, value, V::load)
+    }
+
+    /// Inserts a key, unless it is there already; returns whether it was inserted. One look, where
+    /// [`contains`](OrderedMap::contains) and [`set`](OrderedMap::set) take two.
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    pub fn insert_if_absent<T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        key: K::Ref<'_>,
+        value: V::Ref<'_>,
+    ) -> Result<bool> {
+        Ok(self.put::<T, _, false>(tx, key, value, |_, _| Ok(()))?.is_none())
     }
 
     /// As [`insert`](OrderedMap::insert), but does not read the old value; `true` if there was
@@ -186,10 +200,12 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         key: K::Ref<'_>,
         value: V::Ref<'_>,
     ) -> Result<bool> {
-        Ok(self.put(tx, key, value, |_, _| Ok(()))?.is_none())
+        Ok(self.put::<T, _, true>(tx, key, value, |_, _| Ok(()))?.is_none())
     }
 
-    fn put<T: Tx + ?Sized, R>(
+    /// Inserts a key; if it is there, returns what `old` makes of its value's place, and replaces the value if it
+    /// `REPLACES`.
+    fn put<T: Tx + ?Sized, R, const REPLACES: bool>(
         self,
         tx: &mut T,
         key: K::Ref<'_>,
@@ -202,7 +218,9 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
         if found {
             let at = path.entry(tx, &tree)? + Self::VALUE;
             let old = old(tx, at)?;
-            V::replace(tx, at, value, Purpose::Value)?;
+            if REPLACES {
+                V::replace(tx, at, value, Purpose::Value)?;
+            }
             return Ok(Some(old));
         }
         if path.len() == 0 {
