@@ -132,7 +132,11 @@ fn stock_servers_take_over_and_hand_over() {
     assert!(one.client().ask("SET more 4").starts_with("READONLY"));
     await_role(first, "master");
     assert_eq!(one.client().ask("SET more 4"), "OK");
-    settle(first, &[second], "not forced");
+    signal(&stock, "CONT");
+    await_text(&mut one.client(), "INFO replication", &format!("port={},state=online", stock.port));
+    settle(first, &[second, stock.port], "not forced");
+    signal(&stock, "STOP");
+    assert_eq!(one.client().ask("SET more 5"), "OK");
     // The server's end ends it.
     assert_eq!(one.client().ask(&format!("FAILOVER TO 127.0.0.1 {}", stock.port)), "OK");
     let mut one = one;
