@@ -81,10 +81,10 @@ pub(super) fn make<S: Store>(
     let mut number = 0;
     let moment = session.write(&mut |tx| {
         number = turn(tx, header)?;
-        if !has_snapshots {
-            replication.walking.begin(Form::snapshot(0));
+        match has_snapshots {
+            true => Ok(()),
+            false => replication.walking.begin(tx, header, Form::snapshot(0)),
         }
-        Ok(())
     })?;
     let made = session.wait(moment).map_err(SnapshotError::from).and_then(|()| {
         replication.feed.begin(number);
@@ -143,7 +143,7 @@ fn of_copy<S: Store>(
         let begun = session.write(&mut |tx| {
             copy = place_of_copy(tx, header)?;
             if let Some(place) = &copy {
-                replication.walking.begin(Form::snapshot(place.db));
+                replication.walking.begin(tx, header, Form::snapshot(place.db))?;
             }
             Ok(())
         });
