@@ -49,8 +49,8 @@ pub(crate) struct Client {
 pub(crate) struct Home {
     pub(crate) worker: usize,
     pub(crate) slot: usize,
-    /// Whether it is connected by TCP, without TLS.
-    pub(crate) is_plain: bool,
+    /// Whether it is connected by TCP, with TLS or without.
+    pub(crate) is_remote: bool,
 }
 
 impl Home {

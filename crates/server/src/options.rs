@@ -52,6 +52,13 @@ pub struct Options {
     pub master_password: Option<String>,
     /// Whether clients may not write while another server is followed.
     pub replica_read_only: bool,
+    /// Whether the followed server is spoken to by TLS: with [`tls`](Self::tls)'s certificates.
+    pub tls_replication: bool,
+    /// The address at which a followed server, and Sentinel, can reach this one, if it, or the port, is another one than it
+    /// knows itself.
+    pub announced_ip: Option<String>,
+    /// That port.
+    pub announced_port: Option<u16>,
 }
 
 /// Redis's, which finds a dead peer after some ten minutes.
@@ -88,6 +95,9 @@ impl Default for Options {
             master_user: None,
             master_password: None,
             replica_read_only: true,
+            tls_replication: false,
+            announced_ip: None,
+            announced_port: None,
         }
     }
 }
@@ -205,6 +215,18 @@ impl Options {
     /// Lets clients write while another server is followed, or not.
     pub fn replica_read_only(mut self, on: bool) -> Self {
         self.replica_read_only = on;
+        self
+    }
+
+    /// Speaks TLS to the followed server, or not; the server's own certificate, and its list of those who sign, are used.
+    pub fn tls_replication(mut self, on: bool) -> Self {
+        self.tls_replication = on;
+        self
+    }
+
+    /// Tells the followed server that this one is reached at this address, and this port.
+    pub fn announce(mut self, ip: Option<String>, port: Option<u16>) -> Self {
+        (self.announced_ip, self.announced_port) = (ip, port);
         self
     }
 

@@ -247,7 +247,7 @@ impl Server {
             Options { max_clients: descriptors::room_for(options.max_clients), ..options };
         // A server that has no address in the network says that it has port 0.
         let address = listener.local_addr().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let tls = options.tls.as_ref().map(Tls::new).transpose().map_err(ServeError::Tls)?;
+        let tls = read_certificates(&options)?;
         if tls.is_none() && !listener.doors().tls.is_empty() {
             return Err(ServeError::NoCertificate);
         }
@@ -471,7 +471,16 @@ fn read_users(options: &Options) -> Result<Acl, ServeError> {
 /// What is wrong with a file; or that there is a password besides a file of users.
 pub fn check_files(options: &Options) -> Result<(), ServeError> {
     read_users(options)?;
-    options.tls.as_ref().map(Tls::new).transpose().map_err(ServeError::Tls).map(drop)
+    read_certificates(options).map(drop)
+}
+
+/// The certificates, if there are any.
+fn read_certificates(options: &Options) -> Result<Option<Tls>, ServeError> {
+    if options.tls_replication {
+        let files = options.tls.as_ref().ok_or(ServeError::NoCertificate)?;
+        files.read_for_master().map_err(ServeError::Tls)?;
+    }
+    options.tls.as_ref().map(Tls::new).transpose().map_err(ServeError::Tls)
 }
 
 /// The keyspace's header, durable.

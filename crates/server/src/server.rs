@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::pause::Pause;
 use crate::pubsub::{Parcel, Post, PubSub};
 use crate::rates::Rates;
-use crate::replication::following::{Credentials, Following};
+use crate::replication::following::Following;
 use crate::replication::{Replication, fresh_id};
 use crate::save::Save;
 use crate::script::{Runs, Scripts};
@@ -127,11 +127,7 @@ impl Server {
         facts: Box<dyn Fn() -> Facts + Send + Sync>,
     ) -> Self {
         let (workers, backlog) = (options.worker_count(), options.backlog);
-        let credentials = Credentials {
-            user: options.master_user.clone().unwrap_or_default(),
-            password: options.master_password.clone().unwrap_or_default(),
-        };
-        let following = Following::none(credentials, options.replica_read_only);
+        let following = Following::none(&options);
         let eviction = Eviction::new();
         eviction.set(options.eviction, facts().limit);
         Server {

@@ -1,11 +1,19 @@
 //! TLS: certificates, which can be replaced while the server runs, and connections whose handshakes are a part of their
 //! worker's turns: nothing here waits.
 
+use crate::replication::Wire;
 use mio::net::TcpStream;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection,
+    SignatureScheme,
+};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,11 +85,7 @@ impl TlsFiles {
                 );
             }
             (clients, Some(path)) => {
-                let mut roots = RootCertStore::empty();
-                let (added, _) = roots.add_parsable_certificates(self::certificates(path)?);
-                if added == 0 {
-                    return Err(wrong(path, "none of its certificates can be used"));
-                }
+                let roots = roots(path)?;
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 let verifier = match clients {
@@ -94,6 +98,92 @@ impl TlsFiles {
         };
         let config = builder.with_single_cert(certificates, key);
         config.map(Arc::new).map_err(|error| wrong(&self.cert_file, &error.to_string()))
+    }
+
+    /// For connections to a master: with the server's own certificate, and as Redis has it, that of the master must be signed
+    /// by one of `ca_file`, and its name is not looked at.
+    ///
+    /// # Errors
+    /// What is wrong with one of the files.
+    pub(crate) fn read_for_master(&self) -> Result<Arc<ClientConfig>, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let Some(ca_file) = &self.ca_file else {
+            return Err("a master's certificate cannot be checked without tls-ca-cert-file".into());
+        };
+        let wrong = |path: &Path, what: &str| format!("{}: {what}", path.display());
+        let key = PrivateKeyDer::from_pem_file(&self.key_file)
+            .map_err(|error| wrong(&self.key_file, &format!("no private key in PEM: {error}")))?;
+        let roots = roots(ca_file)?;
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(MasterVerifier { roots, provider }))
+            .with_client_auth_cert(certificates(&self.cert_file)?, key);
+        config.map(Arc::new).map_err(|error| wrong(&self.cert_file, &error.to_string()))
+    }
+}
+
+/// The certificates of a file, as those of signers.
+fn roots(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(certificates(path)?);
+    match added {
+        0 => Err(format!("{}: none of its certificates can be used", path.display())),
+        _ => Ok(roots),
+    }
+}
+
+/// Checks who has signed a master's certificate.
+#[derive(Debug)]
+struct MasterVerifier {
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for MasterVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(
+            &certificate,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -152,6 +242,11 @@ pub(crate) struct TlsSocket {
 impl TlsSocket {
     pub(crate) fn new(stream: TcpStream, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(TlsSocket { stream, session: ServerConnection::new(config)?, failed: false })
+    }
+
+    /// The connection for a thread of its own.
+    pub(crate) fn into_wire(self) -> Wire {
+        Wire::secured(self.stream.into(), self.session.into())
     }
 
     pub(crate) fn stream(&mut self) -> &mut TcpStream {

@@ -200,8 +200,9 @@ impl Form {
         Form::Commands(Encoder::default())
     }
 
-    pub(crate) fn snapshot() -> Self {
-        Form::Snapshot(FileEncoder::default())
+    /// For a replica, in whose stream this database is chosen.
+    pub(crate) fn snapshot(stream_db: u8) -> Self {
+        Form::Snapshot(FileEncoder::for_stream(stream_db))
     }
 }
 

@@ -186,6 +186,18 @@ pub struct Arguments {
     #[arg(long, value_name = "yes|no", default_value = "yes")]
     replica_read_only: YesNo,
 
+    /// Speak TLS to the server that is followed: with the files of --tls-cert-file, --tls-key-file and --tls-ca-cert-file
+    #[arg(long, value_name = "yes|no", default_value = "no")]
+    tls_replication: YesNo,
+
+    /// The address at which the server that is followed, and Sentinel, can reach this one [default: as it is seen]
+    #[arg(long, value_name = "ADDRESS")]
+    replica_announce_ip: Option<String>,
+
+    /// The port at which they can reach this one [default: the one that it listens at]
+    #[arg(long, value_name = "PORT")]
+    replica_announce_port: Option<u16>,
+
     /// Let clients use DEBUG, for tests; DEBUG SLEEP keeps other clients waiting
     #[arg(long, value_name = "true|false", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
@@ -516,6 +528,9 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
         options = options.master_auth(arguments.masteruser.clone(), password);
     }
     options = options.replica_read_only(arguments.replica_read_only.0);
+    options = options.tls_replication(arguments.tls_replication.0);
+    let announced = arguments.replica_announce_ip.clone();
+    options = options.announce(announced, arguments.replica_announce_port);
     options.timeout(arguments.timeout).tcp_keepalive(arguments.tcp_keepalive)
 }
 

@@ -12,6 +12,7 @@ mod load;
 mod node;
 mod replica;
 mod rights;
+mod sentinel;
 mod server;
 mod setups;
 

@@ -42,7 +42,7 @@ pub(crate) fn cli(args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-fn program() -> String {
+pub(crate) fn program() -> String {
     std::env::var("PERDURA_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 

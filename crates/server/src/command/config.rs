@@ -6,6 +6,7 @@
 use super::{Classes, ClientCall, Command, Failure, Next, Outcome, Run, shown};
 use crate::descriptors;
 use crate::eviction::EvictionPolicy;
+use crate::keyspace::followed::HOST_MAX;
 use crate::options::Options;
 use crate::protocol::{Args, glob, number};
 use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
@@ -291,6 +292,7 @@ fn bytes(text: &[u8]) -> Option<i64> {
 fn options(server: &Server) -> Vec<(&'static str, String)> {
     let facts = server.facts();
     let (following, credentials) = (server.following.facts(), server.following.credentials());
+    let announced = server.following.announcement();
     let followed =
         following.master().map_or(String::new(), |(host, port)| format!("{host} {port}"));
     let mut options = vec![
@@ -316,6 +318,11 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         (PRIORITY[0], server.following.priority().to_string()),
         (PRIORITY[1], server.following.priority().to_string()),
         (ANNOUNCED, yes_no(server.following.is_announced()).to_owned()),
+        (ANNOUNCED_IP[0], announced.address.clone()),
+        (ANNOUNCED_IP[1], announced.address),
+        (ANNOUNCED_PORT[0], announced.port.to_string()),
+        (ANNOUNCED_PORT[1], announced.port.to_string()),
+        (BY_TLS, yes_no(server.following.speaks_tls()).to_owned()),
         ("replica-serve-stale-data", "yes".to_owned()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
@@ -344,6 +351,11 @@ const READ_ONLY: [&str; 2] = ["replica-read-only", "slave-read-only"];
 /// Sentinel's preference for this replica, and whether it is to know of it.
 const PRIORITY: [&str; 2] = ["replica-priority", "slave-priority"];
 const ANNOUNCED: &str = "replica-announced";
+/// Where a master, and Sentinel, can reach this server.
+const ANNOUNCED_IP: [&str; 2] = ["replica-announce-ip", "slave-announce-ip"];
+const ANNOUNCED_PORT: [&str; 2] = ["replica-announce-port", "slave-announce-port"];
+/// Whether masters are spoken to by TLS.
+const BY_TLS: &str = "tls-replication";
 
 fn yes_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
@@ -453,6 +465,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     let (mut password, mut opens) = (None, None);
     let (mut protected, mut tls, mut tls_name) = (None, None, "");
     let (mut read_only, mut announced, mut priority) = (None, None, None);
+    let (mut by_tls, mut announced_ip, mut announced_port) = (None, None, None);
     let (mut master_user, mut master_password) = (None, None);
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
@@ -467,13 +480,22 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             let why = "argument must be text in UTF-8";
             let text = std::str::from_utf8(pairs.at(value)).map_err(|_| refused(name, why))?;
             password = Some(text);
-        } else if name == PROTECTED || READ_ONLY.contains(&name) || name == ANNOUNCED {
+        } else if name == PROTECTED
+            || READ_ONLY.contains(&name)
+            || name == ANNOUNCED
+            || name == BY_TLS
+        {
             let why = "argument must be 'yes' or 'no'";
             let is = |on: &bool| pairs.is(value, yes_no(*on));
             let on = Some([true, false].into_iter().find(is).ok_or_else(|| refused(name, why))?);
             match name {
                 PROTECTED => protected = on,
                 ANNOUNCED => announced = on,
+                BY_TLS if on == Some(true) && server.tls.is_none() => {
+                    let why = "there is no certificate, see tls-cert-file";
+                    return Err(refused(name, why));
+                }
+                BY_TLS => by_tls = on,
                 _ => read_only = on,
             }
         } else if name == "masterauth" || name == "masteruser" {
@@ -481,6 +503,17 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             let text = std::str::from_utf8(pairs.at(value)).map_err(|_| refused(name, why))?;
             *(if name == "masterauth" { &mut master_password } else { &mut master_user }) =
                 Some(text);
+        } else if ANNOUNCED_IP.contains(&name) {
+            let why = "argument must be an address or a name";
+            let text = std::str::from_utf8(pairs.at(value)).ok();
+            let is_plain = |text: &&str| {
+                text.len() <= HOST_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
+            };
+            announced_ip = Some(text.filter(is_plain).ok_or_else(|| refused(name, why))?);
+        } else if ANNOUNCED_PORT.contains(&name) {
+            let why = "argument must be between 0 and 65535 inclusive";
+            let port = number::parse_i64(pairs.at(value)).and_then(|port| u16::try_from(port).ok());
+            announced_port = Some(port.ok_or_else(|| refused(name, why))?);
         } else if PRIORITY.contains(&name) {
             let why = "argument must be between 0 and 2147483647 inclusive";
             let number =
@@ -519,6 +552,13 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     if let Some(on) = announced {
         server.following.set_announced(on);
     }
+    if let Some(on) = by_tls {
+        server.following.set_speaks_tls(on);
+    }
+    server.following.set_announcement(|known| {
+        known.address = announced_ip.map_or(std::mem::take(&mut known.address), str::to_owned);
+        known.port = announced_port.unwrap_or(known.port);
+    });
     if let Some(priority) = priority {
         server.following.set_priority(priority.unsigned_abs());
     }

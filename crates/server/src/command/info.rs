@@ -4,12 +4,13 @@ use super::{Call, ClientCall, Command, Next, Outcome, Run};
 use crate::acl::Reason;
 use crate::keyspace::{DATABASES, Database, garbage, now};
 use crate::pubsub::Kind;
-use crate::replication::ReplicaFacts;
 use crate::replication::following::{FollowFacts, Gate, Link};
+use crate::replication::{FeedFacts, ReplicaFacts};
 use crate::server::Server;
 use crate::stats::{CODES, CommandStats, Counter, sum};
 use perdura::Result;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub(super) const TABLE: &[Command] = &[
@@ -195,7 +196,8 @@ fn write_persistence(server: &Server, to: &mut String) {
 }
 
 fn write_stats(server: &Server, to: &mut String) {
-    let (stats, tracking) = (&server.stats, server.tracking.facts());
+    let (stats, counts) = (&server.stats, &server.replication.counts);
+    let tracking = server.tracking.facts();
     let [commands, input, output] = server.rates.each_second();
     to.push_str("# Stats\r\n");
     lines!(to,
@@ -222,6 +224,9 @@ fn write_stats(server: &Server, to: &mut String) {
         "total_forks": 0,
         "keyspace_hits": sum(stats, |one| &one.hits),
         "keyspace_misses": sum(stats, |one| &one.misses),
+        "sync_full": counts.whole.load(Ordering::Relaxed),
+        "sync_partial_ok": counts.part.load(Ordering::Relaxed),
+        "sync_partial_err": counts.failed.load(Ordering::Relaxed),
         "pubsub_channels": server.pubsub.name_count(Kind::Channel),
         "pubsub_patterns": server.pubsub.name_count(Kind::Pattern),
         "pubsubshard_channels": server.pubsub.name_count(Kind::Shard),
@@ -238,7 +243,9 @@ fn write_stats(server: &Server, to: &mut String) {
 
 fn write_replication(server: &Server, to: &mut String) {
     let feed = &server.replication.feed;
-    let (replicas, (mut id, mut end, start)) = (server.replication.facts(), feed.facts());
+    let (replicas, FeedFacts { mut id, before, start, end, is_kept }) =
+        (server.replication.facts(), feed.facts());
+    let mut place = end;
     to.push_str("# Replication\r\n");
     let following = server.following.facts();
     match following.master() {
@@ -247,25 +254,25 @@ fn write_replication(server: &Server, to: &mut String) {
         }
         Some(master) => {
             write_master(server, &following, master, to);
-            (id, end) = (following.id().unwrap_or_else(|| "0".repeat(40)), following.place);
+            (id, place) = (following.id().unwrap_or_else(|| "0".repeat(40)), following.place);
         }
     }
     lines!(to, "connected_slaves": replicas.len());
     for (index, replica) in replicas.iter().enumerate() {
-        let ReplicaFacts { address, port, state, place, lag } = replica;
-        let facts = format!("ip={address},port={port},state={state},offset={place},lag={lag}");
+        let ReplicaFacts { address, port, state, place: offset, lag } = replica;
+        let facts = format!("ip={address},port={port},state={state},offset={offset},lag={lag}");
         let _ = write!(to, "slave{index}:{facts}\r\n");
     }
     lines!(to,
-        "master_failover_state": "no-failover",
+        "master_failover_state": server.following.failover.phase().name(),
         "master_replid": id,
-        "master_replid2": "0".repeat(40),
-        "master_repl_offset": end,
-        "second_repl_offset": -1,
-        "repl_backlog_active": u8::from(feed.is_on()),
+        "master_replid2": before.as_ref().map_or("0".repeat(40), |(id, _)| id.clone()),
+        "master_repl_offset": place,
+        "second_repl_offset": before.map_or(-1, |(_, end)| (end as i64).wrapping_add(1)),
+        "repl_backlog_active": u8::from(is_kept),
         "repl_backlog_size": feed.most(),
-        "repl_backlog_first_byte_offset": if feed.is_on() && end > start { start + 1 } else { 0 },
-        "repl_backlog_histlen": if feed.is_on() { end - start } else { 0 },
+        "repl_backlog_first_byte_offset": if is_kept && end > start { start + 1 } else { 0 },
+        "repl_backlog_histlen": if is_kept { end - start } else { 0 },
     );
 }
 

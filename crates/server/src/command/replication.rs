@@ -1,10 +1,11 @@
-//! Commands of replicas, and about them: REPLCONF, PSYNC, SYNC, ROLE, REPLICAOF.
+//! Commands of replicas, and about them: REPLCONF, PSYNC, SYNC, ROLE, REPLICAOF, FAILOVER.
 
 use super::{ClientCall, Command, Failure, Next, Outcome, Run};
 use crate::keyspace::followed::HOST_MAX;
 use crate::protocol::number;
 use crate::replication::Ask;
-use crate::replication::following::Link;
+use crate::replication::following::{Link, Phase, Plan};
+use std::time::Duration;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -14,6 +15,13 @@ pub(super) const TABLE: &[Command] = &[
     Command::new("sync", 1, NONE, Run::Client(sync), "The same, as of old."),
     Command::new("role", 1, NONE, Run::Client(role), "Whether this is a master, and its replicas."),
     Command::new("replicaof", 3, NONE, Run::Client(replicaof), "Follows a master, or NO ONE."),
+    Command::new(
+        "failover",
+        -1,
+        NONE,
+        Run::Client(failover),
+        "Has a replica take the server's place.",
+    ),
     Command::new("slaveof", 3, NONE, Run::Client(replicaof), "The same."),
 ];
 
@@ -64,13 +72,18 @@ fn become_replica(call: &mut ClientCall<'_>, known: Option<(Vec<u8>, i64)>) -> O
     if call.client.queue.is_some() {
         return Err(Failure::Say("ERR Command not allowed inside a transaction".into()));
     }
-    if call.server.following.is_replica() {
-        // Its data is another one's, which is to be followed.
+    let following = &call.server.following;
+    if following.failover.phase() != Phase::No {
+        let text = "NOMASTERLINK Can't SYNC while failing over";
+        return Err(Failure::Say(text.into()));
+    }
+    if following.is_replica() && following.facts().link != Link::Follows {
+        // Its data is another one's, whose stream does not come.
         let text = "NOMASTERLINK Can't SYNC while not connected with my master";
         return Err(Failure::Say(text.into()));
     }
-    if !call.client.home.is_plain {
-        let text = "ERR a replica must be connected by TCP, without TLS";
+    if !call.client.home.is_remote {
+        let text = "ERR a replica must be connected by TCP";
         return Err(Failure::Say(text.into()));
     }
     let announced = call.client.announced.take().unwrap_or_default();
@@ -81,6 +94,21 @@ fn become_replica(call: &mut ClientCall<'_>, known: Option<(Vec<u8>, i64)>) -> O
 fn psync(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let offset = number::parse_i64(call.args.at(2)).ok_or(Failure::NOT_INTEGER)?;
     let id = call.args.at(1).to_vec();
+    if call.args.is(3, "failover") {
+        // Its master follows from here on.
+        let following = &call.server.following;
+        let text = match () {
+            () if !following.is_replica() => "ERR PSYNC FAILOVER can't be sent to a master.",
+            () if following.facts().id().is_none_or(|own| own.as_bytes() != id) => {
+                "ERR PSYNC FAILOVER replid must match my replid."
+            }
+            () => "",
+        };
+        if !text.is_empty() {
+            return Err(Failure::Say(text.into()));
+        }
+        following.change(call.server, None, None)?;
+    }
     become_replica(call, Some((id, offset)))
 }
 
@@ -105,8 +133,8 @@ fn role(call: &mut ClientCall<'_>) -> Outcome<Next> {
         out.integer(if following.is_incomplete() { -1 } else { following.place as i64 });
         return Ok(Next::Go);
     }
-    let (replicas, (_, end, _)) =
-        (call.server.replication.facts(), call.server.replication.feed.facts());
+    let replicas = call.server.replication.facts();
+    let end = call.server.replication.feed.facts().end;
     let mut out = call.reply();
     out.array(3);
     out.bulk(b"master");
@@ -122,7 +150,73 @@ fn role(call: &mut ClientCall<'_>) -> Outcome<Next> {
     Ok(Next::Go)
 }
 
+fn failover(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    let (args, following) = (call.args, &call.server.following);
+    let said = |text: &'static str| Err(Failure::Say(text.into()));
+    if args.len() == 2 && args.is(1, "abort") {
+        if !following.failover.abort() {
+            return said("ERR No failover in progress.");
+        }
+        return call.ok();
+    }
+    let (mut plan, mut at) = (Plan::default(), 1);
+    while at < args.len() {
+        if args.is(at, "timeout") && at + 1 < args.len() && plan.timeout.is_none() {
+            let millis = number::parse_i64(args.at(at + 1)).ok_or(Failure::NOT_INTEGER)?;
+            if millis <= 0 {
+                return said("ERR FAILOVER timeout must be greater than 0");
+            }
+            // No one waits for longer.
+            const LONGEST: u64 = 100 * 365 * 86_400_000;
+            plan.timeout = Some(Duration::from_millis(millis.unsigned_abs().min(LONGEST)));
+            at += 2;
+        } else if args.is(at, "to") && at + 2 < args.len() && plan.target.is_none() {
+            let port = number::parse_i64(args.at(at + 2)).ok_or(Failure::NOT_INTEGER)?;
+            let host = String::from_utf8_lossy(args.at(at + 1)).into_owned();
+            plan.target = Some((host, u16::try_from(port).unwrap_or(0)));
+            at += 3;
+        } else if args.is(at, "force") && !plan.force {
+            plan.force = true;
+            at += 1;
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    let replicas = call.server.replication.facts();
+    match () {
+        () if following.failover.phase() != Phase::No => {
+            return said("ERR FAILOVER already in progress.");
+        }
+        () if following.is_replica() => {
+            return said("ERR FAILOVER is not valid when server is a replica.");
+        }
+        () if replicas.is_empty() => return said("ERR FAILOVER requires connected replicas."),
+        () if plan.force && (plan.timeout.is_none() || plan.target.is_none()) => {
+            return said(
+                "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+            );
+        }
+        () => {}
+    }
+    if let Some((host, port)) = &plan.target {
+        let found = replicas.iter().find(|one| one.address == *host && one.port == *port);
+        match found.map(|one| one.state) {
+            None => return said("ERR FAILOVER target HOST and PORT is not a replica."),
+            Some("online") => {}
+            Some(_) => return said("ERR FAILOVER target replica is not online."),
+        }
+    }
+    if !following.fail_over(plan) {
+        return said("ERR FAILOVER already in progress.");
+    }
+    call.ok()
+}
+
 fn replicaof(call: &mut ClientCall<'_>) -> Outcome<Next> {
+    if call.server.following.failover.phase() != Phase::No {
+        let text = "ERR REPLICAOF not allowed while failing over.";
+        return Err(Failure::Say(text.into()));
+    }
     let master = if call.args.is(1, "no") && call.args.is(2, "one") {
         None
     } else {
@@ -137,7 +231,7 @@ fn replicaof(call: &mut ClientCall<'_>) -> Outcome<Next> {
         Some((host.to_owned(), port.filter(|port| *port > 0).ok_or_else(wrong)?))
     };
     let follows = master.is_some();
-    if !call.server.following.change(call.server, master)? && follows {
+    if !call.server.following.change(call.server, master, None)? && follows {
         call.reply().simple("OK Already connected to specified master");
         return Ok(Next::Go);
     }

@@ -10,7 +10,7 @@ use crate::command::Exec;
 use crate::listing::Listing;
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
 use crate::pubsub::{Parcel, UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
-use crate::replication::Ask;
+use crate::replication::{Ask, Wire};
 use crate::server::Server;
 use crate::stats::Stats;
 use std::borrow::Cow;
@@ -178,17 +178,16 @@ impl Connection {
     }
 
     /// Its parts, if its client has become a replica.
-    pub(crate) fn leave(
-        mut self,
-        server: &Server,
-    ) -> Option<(std::net::TcpStream, Arc<Listing>, Ask)> {
+    pub(crate) fn leave(mut self, server: &Server) -> Option<(Wire, Arc<Listing>, Ask)> {
         self.client.leave(server);
         let ask = self.client.ask.take()?;
-        match self.stream {
-            Socket::Tcp(stream) => Some((stream.into(), self.client.listing, *ask)),
+        let wire = match self.stream {
+            Socket::Tcp(stream) => Wire::plain(stream.into()),
+            Socket::Tls(tls) => tls.into_wire(),
             // PSYNC has refused it.
-            Socket::Tls(_) | Socket::Unix(_) => None,
-        }
+            Socket::Unix(_) => return None,
+        };
+        Some((wire, self.client.listing, *ask))
     }
 
     /// Whether it can be dropped.

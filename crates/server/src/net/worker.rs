@@ -720,8 +720,8 @@ pub(super) fn adopt(
     }
     let mut client = Client::new(server, listing);
     client.listing.set_home(worker, slot);
-    let is_plain = matches!(stream, Socket::Tcp(_));
-    client.home = Home { worker, slot, is_plain };
+    let is_remote = !matches!(stream, Socket::Unix(_));
+    client.home = Home { worker, slot, is_remote };
     slots.insert(Connection::new(stream, client));
     Some(slot)
 }

@@ -6,6 +6,7 @@ const EXPIRES: u8 = 0xFC;
 const SELECT: u8 = 0xFE;
 const END: u8 = 0xFF;
 const LIBRARY: u8 = 0xF5;
+const NOTE: u8 = 0xFA;
 /// The first version with libraries of functions, and streams of 7.0.
 const LEAST: u16 = 10;
 const _: () = assert!(VERSION <= LEAST);
@@ -15,12 +16,24 @@ const _: () = assert!(VERSION <= LEAST);
 pub(crate) struct FileEncoder {
     db: Option<u8>,
     crc: u64,
+    /// The database that is chosen in the stream which goes on from the snapshot.
+    stream_db: u8,
 }
 
 impl FileEncoder {
+    /// For a replica, in whose stream this database is chosen.
+    pub(crate) fn for_stream(stream_db: u8) -> Self {
+        FileEncoder { stream_db, ..Self::default() }
+    }
+
     /// Appends the beginning.
     pub(crate) fn begin(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(format!("REDIS{LEAST:04}").as_bytes());
+        if self.stream_db != 0 {
+            to.push(NOTE);
+            push_string(to, b"repl-stream-db");
+            push_string(to, self.stream_db.to_string().as_bytes());
+        }
     }
 
     /// Appends a library of functions.
@@ -84,5 +97,8 @@ mod tests {
         assert_eq!(bytes.len(), before + 9);
         let crc = super::super::crc64(&bytes[..=before]);
         assert_eq!(bytes[before + 1..], crc.to_le_bytes());
+        let mut bytes = Vec::new();
+        FileEncoder::for_stream(12).begin(&mut bytes);
+        assert_eq!(bytes, b"REDIS0010\xFA\x0Erepl-stream-db\x0212");
     }
 }

@@ -1,13 +1,17 @@
-//! The stream of effects that replicas follow: in the order of their transactions' numbers, each since it is durable.
+//! The stream that replicas follow.
+//!
+//! A master's is made of effects, in the order of their transactions' numbers, each since it is durable. A server that
+//! follows another one passes on that one's stream, byte for byte and by the same name, each part since what it does is
+//! durable here: so a replica may go on from either of them.
 //!
 //! The last bytes of it are kept (the *backlog*): each replica's thread sends from there what its replica lacks, and one
-//! that was away for a moment goes on where it was. The stream has a name, which is new whenever the feed begins: places
-//! in another stream mean nothing.
+//! that was away for a moment goes on where it was. Places in a stream of another name mean nothing, but for one: when a
+//! server becomes the master, its stream gets a new name, and is the same as the old one up to there.
 
 use crate::keyspace::unguessable;
 use crate::transfer::resp;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::warn;
@@ -21,9 +25,22 @@ pub(crate) struct Sealed {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// Where the stream comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Source {
+    /// There is none: nobody follows.
+    Nothing,
+    /// The effects of this server's transactions.
+    Effects,
+    /// A master's stream, which is passed on.
+    Master,
+}
+
 /// The stream.
 pub(crate) struct Feed {
-    on: AtomicBool,
+    /// A [`Source`]; changed while `state` is locked.
+    source: AtomicU8,
     state: Mutex<FeedState>,
     changed: Condvar,
 }
@@ -31,9 +48,13 @@ pub(crate) struct Feed {
 struct FeedState {
     /// The stream's name, 40 digits.
     id: String,
+    /// The name that it had before, and up to where.
+    before: Option<(String, u64)>,
     /// The last bytes, and where in the stream they end.
     backlog: VecDeque<u8>,
     end: u64,
+    /// Bytes of a master's stream that were performed, and are not known to be durable.
+    ahead: Vec<u8>,
     /// Bytes that are kept.
     most: usize,
     /// The number of the last transaction in the stream; `None` before the first one.
@@ -45,6 +66,19 @@ struct FeedState {
     pending_bytes: usize,
 }
 
+/// The facts about the stream.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedFacts {
+    pub(crate) id: String,
+    /// The name that it had before, and up to where.
+    pub(crate) before: Option<(String, u64)>,
+    /// Where the backlog begins.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Whether there is one.
+    pub(crate) is_kept: bool,
+}
+
 /// Why there is nothing to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
@@ -52,47 +86,77 @@ pub(crate) enum Lack {
     Nothing,
     /// What is lacking is not kept any more.
     Lost,
+    /// The stream has another name by now, or is another one.
+    Renamed,
+}
+
+/// Whether a replica can go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GoOn {
+    /// It can, in the stream of this name.
+    Yes(String),
+    /// It has more of this stream than is here, as yet.
+    Ahead,
+    No,
 }
 
 impl Feed {
     /// A feed that keeps so many bytes, and is off.
     pub(crate) fn new(most: usize) -> Self {
         let state = FeedState::new(0, most);
-        Feed { on: AtomicBool::new(false), state: Mutex::new(state), changed: Condvar::new() }
+        let source = AtomicU8::new(Source::Nothing as u8);
+        Feed { source, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline]
+    fn comes_from(&self, source: Source) -> bool {
+        self.source.load(Ordering::SeqCst) == source as u8
+    }
+
+    fn set_source(&self, source: Source) {
+        self.source.store(source as u8, Ordering::SeqCst);
+    }
+
     /// Whether effects are noted.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.on.load(Ordering::SeqCst)
+        self.comes_from(Source::Effects)
     }
 
-    /// Effects are noted from the transaction on that follows, which is to be the [first](Self::begin).
-    pub(crate) fn turn_on(&self) {
-        self.on.store(true, Ordering::SeqCst);
+    /// Effects are noted from the transaction on that follows, which is to be the [first](Self::begin). Returns the stream's
+    /// name; `None` if a master's is passed on.
+    pub(crate) fn turn_on(&self) -> Option<String> {
+        let state = self.state();
+        if self.comes_from(Source::Master) {
+            return None;
+        }
+        self.set_source(Source::Effects);
+        Some(state.id.clone())
     }
 
     /// Nobody follows any more: what is noted from here on is lost, and the stream has another name when it begins again.
     pub(crate) fn turn_off(&self) {
-        self.on.store(false, Ordering::SeqCst);
         let mut state = self.state();
+        if self.is_on() {
+            self.end(&mut state);
+        }
+    }
+
+    fn end(&self, state: &mut FeedState) {
+        self.set_source(Source::Nothing);
         *state = FeedState::new(state.end, state.most);
+        self.changed.notify_all();
     }
 
     /// The transaction with this number is the first one, and is committed.
     pub(crate) fn begin(&self, number: u64) {
         let mut state = self.state();
-        if state.last.is_none() {
-            state.last = Some(number);
-            // Of transactions before it there may be effects.
-            state.pending.retain(|one, _| is_after(*one, number));
-            state.pending_bytes = state.pending.values().map(Vec::len).sum();
-            state.places = VecDeque::from([state.end]);
-            state.merge();
+        if self.is_on() && state.last.is_none() {
+            state.begin(number);
             self.changed.notify_all();
         }
     }
@@ -103,6 +167,9 @@ impl Feed {
             return;
         }
         let mut state = self.state();
+        if !self.is_on() {
+            return;
+        }
         let last = state.last;
         let new =
             effects.into_iter().filter(|one| last.is_none_or(|last| is_after(one.number, last)));
@@ -112,11 +179,10 @@ impl Feed {
         }
         state.merge();
         let is_too_much = state.last.is_some() && state.pending_bytes > state.most;
-        drop(state);
         if is_too_much {
             // Replicas begin anew.
             warn!("replicas are given up: a thread keeps back what comes before the rest");
-            self.turn_off();
+            self.end(&mut state);
         }
         self.changed.notify_all();
     }
@@ -126,8 +192,10 @@ impl Feed {
         let mut bytes = Vec::new();
         resp::command(&mut bytes, args);
         let mut state = self.state();
-        state.append(&bytes);
-        self.changed.notify_all();
+        if self.is_on() && state.last.is_some() {
+            state.append(&bytes);
+            self.changed.notify_all();
+        }
     }
 
     /// Where the transaction with this number ends, once it is in the stream.
@@ -135,25 +203,42 @@ impl Feed {
         self.state().place_of(number)
     }
 
-    /// The same, with the stream's name; waits for it, at most this long.
-    pub(crate) fn await_place(&self, number: u64, most: Duration) -> Option<(String, u64)> {
+    /// The same in the stream of this name; waits for it, at most this long.
+    pub(crate) fn await_place(&self, id: &str, number: u64, most: Duration) -> Option<u64> {
         let until = Instant::now() + most;
         let mut state = self.state();
         loop {
-            if let Some(place) = state.place_of(number) {
-                return Some((state.id.clone(), place));
+            if state.id != id {
+                return None;
             }
-            let left =
-                until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if let Some(place) = state.place_of(number) {
+                return Some(place);
+            }
+            state = self.wait(state, until)?;
         }
     }
 
-    /// The stream's name, where it ends, and where the backlog begins.
-    pub(crate) fn facts(&self) -> (String, u64, u64) {
+    /// Waits for a change; `None` when the time is over.
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, FeedState>,
+        until: Instant,
+    ) -> Option<MutexGuard<'a, FeedState>> {
+        let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        let waited = self.changed.wait_timeout(state, left);
+        Some(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// The facts about the stream.
+    pub(crate) fn facts(&self) -> FeedFacts {
         let state = self.state();
-        (state.id.clone(), state.end, state.start())
+        FeedFacts {
+            id: state.id.clone(),
+            before: state.before.clone(),
+            start: state.start(),
+            end: state.end,
+            is_kept: !self.comes_from(Source::Nothing),
+        }
     }
 
     /// Bytes that are kept at most.
@@ -162,10 +247,17 @@ impl Feed {
     }
 
     /// Whether a replica that has the stream `id` up to `place` can go on there.
-    pub(crate) fn has(&self, id: &[u8], place: u64) -> bool {
+    pub(crate) fn go_on(&self, id: &[u8], place: u64) -> GoOn {
         let state = self.state();
-        let is_there = (state.start()..=state.end).contains(&place);
-        self.is_on() && id == state.id.as_bytes() && is_there
+        let is_named = id == state.id.as_bytes();
+        let before = state.before.as_ref().filter(|(name, _)| id == name.as_bytes());
+        let is_same = is_named || before.is_some_and(|(_, end)| place <= *end);
+        match () {
+            () if self.comes_from(Source::Nothing) || !is_same || place < state.start() => GoOn::No,
+            () if place <= state.end => GoOn::Yes(state.id.clone()),
+            () if self.comes_from(Source::Master) => GoOn::Ahead,
+            () => GoOn::No,
+        }
     }
 
     /// Copies bytes from `place` on to `to`, at most `count`; waits for some, at most `most`. Returns how many.
@@ -180,7 +272,10 @@ impl Feed {
         let nothing_new = |state: &mut FeedState| state.id == id && state.end <= place;
         let waited = self.changed.wait_timeout_while(self.state(), most, nothing_new);
         let state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if state.id != id || place < state.start() {
+        if state.id != id {
+            return Err(Lack::Renamed);
+        }
+        if place < state.start() {
             return Err(Lack::Lost);
         }
         let from = (place - state.start()) as usize;
@@ -202,13 +297,131 @@ impl Feed {
     }
 }
 
+/// A master's stream.
+impl Feed {
+    /// The server is no master any longer; `number` is that of its last transaction. Waits for the effects before it, at
+    /// most this long. Returns the stream's name and where that transaction ends, if that is where the data is: if there is a
+    /// stream, and nothing was written after that transaction.
+    pub(crate) fn hold(&self, number: u64, most: Duration) -> Option<(String, u64)> {
+        let until = Instant::now() + most;
+        self.add(vec![Sealed { number, bytes: Vec::new() }]);
+        let mut state = self.state();
+        while self.is_on() && state.last.is_some_and(|last| is_after(number, last)) {
+            match self.wait(state, until) {
+                Some(again) => state = again,
+                None => state = self.state(),
+            }
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        let is_last = self.is_on() && state.last == Some(number) && state.pending.is_empty();
+        let place = state.places.back().copied().filter(|_| is_last);
+        self.set_source(Source::Master);
+        if place.is_none() {
+            state.restart(fresh_id(), 0);
+        }
+        state.stop_noting();
+        self.changed.notify_all();
+        place.map(|place| (state.id.clone(), place))
+    }
+
+    /// Nothing of the master's stream is here, as yet; replicas of this server begin anew.
+    pub(crate) fn forget(&self) {
+        self.restart(fresh_id(), 0);
+    }
+
+    /// The master's stream of this name is passed on from here.
+    pub(crate) fn restart(&self, id: String, at: u64) {
+        let mut state = self.state();
+        self.set_source(Source::Master);
+        state.restart(id, at);
+        self.changed.notify_all();
+    }
+
+    /// The stream `old` is passed on from `at`, by the name `new` from there on.
+    pub(crate) fn resume(&self, old: &str, new: &str, at: u64) {
+        let mut state = self.state();
+        self.set_source(Source::Master);
+        let is_here = state.id == old && (state.start()..=state.tip()).contains(&at);
+        if !is_here {
+            state.restart(old.to_owned(), at);
+        }
+        if old != new {
+            // What comes after that place is another master's.
+            state.cut(at);
+            state.before = Some((old.to_owned(), at));
+            state.id = new.to_owned();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Takes bytes of the master's stream, from `from` on, that were performed: those that are not here already.
+    pub(crate) fn pass(&self, from: u64, bytes: &[u8]) {
+        let mut state = self.state();
+        if !self.comes_from(Source::Master) {
+            return;
+        }
+        if from > state.tip() {
+            let id = state.id.clone();
+            state.restart(id, from);
+        }
+        let known = state.tip().saturating_sub(from).min(bytes.len() as u64) as usize;
+        state.ahead.extend_from_slice(&bytes[known..]);
+    }
+
+    /// All that was performed is durable: replicas get it.
+    pub(crate) fn release(&self) {
+        let mut state = self.state();
+        if !state.ahead.is_empty() {
+            state.release();
+            self.changed.notify_all();
+        }
+    }
+
+    /// The server is about to become the master. From the next transaction on effects are noted; then it is
+    /// [promoted](Self::promote), or [not](Self::stay).
+    pub(crate) fn prepare(&self) {
+        let mut state = self.state();
+        state.stop_noting();
+        self.set_source(Source::Effects);
+    }
+
+    /// It has become the master, and nothing of the old one's stream is here.
+    pub(crate) fn lead_anew(&self) {
+        self.end(&mut self.state());
+    }
+
+    /// It does not become the master.
+    pub(crate) fn stay(&self) {
+        let mut state = self.state();
+        self.set_source(Source::Master);
+        state.stop_noting();
+    }
+
+    /// It has become the master, by the transaction with this number, which is durable: the stream goes on by another name.
+    pub(crate) fn promote(&self, number: u64) {
+        let mut state = self.state();
+        state.release();
+        state.before = Some((std::mem::replace(&mut state.id, fresh_id()), state.end));
+        // Each transaction's effects begin and end there.
+        let mut bytes = Vec::new();
+        resp::command(&mut bytes, &[b"SELECT", b"0"]);
+        state.append(&bytes);
+        state.begin(number);
+        self.changed.notify_all();
+    }
+}
+
 impl FeedState {
     /// A stream without anything in it, that begins at `end`.
     fn new(end: u64, most: usize) -> Self {
         FeedState {
             id: fresh_id(),
+            before: None,
             backlog: VecDeque::new(),
             end,
+            ahead: Vec::new(),
             most,
             last: None,
             places: VecDeque::new(),
@@ -220,6 +433,46 @@ impl FeedState {
     /// Where the backlog begins.
     fn start(&self) -> u64 {
         self.end - self.backlog.len() as u64
+    }
+
+    /// Up to where the stream was performed.
+    fn tip(&self) -> u64 {
+        self.end + self.ahead.len() as u64
+    }
+
+    fn restart(&mut self, id: String, at: u64) {
+        // There is no stream that is as long.
+        let at = at.min(i64::MAX as u64);
+        *self = FeedState { id, ..FeedState::new(at, self.most) };
+    }
+
+    /// Drops what comes after `at`, which is in the stream.
+    fn cut(&mut self, at: u64) {
+        self.ahead.truncate(at.saturating_sub(self.end) as usize);
+        let gone = self.end.saturating_sub(at).min(self.backlog.len() as u64);
+        self.backlog.truncate(self.backlog.len() - gone as usize);
+        self.end -= gone;
+    }
+
+    fn release(&mut self) {
+        let bytes = std::mem::take(&mut self.ahead);
+        self.append(&bytes);
+    }
+
+    fn stop_noting(&mut self) {
+        self.last = None;
+        self.places.clear();
+        self.pending.clear();
+        self.pending_bytes = 0;
+    }
+
+    fn begin(&mut self, number: u64) {
+        self.last = Some(number);
+        // Of transactions before it there may be effects.
+        self.pending.retain(|one, _| is_after(*one, number));
+        self.pending_bytes = self.pending.values().map(Vec::len).sum();
+        self.places = VecDeque::from([self.end]);
+        self.merge();
     }
 
     fn append(&mut self, bytes: &[u8]) {
@@ -276,7 +529,7 @@ mod tests {
     }
 
     fn read(feed: &Feed, place: u64) -> Result<String, Lack> {
-        let (id, ..) = feed.facts();
+        let id = feed.facts().id;
         let mut bytes = Vec::new();
         feed.read(&id, place, 100, Duration::ZERO, &mut bytes)?;
         Ok(String::from_utf8(bytes).unwrap())
@@ -310,17 +563,72 @@ mod tests {
         feed.begin(7);
         for number in 8..28 {
             feed.add(vec![sealed(number, "xyz")]);
-            let (id, end, start) = feed.facts();
-            assert!(
-                end - start <= 8 && feed.has(id.as_bytes(), start) && feed.has(id.as_bytes(), end)
-            );
-            assert!(!feed.has(id.as_bytes(), end + 1) && !feed.has(b"another", end));
-            assert!(start == 0 || !feed.has(id.as_bytes(), start - 1));
+            let FeedFacts { id, end, start, .. } = feed.facts();
+            let has = |id: &[u8], place| feed.go_on(id, place) != GoOn::No;
+            assert!(end - start <= 8 && has(id.as_bytes(), start) && has(id.as_bytes(), end));
+            assert!(!has(id.as_bytes(), end + 1) && !has(b"another", end));
+            assert!(start == 0 || !has(id.as_bytes(), start - 1));
         }
         assert_eq!(read(&feed, 60 - 8).as_deref(), Ok("yzxyzxyz"));
         assert_eq!(read(&feed, 60 - 9), Err(Lack::Lost));
-        let (id, ..) = feed.facts();
+        let id = feed.facts().id;
         feed.turn_off();
-        assert!(!feed.has(id.as_bytes(), 60) && feed.facts().0 != id);
+        assert!(feed.go_on(id.as_bytes(), 60) == GoOn::No && feed.facts().id != id);
+    }
+
+    #[test]
+    fn a_master_s_stream_is_passed_on_when_it_is_durable() {
+        let feed = Feed::new(100);
+        feed.restart("x".repeat(40), 1000);
+        let old = feed.facts().id;
+        feed.pass(1000, b"abcd");
+        assert_eq!(read(&feed, 1000), Err(Lack::Nothing));
+        assert_eq!(feed.go_on(old.as_bytes(), 1004), GoOn::Ahead);
+        feed.release();
+        // It comes a second time.
+        feed.pass(1002, b"cdef");
+        feed.release();
+        assert_eq!(read(&feed, 1001).as_deref(), Ok("bcdef"));
+        // Another server is the master: its stream is the same up to a place.
+        feed.resume(&old, &"y".repeat(40), 1004);
+        assert_eq!(feed.facts().end, 1004);
+        assert_eq!(feed.go_on(old.as_bytes(), 1004), GoOn::Yes("y".repeat(40)));
+        assert_eq!(feed.go_on(old.as_bytes(), 1005), GoOn::No);
+        feed.pass(1004, b"gh");
+        feed.release();
+        assert_eq!(read(&feed, 1000).as_deref(), Ok("abcdgh"));
+        assert_eq!(feed.go_on(old.as_bytes(), 1003), GoOn::Yes("y".repeat(40)));
+        // A gap: those before it begin anew.
+        feed.pass(1010, b"z");
+        feed.release();
+        assert_eq!(read(&feed, 1010).as_deref(), Ok("z"));
+        assert_eq!(feed.go_on(&[b'y'; 40], 1006), GoOn::No);
+        feed.forget();
+        assert_eq!(feed.go_on(&[b'y'; 40], 1010), GoOn::No);
+    }
+
+    #[test]
+    fn a_stream_goes_on_when_the_master_changes() {
+        let feed = Feed::new(100);
+        feed.restart("x".repeat(40), 50);
+        feed.pass(50, b"ab");
+        assert!(feed.turn_on().is_none() && !feed.is_on());
+        feed.prepare();
+        feed.add(vec![sealed(6, "own"), sealed(4, "before")]);
+        feed.promote(5);
+        let FeedFacts { id, before, end, .. } = feed.facts();
+        assert_eq!(before, Some(("x".repeat(40), 52)));
+        assert_eq!(read(&feed, 50).as_deref(), Ok("ab*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nown"));
+        assert_eq!(feed.go_on(&[b'x'; 40], 52), GoOn::Yes(id.clone()));
+        assert_eq!(feed.go_on(&[b'x'; 40], 53), GoOn::No);
+        // Nothing was written after its last transaction; then something was.
+        assert_eq!(feed.hold(7, Duration::ZERO), Some((id.clone(), end)));
+        assert_eq!(feed.go_on(id.as_bytes(), end), GoOn::Yes(id.clone()));
+        feed.prepare();
+        feed.promote(8);
+        feed.add(vec![sealed(10, "y")]);
+        assert_eq!(feed.hold(9, Duration::ZERO), None);
+        assert_eq!(feed.go_on(id.as_bytes(), end), GoOn::No);
+        assert!(!feed.is_on() && feed.turn_on().is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! Replicas of Redis's kind follow the server: a snapshot, then the effects of every transaction since.
 //!
 //! Reading order: `effects` (what a transaction has done), `translate` (a command's effect as commands), `feed` (all
-//! effects in the order of commits), `snapshot` (the keyspace of one moment), `replica` (one that follows). WAIT's clients
-//! are here. `following`: the server follows another one.
+//! effects in the order of commits, or a master's stream that is passed on), `snapshot` (the keyspace of one moment), `wire`
+//! (a connection), `replica` (one that follows). WAIT's clients are here. `following`: the server follows another one.
 //!
 //! As long as nobody follows, a transaction that writes reads a word more, and that is all.
 
@@ -13,11 +13,13 @@ mod replica;
 mod snapshot;
 mod translate;
 mod value;
+mod wire;
 
 pub(crate) use effects::Effects;
-pub(crate) use feed::fresh_id;
+pub(crate) use feed::{FeedFacts, fresh_id};
 pub(crate) use replica::{Ask, ReplicaFacts};
 pub(crate) use translate::tell;
+pub(crate) use wire::Wire;
 
 use crate::listing::Listing;
 use crate::protocol::{Protocol, Reply};
@@ -29,8 +31,7 @@ use feed::{Feed, Sealed};
 use replica::Replica;
 use snapshot::{Snapshot, SnapshotError};
 use std::collections::BTreeMap;
-use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -54,7 +55,18 @@ pub(crate) struct Replication {
     replicas: Mutex<BTreeMap<u64, Arc<Replica>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     waits: Mutex<Vec<ReplicaWait>>,
+    pub(crate) counts: ReplicaCounts,
     ticked: Mutex<Ticked>,
+}
+
+/// What replicas were given, for INFO.
+#[derive(Default)]
+pub(crate) struct ReplicaCounts {
+    /// Snapshots, and those for replicas that wanted to go on.
+    pub(crate) whole: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// How often one went on where it was.
+    pub(crate) part: AtomicU64,
 }
 
 /// When replicas were last told that the server is there, and last were any.
@@ -92,6 +104,7 @@ impl Replication {
             replicas: Mutex::default(),
             threads: Mutex::default(),
             waits: Mutex::default(),
+            counts: ReplicaCounts::default(),
             ticked: Mutex::new(Ticked { pinged: now, followed: now }),
         }
     }
@@ -105,7 +118,7 @@ impl Replication {
     }
 
     /// A client has become a replica: it is served by a thread of its own from here on.
-    pub(crate) fn adopt(server: &Arc<Server>, stream: TcpStream, listing: Arc<Listing>, ask: Ask) {
+    pub(crate) fn adopt(server: &Arc<Server>, stream: Wire, listing: Arc<Listing>, ask: Ask) {
         let own = Arc::clone(server);
         let id = listing.id;
         let thread = thread::Builder::new()
@@ -122,11 +135,10 @@ impl Replication {
         }
     }
 
-    /// The server is no master any longer: its replicas leave, and begin anew elsewhere.
-    pub(crate) fn leave(&self) {
-        lock(&self.replicas).values().for_each(|replica| replica.close());
-        self.feed.turn_off();
-        self.feed.wake();
+    /// The server has become the master: its stream is kept for as long as if a replica had been there.
+    pub(crate) fn lead(&self) {
+        let now = Instant::now();
+        *lock(&self.ticked) = Ticked { pinged: now, followed: now };
     }
 
     /// Whether a client is a replica.

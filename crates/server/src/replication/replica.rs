@@ -1,8 +1,9 @@
 //! A replica: a thread that sends it a snapshot and then the stream, and one that hears how far it is.
 
-use super::feed::Lack;
+use super::feed::{GoOn, Lack};
 use super::lock;
 use super::snapshot::Snapshot;
+use super::wire::{Wire, WireReader, WireWriter};
 use crate::listing::Listing;
 use crate::protocol::number::parse_i64;
 use crate::protocol::{Args, Limits, RequestReader};
@@ -23,6 +24,10 @@ const TICK: Duration = Duration::from_millis(200);
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often a replica that waits for its snapshot is told that it is being made.
 const BEAT: Duration = Duration::from_secs(1);
+/// How long a replica that has more of a master's stream than this server, which was restarted, waits for it; and how often
+/// it looks.
+const CATCH_UP: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_millis(5);
 
 /// What a replica asks for.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +150,7 @@ impl Replica {
 }
 
 /// Serves a replica until it is gone, or the server ends.
-pub(super) fn follow(server: &Arc<Server>, stream: TcpStream, listing: &Listing, ask: &Ask) {
+pub(super) fn follow(server: &Arc<Server>, stream: Wire, listing: &Listing, ask: &Ask) {
     let done = serve(server, stream, listing, ask);
     let reason = match &done {
         Ok(()) => "it has gone, or the server ends".to_owned(),
@@ -155,27 +160,18 @@ pub(super) fn follow(server: &Arc<Server>, stream: TcpStream, listing: &Listing,
     server.dismiss(listing.id, &reason);
 }
 
-fn serve(
-    server: &Arc<Server>,
-    stream: TcpStream,
-    listing: &Listing,
-    ask: &Ask,
-) -> Result<(), String> {
+fn serve(server: &Arc<Server>, wire: Wire, listing: &Listing, ask: &Ask) -> Result<(), String> {
     let told = |error: io::Error| error.to_string();
+    let stream = wire.socket().try_clone().map_err(told)?;
     stream.set_nonblocking(false).map_err(told)?;
     stream.set_write_timeout(Some(BEAT)).map_err(told)?;
     stream.set_read_timeout(Some(TICK)).map_err(told)?;
-    let hears = stream.try_clone().map_err(told)?;
-    let sends = stream.try_clone().map_err(told)?;
+    let (hears, sends) = wire.split().map_err(told)?;
     let replica = Arc::new(Replica::new(stream, listing.address.ip(), ask));
     lock(&server.replication.replicas).insert(listing.id, Arc::clone(&replica));
     // It may have begun to stop before this replica was on the list.
     if server.stopping() {
         replica.end();
-    }
-    // Or to follow a master, whose data this replica is not to get as this server's.
-    if server.following.is_replica() {
-        replica.close();
     }
     let (own, heard) = (Arc::clone(server), Arc::clone(&replica));
     let hearing = thread::Builder::new()
@@ -195,7 +191,7 @@ fn serve(
 }
 
 /// Hears how far a replica is, until it is closed.
-fn hear(server: &Server, mut stream: TcpStream, replica: &Replica) {
+fn hear(server: &Server, mut stream: WireReader, replica: &Replica) {
     let mut reader = RequestReader::default();
     while !replica.is_closed() {
         reader.prepare();
@@ -235,23 +231,24 @@ fn acknowledge(server: &Server, replica: &Replica, args: Args<'_>) {
 /// Sends what the replica lacks, until it is closed.
 fn send(
     server: &Arc<Server>,
-    mut stream: TcpStream,
+    mut stream: WireWriter,
     replica: &Replica,
     listing: &Listing,
     ask: &Ask,
 ) -> Result<(), String> {
     let feed = &server.replication.feed;
-    // Its offset is that of the first byte that it lacks, counted from 1.
-    let known = ask.known.as_ref().map(|(id, next)| (id, next.wrapping_sub(1) as u64));
-    let going_on = known.filter(|(id, place)| feed.has(id, *place));
+    let going_on = going_on(server, replica, ask);
     let (id, mut place) = match going_on {
         Some((id, place)) => {
-            let id = String::from_utf8_lossy(id).into_owned();
+            server.replication.counts.part.fetch_add(1, Ordering::Relaxed);
             replica.write(&mut stream, format!("+CONTINUE {id}\r\n").as_bytes())?;
             info!(replica = listing.id, place, "a replica goes on");
             (id, place)
         }
         None => {
+            let asked = ask.known.as_ref().is_some_and(|(id, _)| id != b"?");
+            server.replication.counts.failed.fetch_add(u64::from(asked), Ordering::Relaxed);
+            server.replication.counts.whole.fetch_add(1, Ordering::Relaxed);
             let (id, place) = send_all(server, &mut stream, (replica, listing), ask)?;
             info!(replica = listing.id, place, "a replica has a snapshot");
             (id, place)
@@ -270,7 +267,13 @@ fn send(
                 place += len as u64;
             }
             Err(Lack::Nothing) if is_ending => return Ok(()),
-            Err(Lack::Nothing) => {}
+            // What the session has to say, if there is one.
+            Err(Lack::Nothing) => replica.write(&mut stream, b"")?,
+            Err(Lack::Renamed) => {
+                return Err(
+                    "the stream goes on by another name, or another one is followed".to_owned()
+                );
+            }
             Err(Lack::Lost) => {
                 return Err(format!(
                     "it was too slow: what it lacks is not in the backlog of {} bytes any more, see --repl-backlog-size",
@@ -285,14 +288,36 @@ fn send(
     Ok(())
 }
 
+/// Where the replica can go on, in the stream of this name, if it can.
+fn going_on(server: &Server, replica: &Replica, ask: &Ask) -> Option<(String, u64)> {
+    let (id, next) = ask.known.as_ref()?;
+    // Its offset is that of the first byte that it lacks, counted from 1.
+    let place = next.wrapping_sub(1) as u64;
+    let until = Instant::now() + CATCH_UP;
+    loop {
+        match server.replication.feed.go_on(id, place) {
+            GoOn::Yes(id) => return Some((id, place)),
+            GoOn::No => return None,
+            GoOn::Ahead if replica.is_closed() || replica.is_ending() => return None,
+            GoOn::Ahead if Instant::now() >= until => return None,
+            GoOn::Ahead => thread::sleep(SOON),
+        }
+    }
+}
+
 impl Replica {
     /// Sends all of these bytes. One that is heard of may take its time: while it loads a snapshot, it takes nothing.
-    fn write(&self, stream: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {
+    fn write(&self, stream: &mut WireWriter, bytes: &[u8]) -> Result<(), String> {
         let (mut left, began) = (bytes, Instant::now());
-        while !left.is_empty() {
-            match stream.write(left) {
-                Ok(0) => return Err("it takes nothing".to_owned()),
-                Ok(sent) => left = &left[sent..],
+        loop {
+            let sent = match left {
+                [] => stream.flush().map(|()| None),
+                _ => stream.write(left).map(Some),
+            };
+            match sent {
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => return Err("it takes nothing".to_owned()),
+                Ok(Some(sent)) => left = &left[sent..],
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -305,14 +330,13 @@ impl Replica {
                 },
             }
         }
-        Ok(())
     }
 }
 
 /// Sends a snapshot. Returns the stream's name, and where in it the snapshot was taken.
 fn send_all(
     server: &Arc<Server>,
-    stream: &mut TcpStream,
+    stream: &mut WireWriter,
     (replica, listing): (&Replica, &Listing),
     ask: &Ask,
 ) -> Result<(String, u64), String> {
@@ -322,7 +346,7 @@ fn send_all(
     let made = make(server, &mut || {
         if beat.elapsed() >= BEAT {
             beat = Instant::now();
-            if stream.write_all(b"\n").is_err() {
+            if replica.write(stream, b"\n").is_err() {
                 replica.close();
             }
         }

@@ -1,11 +1,12 @@
 //! The keyspace of one moment, and where that moment is in the stream of effects.
 
-use super::feed::Sealed;
+use super::feed::{GoOn, Sealed};
+use crate::keyspace::followed::{self, Data, Place};
 use crate::keyspace::{turn, turns, unguessable};
 use crate::server::Server;
 use crate::store::{Session, Store};
 use crate::walk::{self, Form, WalkError};
-use perdura::{Error, Result};
+use perdura::{Error, Result, Tx};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::sync::TryLockError;
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 /// How soon an end is noticed.
 const TICK: Duration = Duration::from_millis(200);
+/// How soon it is looked again whether what a snapshot has is durable.
+const SOON: Duration = Duration::from_millis(5);
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +27,8 @@ pub(crate) enum SnapshotError {
     Walk(#[from] WalkError),
     #[error("{0}")]
     File(#[from] io::Error),
+    #[error("there is no whole copy of the master's data, or another stream is followed by now")]
+    NoCopy,
 }
 
 /// A snapshot that was written to a file.
@@ -45,10 +50,11 @@ fn scratch<S: Store>(store: &S) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a snapshot; `going` says whether it is still wanted. The feed is on from here on.
+/// Writes a snapshot; `going` says whether it is still wanted. The feed is on from here on, or passes on a master's stream.
 ///
 /// # Errors
-/// When the pool or the file fails, a flush comes in between, or it is not wanted any more.
+/// When the pool or the file fails, a flush comes in between, there is no whole copy of a master's data, or the snapshot is not
+/// wanted any more.
 pub(super) fn make<S: Store>(
     server: &Server,
     store: &S,
@@ -68,57 +74,120 @@ pub(super) fn make<S: Store>(
         }
     };
     let (mut session, mut file) = (store.session()?, scratch(store)?);
-    replication.feed.turn_on();
+    let Some(id) = replication.feed.turn_on() else {
+        return of_copy(server, store, (session, file), header, going);
+    };
     let has_snapshots = store.has_snapshots();
     let mut number = 0;
     let moment = session.write(&mut |tx| {
         number = turn(tx, header)?;
         match has_snapshots {
             true => Ok(()),
-            false => replication.walking.begin(tx, header, Form::snapshot()),
+            false => replication.walking.begin(tx, header, Form::snapshot(0)),
         }
     })?;
     let made = session.wait(moment).map_err(SnapshotError::from).and_then(|()| {
         replication.feed.begin(number);
         replication.feed.add(vec![Sealed { number, bytes: Vec::new() }]);
         match has_snapshots {
-            true => whole(&mut session, header, &mut file, going),
+            true => whole(&mut session, header, &mut file, going, &mut |tx| {
+                number = turns(tx, header)?;
+                Ok(Some(0))
+            }),
             false => {
                 let last = replication.walking.run(&mut session, header, &mut file, going)?;
                 // Nobody is told what a power cut could undo.
                 session.wait(last)?;
-                Ok(number)
+                Ok(())
             }
         }
     });
     replication.walking.end();
-    let number = made?;
+    made?;
     loop {
         // Its predecessors are durable soon.
-        if let Some((id, place)) = replication.feed.await_place(number, TICK) {
+        if let Some(place) = replication.feed.await_place(&id, number, TICK) {
             return Ok(Snapshot { file, id, place });
         }
-        if !replication.feed.is_on() || !going() {
+        let is_same = replication.feed.is_on() && replication.feed.facts().id == id;
+        if !is_same || !going() {
             return Err(WalkError::GivenUp.into());
         }
     }
 }
 
-/// All of it in one transaction, which sees one moment; returns the number of the last one before.
+/// Where a followed master's stream is, if all of the master's data is here.
+fn place_of_copy(tx: &mut dyn Tx, header: u64) -> Result<Option<Place>> {
+    Ok(match followed::read(tx, header)?.map(|followed| followed.data) {
+        Some(Data::Copy(place)) => Some(place),
+        Some(Data::Own | Data::Incomplete) | None => None,
+    })
+}
+
+/// The same while a master is followed: its stream goes on from the snapshot.
+fn of_copy<S: Store>(
+    server: &Server,
+    store: &S,
+    (mut session, mut file): (S::Session, File),
+    header: u64,
+    going: &mut dyn FnMut() -> bool,
+) -> Result<Snapshot, SnapshotError> {
+    let replication = &server.replication;
+    let mut copy = None;
+    let made = if store.has_snapshots() {
+        whole(&mut session, header, &mut file, going, &mut |tx| {
+            copy = place_of_copy(tx, header)?;
+            Ok(copy.as_ref().map(|place| place.db))
+        })
+    } else {
+        let begun = session.write(&mut |tx| {
+            copy = place_of_copy(tx, header)?;
+            if let Some(place) = &copy {
+                replication.walking.begin(tx, header, Form::snapshot(place.db))?;
+            }
+            Ok(())
+        });
+        begun.map_err(SnapshotError::from).and_then(|moment| {
+            if copy.is_none() {
+                return Ok(());
+            }
+            session.wait(moment)?;
+            let last = replication.walking.run(&mut session, header, &mut file, going)?;
+            Ok(session.wait(last)?)
+        })
+    };
+    replication.walking.end();
+    made?;
+    let Place { id, at: place, .. } = copy.ok_or(SnapshotError::NoCopy)?;
+    let id = String::from_utf8_lossy(&id).into_owned();
+    loop {
+        // The thread that follows tells the feed when it knows that all up to there is durable.
+        match replication.feed.go_on(id.as_bytes(), place) {
+            GoOn::Yes(now) if now == id => return Ok(Snapshot { file, id, place }),
+            GoOn::Ahead if going() => thread::sleep(SOON),
+            GoOn::Ahead => return Err(WalkError::GivenUp.into()),
+            GoOn::Yes(_) | GoOn::No => return Err(SnapshotError::NoCopy),
+        }
+    }
+}
+
+/// All of it in one transaction, which sees one moment. `begin` is called first: it returns the database that is chosen in
+/// the stream, or `None` if there is to be no snapshot.
 fn whole<S: Session>(
     session: &mut S,
     header: u64,
     file: &mut File,
     going: &mut dyn FnMut() -> bool,
-) -> Result<u64, SnapshotError> {
-    let (mut number, mut written) = (0, Ok(()));
+    begin: &mut dyn FnMut(&mut dyn Tx) -> Result<Option<u8>>,
+) -> Result<(), SnapshotError> {
+    let mut written = Ok(());
     let ticket = session.read(&mut |tx| {
-        number = turns(tx, header)?;
+        let Some(db) = begin(tx)? else { return Ok(()) };
         written = file.set_len(0).and_then(|()| file.rewind()).map_err(SnapshotError::from);
         if written.is_err() {
             return Ok(());
         }
-        walk::whole(tx, header, Form::snapshot(), &mut |bytes| {
+        walk::whole(tx, header, Form::snapshot(db), &mut |bytes| {
             written = match going() {
                 true => file.write_all(bytes).map_err(SnapshotError::from),
                 false => Err(WalkError::GivenUp.into()),
@@ -127,6 +196,5 @@ fn whole<S: Session>(
         })
     })?;
     written?;
-    session.wait(ticket)?;
-    Ok(number)
+    Ok(session.wait(ticket)?)
 }

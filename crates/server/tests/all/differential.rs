@@ -2,10 +2,13 @@
 //!
 //! Needs `redis-server`; without it the test says so and passes. `PERDURA_TEST_SEED=n` replays a failure.
 
+mod chain;
+mod failover;
 mod families;
 mod following;
 mod promotion;
 mod replicas;
+mod secure;
 
 use crate::common::{Client, ENGINE, Frame, Random, Running, show};
 use perdura_testing::{seeds, times};

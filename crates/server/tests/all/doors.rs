@@ -17,7 +17,7 @@ fn certificate(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
 }
 
-fn files(name: &str, clients: ClientCertificates) -> TlsFiles {
+pub(crate) fn files(name: &str, clients: ClientCertificates) -> TlsFiles {
     TlsFiles {
         cert_file: certificate(&format!("{name}.pem")),
         key_file: certificate(&format!("{name}.key")),
@@ -31,7 +31,7 @@ fn any() -> Vec<SocketAddr> {
 }
 
 /// A server at these sockets and one of TCP; and where it speaks TLS, if it does.
-fn start(more: Listener, options: Options) -> (Running, Option<SocketAddr>) {
+pub(crate) fn start(more: Listener, options: Options) -> (Running, Option<SocketAddr>) {
     let folder = tempfile::tempdir().unwrap();
     let pool = perdura::Options::new().size(64 << 20).domain(Some(perdura::Domain::Process));
     let pool = pool.open_or_create(folder.path().join("pool")).unwrap();

@@ -407,3 +407,156 @@ fn the_database_of_a_place_is_the_one_before_a_transaction() {
     assert_eq!([client.ask("GET a"), client.ask("GET b")], ["nil", "2"]);
     server.check();
 }
+
+/// What a master sends is kept for this server's replicas until it is performed: not without bounds.
+#[test]
+fn an_endless_transaction_is_given_up() {
+    let server = Running::with(|options| options.threads(1).max_request(1 << 20), 32 << 20);
+    let mut client = server.client();
+    let begun = commands(&["MULTI", "SET a 2"]);
+    let pings = commands(&["PING"; 1_000]);
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 1, &begun);
+        for _ in 0..10_000 {
+            if stream.write_all(&pings).is_err() {
+                return;
+            }
+        }
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "INFO replication", "is larger than --max-request");
+    assert_eq!(client.ask("GET a"), "1");
+    // A stream is not that long.
+    let master = Pretender::start(|stream, _| {
+        drop(stream.write_all(format!("+FULLRESYNC {ID} {}\r\n", u64::MAX).as_bytes()));
+        drop(read(stream));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "INFO replication", "the master answers PSYNC with");
+    server.check();
+}
+
+/// Replicas of a follower that ask for what there is not.
+#[test]
+fn odd_replicas_of_a_follower_harm_nobody() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let ask = |place: &str| {
+        let mut client = server.client();
+        client.send(format!("PSYNC {ID} {place}\r\n").as_bytes());
+        client
+    };
+    // The longest stream that there is.
+    let longest = i64::MAX as u64;
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, longest, b"");
+        drop(stream.write_all(&commands(&["SET a 2"])));
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "GET a", "2");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert!(client.ask("INFO replication").contains("second_repl_offset:-92233720368547757"));
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 100, &commands(&["SET a 3"]));
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "GET a", "3");
+    let at = 100 + commands(&["SET a 3"]).len() as i64;
+    for (place, answer) in [
+        ((at + 1).to_string(), "+CONTINUE"),
+        ("101".to_owned(), "+CONTINUE"),
+        ("100".to_owned(), "+FULLRESYNC"),
+        ("0".to_owned(), "+FULLRESYNC"),
+        (i64::MIN.to_string(), "+FULLRESYNC"),
+        // It may come, and does not.
+        (i64::MAX.to_string(), "+FULLRESYNC"),
+        ((at + 2).to_string(), "+FULLRESYNC"),
+    ] {
+        let mut replica = ask(&place);
+        let said = match replica.receive() {
+            Some(crate::common::Frame::Text(text)) => String::from_utf8(text).unwrap(),
+            other => panic!("{place}: {}", other.is_some()),
+        };
+        assert!(said.starts_with(&answer[1..]), "{place}: {said}");
+    }
+    server.check();
+}
+
+/// A client's script keeps others from writing, and so from following: whoever tells the server to follow another master, or
+/// none, is told that it is busy, and so is everybody else.
+#[test]
+fn a_long_script_keeps_nobody_waiting() {
+    let server = Running::with(|options| options.threads(2), 32 << 20);
+    let [mut client, mut other, mut script] = [(); 3].map(|()| server.client());
+    let begun = Arc::<AtomicUsize>::default();
+    let goes = Arc::clone(&begun);
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 1, b"");
+        for count in 0..10_000 {
+            let text = format!("SET a {count}");
+            let has_begun = goes.load(Ordering::SeqCst) > 0;
+            if stream.write_all(&commands(&[&text])).is_err() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(if has_begun { 1 } else { 20 }));
+        }
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "INFO replication", "master_link_status:up");
+    assert_eq!(client.ask("CONFIG SET busy-reply-threshold 300"), "OK");
+    script.send(&encode(&[b"EVAL", b"while true do end", b"0"]));
+    begun.store(1, Ordering::SeqCst);
+    let start = Instant::now();
+    let answer = loop {
+        thread::sleep(Duration::from_millis(150));
+        let answer = client.ask(&format!("REPLICAOF 127.0.0.1 {}", master.port + 1));
+        if answer.starts_with("BUSY") {
+            break answer;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{answer}");
+        follow(&mut client, master.port);
+    };
+    assert!(answer.starts_with("BUSY Redis is busy running a script."), "{answer}");
+    let start = Instant::now();
+    assert!(other.ask("GET a").starts_with("BUSY"));
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(other.ask("SCRIPT KILL"), "OK");
+    assert!(crate::common::show(&script.receive().unwrap()).contains("killed"));
+    // It goes on.
+    let before = client.ask("GET a");
+    let start = Instant::now();
+    while client.ask("GET a") == before {
+        assert!(start.elapsed() < Duration::from_secs(10), "still {before}");
+    }
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    server.check();
+}
+
+/// A master whose machine answers nothing: whoever ends the server does not wait for it.
+#[test]
+fn the_end_does_not_wait_for_a_connection() {
+    use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listen(&socket, 0).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(300));
+    // Nobody accepts, and no more are let in.
+    let held: Vec<_> = (0..8).map(|_| connect()).collect();
+    let is_late = |held: &std::io::Result<TcpStream>| {
+        held.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut)
+    };
+    assert!(held.iter().any(is_late), "all are let in");
+    let mut server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    follow(&mut client, address.port());
+    await_text(&mut client, "ROLE", "connecting");
+    thread::sleep(Duration::from_millis(300));
+    let start = Instant::now();
+    server.stop();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    server.check();
+}

@@ -1,7 +1,8 @@
 //! Who is followed: REPLICAOF and the server's options, what the pool says of it, and the thread that follows.
 
-use super::{Data, Followed, Following, Link, lock};
+use super::{Data, FollowFacts, Followed, Following, Link, lock};
 use super::{load, master, stream};
+use crate::command::{Failure, Outcome};
 use crate::keyspace::followed::{self, Place};
 use crate::keyspace::functions::Functions;
 use crate::keyspace::{DATABASES, Database, turn};
@@ -11,7 +12,7 @@ use crate::waiting::{Delivery, Doom};
 use crate::watch::Touched;
 use perdura::{Error, Result};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, TryLockError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
@@ -21,6 +22,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How soon an end is noticed.
 pub(super) const TICK: Duration = Duration::from_millis(100);
+/// How soon it is looked again whether a script lets others write.
+const SOON: Duration = Duration::from_millis(1);
+/// How long the effects of the last transactions are waited for when a master is followed.
+const HOLD: Duration = Duration::from_secs(1);
 
 /// The part of following that knows the pool.
 pub(crate) trait Hands: Send + Sync {
@@ -30,11 +35,18 @@ pub(crate) trait Hands: Send + Sync {
     /// As a read.
     fn read(&self) -> Result<Option<Followed>>;
 
-    /// Has the pool say it, durably. `clears` all data before.
+    /// Has the pool say it, durably. `clears` all data before. Returns the number of the transaction, which is in conflict with
+    /// all others that have effects.
     ///
     /// # Errors
     /// As a write.
-    fn write(&self, followed: &Followed, clears: bool) -> Result<()>;
+    fn write(&self, followed: &Followed, clears: bool) -> Result<u64>;
+
+    /// A durable transaction of this kind that does nothing else. Returns its number.
+    ///
+    /// # Errors
+    /// As a write.
+    fn turn(&self) -> Result<u64>;
 
     /// Follows the master until another one is to be followed, or the server ends.
     fn follow(&self, server: &Arc<Server>, life: u64);
@@ -83,11 +95,21 @@ impl<S: Store + Sync> Hands for Own<S> {
         Ok(found)
     }
 
-    fn write(&self, followed: &Followed, clears: bool) -> Result<()> {
-        let mut session = self.store.session()?;
+    fn turn(&self) -> Result<u64> {
+        let (mut session, mut number) = (self.store.session()?, 0);
+        let ticket = session.write(&mut |tx| {
+            number = turn(tx, self.header)?;
+            Ok(())
+        })?;
+        session.wait(ticket)?;
+        Ok(number)
+    }
+
+    fn write(&self, followed: &Followed, clears: bool) -> Result<u64> {
+        let (mut session, mut number) = (self.store.session()?, 0);
         let ticket = session.write(&mut |tx| {
             // Whoever writes at the same time is in conflict: it sees the gate as it is now.
-            turn(tx, self.header)?;
+            number = turn(tx, self.header)?;
             if clears {
                 (0..DATABASES).try_for_each(|db| Database::new(self.header, db).clear(tx))?;
                 if let Some(functions) = Functions::find(tx, self.header)? {
@@ -96,7 +118,8 @@ impl<S: Store + Sync> Hands for Own<S> {
             }
             followed::write(tx, self.header, followed)
         })?;
-        session.wait(ticket)
+        session.wait(ticket)?;
+        Ok(number)
     }
 
     fn follow(&self, server: &Arc<Server>, life: u64) {
@@ -104,8 +127,8 @@ impl<S: Store + Sync> Hands for Own<S> {
         let mut pause = PAUSE;
         let mut last = String::new();
         while following.is_current(life) && !server.stopping() {
-            let began = Instant::now();
             let ended = self.attempt(server, life);
+            let has_worked = following.facts().link == Link::Follows;
             following.break_link_of(life);
             let (text, is_for_good) = match ended {
                 Ended::Over => return,
@@ -125,8 +148,7 @@ impl<S: Store + Sync> Hands for Own<S> {
                 warn!("the link to the master is broken: {text}");
             }
             last = text;
-            // One that has worked for a while is tried again at once.
-            pause = if began.elapsed() > LONGEST_PAUSE { PAUSE } else { pause };
+            pause = if has_worked { PAUSE } else { pause };
             let until = Instant::now() + pause;
             while Instant::now() < until && following.is_current(life) && !server.stopping() {
                 thread::sleep(TICK);
@@ -152,18 +174,29 @@ impl<S: Store + Sync> Own<S> {
             facts.link = Link::Connecting;
             facts.down_since.get_or_insert_with(Instant::now);
         });
-        let mut session = self.store.session()?;
-        let Some(followed) = self.read()? else { return Ok(Ended::Over) };
+        let (mut session, mut found) = (self.store.session()?, None);
+        let ticket = session.read(&mut |tx| {
+            found = followed::read(tx, self.header)?;
+            Ok(())
+        })?;
+        // What the thread before this one has performed.
+        session.wait(ticket)?;
+        let Some(followed) = found else { return Ok(Ended::Over) };
         let Some((host, port)) = &followed.master else { return Ok(Ended::Over) };
-        let mut master = master::connect(server, life, host, *port)?;
         let known = match &followed.data {
             Data::Copy(place) => Some(place.clone()),
             Data::Own | Data::Incomplete => None,
         };
+        let mut master = master::connect(server, life, host, *port)?;
+        let feed = &server.replication.feed;
+        let text = |id: &[u8]| String::from_utf8_lossy(id).into_owned();
         let place = match master.ask(known.as_ref())? {
             master::Answer::Continue(id) => {
                 let known = known.ok_or_else(|| Ended::broken("an answer to no question"))?;
                 let place = Place { id: id.unwrap_or(known.id), ..known.clone() };
+                following.in_turn(life, || {
+                    feed.resume(&text(&known.id), &text(&place.id), place.at);
+                })?;
                 if place != known {
                     // The same stream, by another name from here on.
                     let data = Data::Copy(place.clone());
@@ -185,6 +218,7 @@ impl<S: Store + Sync> Own<S> {
                 let place = Place { db, ..place };
                 let whole = Followed { data: Data::Copy(place.clone()), ..followed.clone() };
                 self.note_data(server, life, whole, false)?;
+                following.in_turn(life, || feed.restart(text(&place.id), place.at))?;
                 info!(place = place.at, "the master's data is here");
                 place
             }
@@ -216,6 +250,7 @@ impl<S: Store + Sync> Own<S> {
                 following.set_gate(facts);
             });
             end_waits(server);
+            server.replication.feed.forget();
         }
         let flushed = clears.then(|| Flushed::begin(server));
         self.write(&followed, clears)?;
@@ -261,6 +296,15 @@ impl Following {
         }
         let follows = found.as_ref().is_some_and(|found| found.master.is_some());
         self.life.store(u64::from(follows), Ordering::SeqCst);
+        if let Some(server) = server.upgrade().filter(|_| follows) {
+            match found.as_ref().map(|found| &found.data) {
+                Some(Data::Copy(Place { id, at, .. })) => {
+                    let id = String::from_utf8_lossy(id).into_owned();
+                    server.replication.feed.restart(id, *at);
+                }
+                Some(Data::Own | Data::Incomplete) | None => server.replication.feed.forget(),
+            }
+        }
         let mut facts = lock(&self.facts);
         if let Some(Followed { data: Data::Copy(place), .. }) = &found {
             facts.place = place.at;
@@ -298,6 +342,7 @@ impl Following {
 
     /// Ends with the server.
     pub(crate) fn stop(&self) {
+        self.failover.stop();
         self.break_link();
         for thread in std::mem::take(&mut *lock(&self.threads)) {
             // What it had to say is in the log.
@@ -305,11 +350,17 @@ impl Following {
         }
     }
 
-    /// Follows this master from now on, or nobody, as a client says. Returns false if that is so already.
+    /// Follows this master from now on, or nobody, as a client says. Returns false if that is so already. A server that was the
+    /// master follows only if `waits`, where it is given, returns true for the end of its stream.
     ///
     /// # Errors
-    /// As writes of the pool: then nothing has changed.
-    pub(crate) fn change(&self, server: &Server, master: Option<(String, u16)>) -> Result<bool> {
+    /// As writes of the pool, or a script runs for too long: then nothing has changed.
+    pub(crate) fn change(
+        &self,
+        server: &Server,
+        master: Option<(String, u16)>,
+        waits: Option<&dyn Fn(u64) -> bool>,
+    ) -> Outcome<bool> {
         let _alone = lock(&self.changing);
         let old = self.facts();
         let is_given_up = old.failure.as_ref().is_some_and(|(_, is_for_good)| *is_for_good);
@@ -317,74 +368,150 @@ impl Following {
             return Ok(false);
         }
         let Some(hands) = self.hands.get() else {
-            return Err(Error::Invalid("there is no pool"));
+            return Err(Error::Invalid("there is no pool").into());
         };
         // What the old thread does meanwhile is over, and it does no more.
-        let turn = lock(&self.turn);
-        let follows = master.is_some();
-        let life = (self.life.load(Ordering::SeqCst) / 2 + 1) * 2 + u64::from(follows);
-        let data = match (&old.followed, follows) {
-            // What is written from here on is in no master's stream.
-            (_, false) | (None, _) => Data::Own,
-            (Some(_), true) => match hands.read()? {
-                Some(followed) => followed.data,
-                None => Data::Own,
-            },
+        let turn = self.await_turn(server)?;
+        let writing = server.runs.of(server.stats.len()).write();
+        let done = match master {
+            Some(master) => self.begin_following(server, &**hands, &old, master, waits),
+            None => self.end_following(server, &**hands, &old),
         };
-        if follows {
-            self.begin_life(life);
+        drop((writing, turn));
+        // Also if it failed: what was followed before is followed again.
+        self.start();
+        done.map(|()| true)
+    }
+
+    /// Changes the stream that is passed on, unless another master is followed by now, or none.
+    fn in_turn(&self, life: u64, change: impl FnOnce()) -> std::result::Result<(), Ended> {
+        let _turn = lock(&self.turn);
+        if !self.is_current(life) {
+            return Err(Ended::Over);
         }
-        let new = Followed { master, told: true, data };
-        let clears = !follows && old.is_incomplete();
-        if follows {
-            server.replication.leave();
-            self.show(&new);
+        change();
+        Ok(())
+    }
+
+    /// The right to change what is followed, and to write, which a script of a client's may have for long.
+    ///
+    /// # Errors
+    /// When the script is overdue.
+    fn await_turn(&self, server: &Server) -> Outcome<MutexGuard<'_, ()>> {
+        loop {
+            if !server.runs.has_long_beside(server.stats.len()) {
+                match self.turn.try_lock() {
+                    Ok(turn) => return Ok(turn),
+                    Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                    Err(TryLockError::WouldBlock) => {}
+                }
+            }
+            if let Some(busy) = server.runs.busy() {
+                return Err(Failure::Say(busy.text().into()));
+            }
+            thread::sleep(SOON);
         }
+    }
+
+    fn begin_following(
+        &self,
+        server: &Server,
+        hands: &dyn Hands,
+        old: &FollowFacts,
+        master: (String, u16),
+        waits: Option<&dyn Fn(u64) -> bool>,
+    ) -> Outcome {
+        let leads = old.master().is_none();
+        let data = match &old.followed {
+            // What was written is in no master's stream but this server's own.
+            Some(_) if !leads => hands.read()?.map_or(Data::Own, |followed| followed.data),
+            Some(_) | None => Data::Own,
+        };
+        let mut new = Followed { master: Some(master), told: true, data };
+        self.begin_life(true);
+        self.show(&new);
+        let hold = |data: &mut Data| {
+            if waits.is_some() {
+                server.replication.feed.say(&[b"REPLCONF", b"GETACK", b"*"]);
+            }
+            let held = server.replication.feed.hold(hands.turn()?, HOLD);
+            if let Some(waits) = waits
+                && !held.as_ref().is_some_and(|(_, end)| waits(*end))
+            {
+                return Err(Failure::Say("ERR no replica has all".into()));
+            }
+            if let Some((id, at)) = held
+                && let Ok(id) = id.as_bytes().try_into()
+            {
+                *data = Data::Copy(Place { id, at, db: 0 });
+            }
+            Ok(())
+        };
+        let held = if leads { hold(&mut new.data) } else { Ok(()) };
+        if let Err(failure) = held.and_then(|()| Ok(hands.write(&new, false)?)) {
+            // It is as it was.
+            if leads {
+                server.replication.feed.prepare();
+                match hands.turn() {
+                    Ok(number) => server.replication.feed.promote(number),
+                    Err(_) => server.replication.feed.turn_off(),
+                }
+            }
+            self.begin_life(!leads);
+            self.show(&old.followed.clone().unwrap_or_default());
+            return Err(failure);
+        }
+        self.show(&new);
+        end_waits(server);
+        let (host, port) = new.master.unwrap_or_default();
+        info!(host, port, "a client has told this server to follow a master");
+        Ok(())
+    }
+
+    fn end_following(&self, server: &Server, hands: &dyn Hands, old: &FollowFacts) -> Outcome {
+        let feed = &server.replication.feed;
+        let clears = old.is_incomplete();
         if clears {
             warn!("the master's data was not whole: all of it is deleted");
         }
+        // Replicas of the old master go on with this one, as far as they have no more than it has.
+        let goes_on = old.id().is_some_and(|id| id == feed.facts().id);
+        if goes_on {
+            feed.prepare();
+        }
         let flushed = clears.then(|| Flushed::begin(server));
-        let written = hands.write(&new, clears);
+        let written = hands.write(&Followed { master: None, told: true, data: Data::Own }, clears);
         drop(flushed);
-        if let Err(error) = written {
-            // It is as it was.
-            if follows {
-                let followed = old.followed.unwrap_or_default();
-                self.begin_life(life + 1 + u64::from(followed.master.is_some()));
-                self.show(&followed);
-                drop(turn);
-                self.start();
+        match written {
+            Ok(number) if goes_on => feed.promote(number),
+            Ok(_) => feed.lead_anew(),
+            Err(error) => {
+                feed.stay();
+                return Err(error.into());
             }
-            return Err(error);
         }
-        if follows {
-            end_waits(server);
-        } else {
-            // Not before: a replica that comes now begins behind the transaction that has deleted what was not whole.
-            self.begin_life(life);
-            self.show(&new);
-        }
-        match &new.master {
-            Some((host, port)) => {
-                info!(host, port, "a client has told this server to follow a master")
-            }
-            None => info!("a client has told this server to follow no master"),
-        }
-        drop(turn);
-        self.start();
-        Ok(true)
+        server.replication.lead();
+        // Not before: a replica that comes now begins behind the transaction that has deleted what was not whole.
+        self.begin_life(false);
+        self.show(&Followed { master: None, told: true, data: Data::Own });
+        info!("a client has told this server to follow no master");
+        Ok(())
     }
 
     /// What was followed before is over.
-    fn begin_life(&self, life: u64) {
+    fn begin_life(&self, follows: bool) {
+        let life = (self.life.load(Ordering::SeqCst) / 2 + 1) * 2 + u64::from(follows);
         self.life.store(life, Ordering::SeqCst);
         self.break_link();
     }
 
     fn show(&self, new: &Followed) {
         let mut facts = lock(&self.facts);
-        let place = facts.place;
-        *facts = super::FollowFacts { followed: Some(new.clone()), place, ..Default::default() };
+        let place = match &new.data {
+            Data::Copy(place) => place.at,
+            Data::Own | Data::Incomplete => facts.place,
+        };
+        *facts = FollowFacts { followed: Some(new.clone()), place, ..Default::default() };
         facts.down_since = Some(Instant::now());
         self.set_gate(&facts);
     }

@@ -3,7 +3,6 @@
 //! Memory: one value at a time, and what has come of the next ones.
 
 use super::control::Ended;
-use super::lock;
 use super::master::Master;
 use super::perform::{Performer, Step, Unit};
 use crate::command::find_whole;
@@ -150,8 +149,7 @@ impl<S: Session> Loader<'_, S> {
     fn flush(&mut self) -> Result<(), Ended> {
         let units = std::mem::take(&mut self.units);
         self.bytes = 0;
-        let server = self.performer.server;
-        let _turn = lock(&server.following.turn);
+        let _turn = self.performer.turn();
         self.performer.perform(&units, false)?;
         Ok(())
     }

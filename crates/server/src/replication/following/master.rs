@@ -1,13 +1,16 @@
 //! The connection to a master: greeting it, and asking for its stream.
 
 use super::control::{Ended, TICK};
+use super::{TakeOver, reach};
 use crate::keyspace::followed::{NAME_LEN, Place};
+use crate::replication::wire::{Wire, WireReader, WireWriter};
 use crate::server::Server;
 use crate::transfer::resp;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+/// A master that takes nothing for so long, or does not end its handshake of TLS, is gone.
 const CONNECT: Duration = Duration::from_secs(5);
 /// A master that says nothing for so long is gone, as Redis's `repl-timeout`.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -28,7 +31,8 @@ pub(super) enum Answer {
 
 /// A connected master.
 pub(super) struct Master<'a> {
-    stream: TcpStream,
+    reader: WireReader,
+    writer: WireWriter,
     server: &'a Server,
     pub(super) life: u64,
     /// Bytes that were read, and not taken; those up to `taken` were.
@@ -47,18 +51,10 @@ pub(super) fn connect<'a>(
     port: u16,
 ) -> Result<Master<'a>> {
     let named = |error: io::Error| Ended::Broken(format!("{host}:{port}: {error}"));
-    let mut failure = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    let mut stream = None;
-    for address in (host, port).to_socket_addrs().map_err(named)? {
-        match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(connected) => {
-                stream = Some(connected);
-                break;
-            }
-            Err(error) => failure = error,
-        }
-    }
-    let stream = stream.ok_or_else(|| named(failure))?;
+    let wanted = || server.following.is_current(life) && !server.stopping();
+    let name = host.to_owned();
+    let connected = reach::elsewhere(&wanted, move || reach::connect(&name, port));
+    let stream = connected.ok_or(Ended::Over)?.map_err(named)?;
     stream.set_nodelay(true).map_err(named)?;
     stream.set_read_timeout(Some(TICK)).map_err(named)?;
     stream.set_write_timeout(Some(CONNECT)).map_err(named)?;
@@ -66,8 +62,21 @@ pub(super) fn connect<'a>(
     if !server.following.keep_link(life, again) {
         return Err(Ended::Over);
     }
+    let wire = match server.following.speaks_tls() {
+        false => Wire::plain(stream),
+        true => {
+            let wrong = |text: String| Ended::Broken(format!("tls-replication: {text}"));
+            let lacks = "a certificate is needed, see tls-cert-file";
+            let tls = server.tls.as_ref().ok_or_else(|| wrong(lacks.to_owned()))?;
+            let config = tls.files().read_for_master().map_err(wrong)?;
+            let until = Instant::now() + CONNECT;
+            let secured = Wire::secure(stream, config, host, until, &wanted);
+            secured.map_err(|error| wrong(format!("{host}:{port}: {error}")))?
+        }
+    };
+    let (reader, writer) = wire.split().map_err(named)?;
     let (ahead, heard) = (Vec::new(), Instant::now());
-    let mut master = Master { stream, server, life, ahead, taken: 0, heard, beats: None };
+    let mut master = Master { reader, writer, server, life, ahead, taken: 0, heard, beats: None };
     master.greet()?;
     Ok(master)
 }
@@ -83,7 +92,7 @@ impl Read for Master<'_> {
             return Ok(len);
         }
         self.look()?;
-        match self.stream.read(to) {
+        match self.reader.read(to) {
             Ok(0) => Err(io::Error::new(ErrorKind::ConnectionAborted, "the master has hung up")),
             Ok(read) => {
                 self.heard = Instant::now();
@@ -111,9 +120,14 @@ impl Master<'_> {
         }
         if self.beats.is_some_and(|last| last.elapsed() >= BEAT) {
             self.beats = Some(Instant::now());
-            self.stream.write_all(b"\n")?;
+            self.write(b"\n")?;
         }
         Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes)?;
+        self.writer.flush()
     }
 
     /// Has the master hear, from now on or no longer, that this server is there while it reads.
@@ -137,7 +151,7 @@ impl Master<'_> {
     pub(super) fn send(&mut self, args: &[&[u8]]) -> Result<()> {
         let mut bytes = Vec::new();
         resp::command(&mut bytes, args);
-        self.stream.write_all(&bytes).map_err(Ended::broken)
+        self.write(&bytes).map_err(Ended::broken)
     }
 
     /// The next line that is not empty.
@@ -198,29 +212,50 @@ impl Master<'_> {
                 return Err(Ended::Broken(format!("the master refuses masterauth: {answer}")));
             }
         }
-        let port = self.server.address.port().to_string();
+        let announced = self.server.following.announcement();
+        let secure = self.server.doors.tls.first().filter(|_| self.server.following.speaks_tls());
+        let port = match announced.port {
+            0 => secure.map_or(self.server.address.port(), SocketAddr::port),
+            port => port,
+        };
         // What is refused here is not needed.
-        self.call(&[b"REPLCONF", b"listening-port", port.as_bytes()])?;
+        self.call(&[b"REPLCONF", b"listening-port", port.to_string().as_bytes()])?;
+        if !announced.address.is_empty() {
+            self.call(&[b"REPLCONF", b"ip-address", announced.address.as_bytes()])?;
+        }
         self.call(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"])?;
         Ok(())
     }
 
-    /// Asks for the stream, from the place that is known on.
+    /// Asks for the stream, from the place that is known on, and whether the server at the other end becomes the master, if it
+    /// is to.
     pub(super) fn ask(&mut self, known: Option<&Place>) -> Result<Answer> {
+        let following = &self.server.following;
+        let takes_over = following.move_take_over(TakeOver::Wanted, TakeOver::Asked)
+            || following.take_over() == TakeOver::Asked;
         let answer = match known {
             Some(place) => {
                 let next = place.at.wrapping_add(1).to_string();
-                self.call(&[b"PSYNC", &place.id, next.as_bytes()])?
+                let words: [&[u8]; 4] = [b"PSYNC", &place.id, next.as_bytes(), b"FAILOVER"];
+                self.call(&words[..if takes_over { 4 } else { 3 }])?
             }
             None => self.call(&[b"PSYNC", b"?", b"-1"])?,
         };
+        if takes_over {
+            // One that is a master already has been asked before.
+            let is_refused =
+                answer.starts_with('-') && !answer.contains("can't be sent to a master");
+            let now = if is_refused { TakeOver::Refused } else { TakeOver::No };
+            self.server.following.move_take_over(TakeOver::Asked, now);
+        }
         let words: Vec<&str> = answer.split(' ').collect();
         let name = |text: &str| -> Option<[u8; NAME_LEN]> { text.as_bytes().try_into().ok() };
         let answer = match words.as_slice() {
             ["+CONTINUE"] => Some(Answer::Continue(None)),
             ["+CONTINUE", id, ..] => name(id).map(|id| Answer::Continue(Some(id))),
             ["+FULLRESYNC", id, at] => name(id)
-                .and_then(|id| Some(Answer::Whole(Place { id, at: at.parse().ok()?, db: 0 }))),
+                .zip(at.parse::<u64>().ok().filter(|at| *at <= i64::MAX as u64))
+                .map(|(id, at)| Answer::Whole(Place { id, at, db: 0 })),
             _ => None,
         };
         answer.ok_or_else(|| {

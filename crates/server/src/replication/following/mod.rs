@@ -1,7 +1,8 @@
 //! Following a master: a Redis, a Valkey, or another server of this kind.
 //!
 //! Reading order: `master` (the connection), `load` (the master's snapshot into the keyspace), `stream` (the commands that
-//! follow it), `perform` (commands in transactions of the pool), `control` (who is followed, and the thread that does).
+//! follow it), `perform` (commands in transactions of the pool), `control` (who is followed, and the thread that does),
+//! `failover` (a replica of this server takes its place).
 //!
 //! Invariants:
 //! - The place in the master's stream is in the pool (`keyspace/followed.rs`), and is changed by the transaction that
@@ -13,15 +14,19 @@
 //!   sees the closed [`Gate`].
 
 mod control;
+mod failover;
 mod load;
 mod master;
 mod perform;
+mod reach;
 mod stream;
 
 pub(crate) use control::{Hands, Own};
+pub(crate) use failover::{Failover, Phase, Plan};
 
 use crate::command::Command;
 use crate::keyspace::followed::{Data, Followed};
+use crate::options::Options;
 use crate::server::Server;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -60,7 +65,7 @@ impl Gate {
 pub(crate) const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub(crate) const READONLY: &str = "READONLY You can't write against a read only replica.";
 
-/// As Redis's flag has it.
+/// As Redis's flag has it: commands that go while data is loaded.
 fn goes_while_loading(name: &str) -> bool {
     matches!(
         name.split('|').next(),
@@ -74,6 +79,7 @@ fn goes_while_loading(name: &str) -> bool {
                 | "role"
                 | "replicaof"
                 | "slaveof"
+                | "failover"
                 | "replconf"
                 | "psync"
                 | "sync"
@@ -163,6 +169,27 @@ pub(crate) struct Credentials {
     pub(crate) password: String,
 }
 
+/// How far the wish is that the new master becomes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum TakeOver {
+    /// There is none.
+    No,
+    /// It is to be asked.
+    Wanted,
+    /// It was asked, and may have become the master.
+    Asked,
+    /// It has refused.
+    Refused,
+}
+
+/// Where this server can be reached, as it tells a master; what is not said is what the server knows itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Announced {
+    pub(crate) address: String,
+    pub(crate) port: u16,
+}
+
 /// All about following.
 pub(crate) struct Following {
     gate: AtomicU8,
@@ -176,6 +203,12 @@ pub(crate) struct Following {
     changing: Mutex<()>,
     facts: Mutex<FollowFacts>,
     credentials: Mutex<Credentials>,
+    announcement: Mutex<Announced>,
+    /// Whether masters are spoken to by TLS.
+    by_tls: AtomicBool,
+    /// A [`TakeOver`].
+    take_over: AtomicU8,
+    pub(crate) failover: Failover,
     /// The connection.
     link: Mutex<Option<(u64, TcpStream)>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -192,15 +225,27 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Following {
     /// Nobody is followed.
-    pub(crate) fn none(credentials: Credentials, read_only: bool) -> Self {
+    pub(crate) fn none(options: &Options) -> Self {
+        let credentials = Credentials {
+            user: options.master_user.clone().unwrap_or_default(),
+            password: options.master_password.clone().unwrap_or_default(),
+        };
+        let announcement = Announced {
+            address: options.announced_ip.clone().unwrap_or_default(),
+            port: options.announced_port.unwrap_or_default(),
+        };
         Following {
             gate: AtomicU8::new(Gate::Open as u8),
-            read_only: AtomicBool::new(read_only),
+            read_only: AtomicBool::new(options.replica_read_only),
             life: AtomicU64::new(0),
             turn: Mutex::default(),
             changing: Mutex::default(),
             facts: Mutex::default(),
             credentials: Mutex::new(credentials),
+            announcement: Mutex::new(announcement),
+            by_tls: AtomicBool::new(options.tls_replication),
+            take_over: AtomicU8::new(TakeOver::No as u8),
+            failover: Failover::default(),
             link: Mutex::default(),
             threads: Mutex::default(),
             hands: OnceLock::new(),
@@ -257,6 +302,39 @@ impl Following {
 
     pub(crate) fn set_credentials(&self, change: impl FnOnce(&mut Credentials)) {
         change(&mut lock(&self.credentials));
+    }
+
+    pub(crate) fn announcement(&self) -> Announced {
+        lock(&self.announcement).clone()
+    }
+
+    /// Where this server can be reached from the next connection to a master on.
+    pub(crate) fn set_announcement(&self, change: impl FnOnce(&mut Announced)) {
+        change(&mut lock(&self.announcement));
+    }
+
+    /// Whether masters are spoken to by TLS.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.by_tls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_speaks_tls(&self, on: bool) {
+        self.by_tls.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_over(&self) -> TakeOver {
+        let all = [TakeOver::No, TakeOver::Wanted, TakeOver::Asked, TakeOver::Refused];
+        all[usize::from(self.take_over.load(Ordering::SeqCst)) % all.len()]
+    }
+
+    pub(crate) fn set_take_over(&self, take_over: TakeOver) {
+        self.take_over.store(take_over as u8, Ordering::SeqCst);
+    }
+
+    /// Goes from one state to the next; false if it is another one by now.
+    pub(crate) fn move_take_over(&self, from: TakeOver, to: TakeOver) -> bool {
+        let (from, to) = (from as u8, to as u8);
+        self.take_over.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Sentinel's preference for this replica: 0 for never, as for one whose data is not whole.

@@ -1,7 +1,7 @@
 //! A master's commands, performed in transactions of the pool that change the place in its stream, too.
 
-use super::Following;
 use super::control::Ended;
+use super::{Following, lock};
 use crate::command::{Call, Command, Env, Notes, blocking, perform};
 use crate::keyspace::{Database, Near, followed, garbage, now};
 use crate::listing::Listing;
@@ -14,6 +14,7 @@ use crate::stats::Stats;
 use crate::store::Session;
 use perdura::{Error, Tx};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::MutexGuard;
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use std::time::Duration;
 const FREED: u64 = 64;
 /// How soon it is looked again whether a script lets others write.
 const SOON: Duration = Duration::from_millis(1);
+/// Room for bytes of the stream that is kept.
+const KEEP: usize = 1 << 20;
 
 /// A command.
 pub(super) struct Step {
@@ -47,6 +50,10 @@ pub(super) struct Performer<'a, S: Session> {
     client: Listing,
     count: u64,
     last: Option<S::Ticket>,
+    /// Bytes of the master's stream; those up to `passed` were passed on, and the others begin at `from` in the stream.
+    raw: Vec<u8>,
+    passed: usize,
+    from: u64,
 }
 
 impl<'a, S: Session> Performer<'a, S> {
@@ -63,6 +70,49 @@ impl<'a, S: Session> Performer<'a, S> {
             client: Listing::new(u64::MAX, nobody, nobody),
             count: 0,
             last: None,
+            raw: Vec::new(),
+            passed: 0,
+            from: 0,
+        }
+    }
+
+    /// The stream is passed on to replicas of this server from here.
+    pub(super) fn passes_on_from(&mut self, at: u64) {
+        self.from = at;
+    }
+
+    /// Where bytes of the stream go when they are read.
+    pub(super) fn passes(&mut self) -> &mut Vec<u8> {
+        &mut self.raw
+    }
+
+    /// How many of them wait.
+    pub(super) fn unpassed(&self) -> usize {
+        self.raw.len() - self.passed
+    }
+
+    /// The stream was performed up to `at`: replicas get it when that is durable. The caller holds the turn.
+    pub(super) fn pass(&mut self, at: u64) {
+        if self.following().is_current(self.life) {
+            let len = (at.wrapping_sub(self.from) as usize).min(self.unpassed());
+            let bytes = &self.raw[self.passed..self.passed + len];
+            self.server.replication.feed.pass(self.from, bytes);
+            self.passed += len;
+            self.from = self.from.wrapping_add(len as u64);
+        }
+    }
+
+    /// The right to perform something, while no script of a client's keeps others from writing: whoever tells this server to
+    /// follow another one waits for the turn.
+    pub(super) fn turn(&self) -> MutexGuard<'a, ()> {
+        let server = self.server;
+        loop {
+            let turn = lock(&server.following.turn);
+            if !server.runs.has_long_beside(server.stats.len()) || server.stopping() {
+                return turn;
+            }
+            drop(turn);
+            thread::sleep(SOON);
         }
     }
 
@@ -105,9 +155,6 @@ impl<'a, S: Session> Performer<'a, S> {
 
     fn transaction(&mut self, units: &[Unit], advances: bool) -> Result<(), Failed> {
         let worker = self.server.stats.len();
-        while self.server.runs.has_long_beside(worker) && !self.server.stopping() {
-            thread::sleep(SOON);
-        }
         self.count += 1;
         let Performer { server, session, header, stats, notes, count, .. } = self;
         // When a key is gone, the master says so.
@@ -138,9 +185,12 @@ impl<'a, S: Session> Performer<'a, S> {
             match done {
                 Ok(ticket) => {
                     self.last = self.last.max(Some(ticket));
-                    if !advances {
-                        drop(self.notes.posts.take_ready());
-                        drop(self.notes.tracked.take_ready());
+                    match units.last().filter(|_| advances) {
+                        Some(last) => self.pass(last.at),
+                        None => {
+                            drop(self.notes.posts.take_ready());
+                            drop(self.notes.tracked.take_ready());
+                        }
                     }
                     return Ok(());
                 }
@@ -165,6 +215,9 @@ impl<'a, S: Session> Performer<'a, S> {
         if let Some(last) = self.last.take() {
             self.session.wait(last).inspect_err(|error| self.server.fail(error))?;
         }
+        self.server.replication.feed.release();
+        self.raw.drain(..std::mem::take(&mut self.passed));
+        self.raw.shrink_to(KEEP);
         if let Some(deliver) = self.server.deliver.get() {
             self.notes.waits.take_deliveries().into_iter().for_each(deliver);
         }

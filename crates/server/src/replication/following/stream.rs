@@ -11,7 +11,7 @@ use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Limits, RequestReader, number};
 use crate::server::Server;
 use crate::store::Session;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
 use std::time::Instant;
 
 /// Bytes of units, and their number, in one transaction of the pool.
@@ -21,6 +21,8 @@ const COUNT_MAX: usize = 16;
 const READ_MAX: u64 = 1 << 20;
 /// Bytes without a command that changes anything after which the pool is told of the place.
 const IDLE_BYTES: u64 = 16 << 10;
+/// Bytes of the stream, beside those of commands, that a transaction may have.
+const SLACK: usize = 16 << 20;
 
 /// Follows until that ends.
 pub(super) fn follow<S: Session>(
@@ -31,7 +33,8 @@ pub(super) fn follow<S: Session>(
     place: Place,
 ) -> Result<Ended, Ended> {
     let life = master.life;
-    let performer = Performer::new(server, session, header, life);
+    let mut performer = Performer::new(server, session, header, life);
+    performer.passes_on_from(place.at);
     let mut stream = Stream {
         performer,
         db: place.db,
@@ -47,6 +50,7 @@ pub(super) fn follow<S: Session>(
     let mut reader = RequestReader::default();
     let (mut read, mut unwaited, mut told) = (0, 0, Instant::now());
     let mut comes = false;
+    let most = server.options.max_request.saturating_add(SLACK);
     loop {
         while let Some(request) = reader
             .next(Limits::USUAL)
@@ -59,6 +63,9 @@ pub(super) fn follow<S: Session>(
             // Empty lines count, too.
             stream.at = place.at.wrapping_add(read - reader.unread() as u64);
             stream.at_db = stream.db;
+        } else if stream.performer.unpassed() > most {
+            let text = "a transaction of the master's is larger than --max-request";
+            return Err(Ended::ForGood(text.to_owned()));
         }
         reader.release();
         if !comes || unwaited >= READ_MAX {
@@ -75,7 +82,7 @@ pub(super) fn follow<S: Session>(
             }
         }
         let room = reader.prepare();
-        let came = match reader.fill(master) {
+        let came = match reader.fill(&mut Tee(&mut *master, stream.performer.passes())) {
             Ok(came) => came,
             Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Interrupted) => 0,
             Err(error) => {
@@ -88,6 +95,17 @@ pub(super) fn follow<S: Session>(
         unwaited += came as u64;
         // More is there already, unless this was less than there was room for.
         comes = came == room;
+    }
+}
+
+/// A master whose bytes are kept as well, for this server's replicas.
+struct Tee<'a, 'm>(&'a mut Master<'m>, &'a mut Vec<u8>);
+
+impl Read for Tee<'_, '_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let len = self.0.read(to)?;
+        self.1.extend_from_slice(&to[..len]);
+        Ok(len)
     }
 }
 
@@ -199,8 +217,7 @@ impl<S: Session> Stream<'_, S> {
         let units = std::mem::take(&mut self.units);
         self.noted = units.last().map_or(self.noted, |unit| unit.at);
         self.bytes = 0;
-        let server = self.performer.server;
-        let turn = lock(&server.following.turn);
+        let turn = self.performer.turn();
         let done = self.performer.perform(&units, true);
         drop(turn);
         if done.is_err() {
@@ -217,6 +234,11 @@ impl<S: Session> Stream<'_, S> {
             self.units.push(Unit { steps: Vec::new(), at: self.at, db: self.at_db });
         }
         self.flush()?;
+        if self.at > self.noted {
+            // Nothing in it changes anything.
+            let _turn = lock(&self.performer.server.following.turn);
+            self.performer.pass(self.at);
+        }
         self.performer.wait()
     }
 

@@ -20,13 +20,13 @@ pub(super) fn client_of(redis: &Redis) -> Client {
 }
 
 /// Random commands. Redis 7.0 does not tell its replicas of a string that BITFIELD makes longer though its OVERFLOW fails.
-fn play(client: &mut Client, random: &mut Random, steps: u64) {
+pub(super) fn play(client: &mut Client, random: &mut Random, steps: u64) {
     play_without(client, random, steps, "BITFIELD ");
 }
 
 /// All that a server has, but for what Redis 7.0 does not tell its replicas: a consumer that claims nothing, how many
 /// entries a group has read, and how often one was delivered again.
-fn told(client: &mut Client) -> BTreeMap<(u8, Vec<u8>), String> {
+pub(super) fn told(client: &mut Client) -> BTreeMap<(u8, Vec<u8>), String> {
     let mut all = all(client);
     for held in all.values_mut().filter(|held| held.starts_with("stream")) {
         while let Some(end) = held.find(" pel-count 0 pending []]")
@@ -198,6 +198,14 @@ impl Killed {
         Client::connect(self.address)
     }
 
+    /// The same, and starts it again on its pool.
+    pub(super) fn kill_and_start(&mut self, pool: &Path, master: Option<u16>) {
+        let address = self.address;
+        let killed = std::mem::replace(self, Killed { process: dummy(), address });
+        killed.kill();
+        *self = Killed::start(pool, address, master);
+    }
+
     /// SIGKILL.
     pub(super) fn kill(mut self) {
         self.process.kill().unwrap();
@@ -282,9 +290,7 @@ fn nothing_is_doubled_or_lost_by_kills() {
         let flooding = scope.spawn(move || flood(&mut own, &mut Random::new(seed + 9), times(400)));
         while !(clients.iter().all(|client| client.is_finished()) && flooding.is_finished()) {
             thread::sleep(Duration::from_millis(random.below(250) as u64));
-            let killed = std::mem::replace(&mut follower, Killed { process: dummy(), address });
-            killed.kill();
-            follower = Killed::start(&pool, address, Some(redis.port));
+            follower.kill_and_start(&pool, Some(redis.port));
             kills += 1;
         }
     });

@@ -1,7 +1,7 @@
 //! A follower becomes the master: by a client's word, and by Sentinel's, as stock `redis-server --sentinel` has it.
 
 use super::Redis;
-use super::following::{Killed, client_of, free_address, kept_engine};
+use super::following::{Killed, client_of, free_address, kept_engine, number};
 use crate::common::{Client, Running, await_text};
 use perdura_testing::times;
 use std::net::SocketAddr;
@@ -132,7 +132,7 @@ impl Sentinel {
         let file = folder.join(format!("sentinel-{}.conf", address.port()));
         let text = format!(
             "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor it 127.0.0.1 {} 2\n\
-             sentinel down-after-milliseconds it 1000\nsentinel failover-timeout it 6000\n\
+             sentinel down-after-milliseconds it 2500\nsentinel failover-timeout it 6000\n\
              sentinel parallel-syncs it 1\n",
             address.port(),
             folder.display(),
@@ -220,6 +220,12 @@ fn sentinel_promotes_and_demotes() {
         await_at(new, "INFO replication", "role:master");
         await_at(new, "INCR count", "101");
         let other = if new == addresses[1].port() { stock.port } else { addresses[1].port() };
+        // The other one goes on where it was.
+        await_at(other, "INFO replication", &leads);
+        await_at(other, "INFO replication", "master_link_status:up");
+        let mut client = Client::connect(([127, 0, 0, 1], new).into());
+        assert_eq!(number(&mut client, "stats", "sync_full"), 0);
+        assert!(number(&mut client, "stats", "sync_partial_ok") > 0);
         // The old master comes back, and is told to follow.
         let _back = Killed::start(&pools[0], addresses[0], None);
         for port in [other, port] {

@@ -281,7 +281,7 @@ const NAMED: &[&str] = &[
     "FLUSHDB",
 ];
 
-fn signal(redis: &Redis, name: &str) {
+pub(super) fn signal(redis: &Redis, name: &str) {
     let id = redis.child.id().to_string();
     let done = Command::new("kill").args(["-s", name, &id]).status();
     assert!(done.is_ok_and(|status| status.success()), "kill -s {name}");
