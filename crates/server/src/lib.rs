@@ -34,6 +34,7 @@ mod keyspace;
 mod latency;
 mod listing;
 mod logging;
+mod mail;
 mod metrics;
 mod migrate;
 mod net;

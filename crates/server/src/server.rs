@@ -7,11 +7,12 @@ use crate::keyspace::now;
 use crate::latency::{Latency, Sample};
 use crate::listing::{Listing, Peer};
 use crate::logging::Quota;
+use crate::mail::Parcel;
 use crate::migrate::Migration;
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::pause::Pause;
-use crate::pubsub::{Parcel, Post, PubSub};
+use crate::pubsub::{Post, PubSub};
 use crate::rates::Rates;
 use crate::replication::following::{Credentials, Following};
 use crate::replication::{Replication, fresh_id};
@@ -44,6 +45,9 @@ pub(crate) struct Doors {
     /// Paths of sockets of the Unix domain.
     pub(crate) unix: Vec<String>,
 }
+
+/// A function that hands messages to threads, by their numbers.
+type Hand = dyn Fn(BTreeMap<usize, Vec<Parcel>>) + Send + Sync;
 
 /// The state that all threads of a server share.
 pub(crate) struct Server {
@@ -98,7 +102,7 @@ pub(crate) struct Server {
     pub(crate) migration: Migration,
     /// Clients that track keys, and the function that hands messages to threads.
     pub(crate) tracking: Tracking,
-    pub(crate) hand: OnceLock<Box<dyn Fn(BTreeMap<usize, Vec<Parcel>>) + Send + Sync>>,
+    pub(crate) hand: OnceLock<Box<Hand>>,
     /// The events of keys that are published.
     pub(crate) events: Events,
     pub(crate) scripts: Scripts,

@@ -28,7 +28,6 @@ pub(super) struct Target {
     received: Vec<u8>,
     /// The database that is chosen there.
     pub(super) db: Option<i64>,
-    pub(super) is_logged_in: bool,
     used: Instant,
 }
 
@@ -52,8 +51,7 @@ impl Target {
         stream.set_read_timeout(Some(SLICE))?;
         stream.set_write_timeout(Some(SLICE))?;
         let used = Instant::now();
-        let (received, db, is_logged_in) = (Vec::new(), None, false);
-        Ok(Target { stream, received, db, is_logged_in, used })
+        Ok(Target { stream, received: Vec::new(), db: None, used })
     }
 
     /// Sends all of it.

@@ -47,7 +47,10 @@ struct Sent<'k> {
     is_gone: bool,
 }
 
-/// How a value was sent.
+/// A target's answers, each a line.
+type Answers = Vec<Vec<u8>>;
+
+/// What a connection to a target is at.
 enum Step {
     Connecting,
     Writing,
@@ -278,7 +281,7 @@ impl<'a, S: Session> Mover<'a, S> {
         request: &Move,
         commands: &[u8],
         keys: &[Sent<'_>],
-    ) -> Result<Vec<Vec<u8>>, (Vec<Vec<u8>>, Refused)> {
+    ) -> Result<Answers, (Answers, Refused)> {
         let server = self.server;
         let is_over = || server.stopping();
         let patience = Patience { timeout: request.timeout, is_over: &is_over };
@@ -485,8 +488,7 @@ fn enter(
     step: &mut Step,
 ) -> std::io::Result<Option<Vec<u8>>> {
     let mut commands = Vec::new();
-    if let Some(Login { user, password }) = request.login.as_ref().filter(|_| !target.is_logged_in)
-    {
+    if let Some(Login { user, password }) = &request.login {
         let user = user.as_deref();
         let args: Vec<&[u8]> =
             [b"AUTH".as_slice()].into_iter().chain(user).chain([&**password]).collect();
@@ -510,10 +512,7 @@ fn enter(
             }
         }
     }
-    (target.is_logged_in, target.db) = match refused {
-        None => (request.login.is_some(), Some(request.target_db)),
-        Some(_) => (false, None),
-    };
+    target.db = refused.is_none().then_some(request.target_db);
     Ok(refused)
 }
 

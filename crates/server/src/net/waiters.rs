@@ -3,8 +3,8 @@
 
 use super::worker::Worker;
 use crate::command::{Env, blocking};
+use crate::mail::Parcel;
 use crate::pause::Paused;
-use crate::pubsub::Parcel;
 use crate::room;
 use crate::store::Session;
 use crate::tracking::Tracking;

@@ -14,7 +14,10 @@ fn what_takes_long_is_kept() {
     client.ask("DEBUG SLEEP 0.05");
     assert_eq!(client.ask("LATENCY LATEST"), "[]");
     assert_eq!(client.ask("CONFIG SET latency-monitor-threshold 30"), "OK");
-    assert_eq!(client.ask("CONFIG GET latency-monitor-threshold"), "[latency-monitor-threshold 30]");
+    assert_eq!(
+        client.ask("CONFIG GET latency-monitor-threshold"),
+        "[latency-monitor-threshold 30]"
+    );
     assert!(client.ask("LATENCY DOCTOR").contains("no latency spike was observed"));
     client.ask("DEBUG SLEEP 0.05");
     // The time of a script is its own.
@@ -47,7 +50,8 @@ fn calls_are_counted_by_their_time() {
     }
     client.ask("GET a");
     client.ask("DEBUG SLEEP 0.02");
-    let Frame::List(parts) = client.call(&[b"LATENCY", b"HISTOGRAM", b"set", b"nothing", b"zadd", b"debug"])
+    let Frame::List(parts) =
+        client.call(&[b"LATENCY", b"HISTOGRAM", b"set", b"nothing", b"zadd", b"debug"])
     else {
         panic!("a list")
     };
@@ -87,7 +91,11 @@ fn tools_find_what_they_look_for() {
     }
     assert!(client.ask("DEBUG OBJECT").starts_with("ERR "));
     let number = client.ask("DEBUG OBJECT number");
-    assert!(number.starts_with("Value at:0x") && number.contains(" refcount:1 encoding:int serializedlength:"), "{number}");
+    assert!(
+        number.starts_with("Value at:0x")
+            && number.contains(" refcount:1 encoding:int serializedlength:"),
+        "{number}"
+    );
     assert!(client.ask("DEBUG OBJECT list").contains(" encoding:listpack "));
     let info = client.ask("INFO everything");
     for field in [

@@ -57,9 +57,7 @@ fn keys_of_all_types_move() {
     let left: u64 = there.ask("PTTL n").parse().unwrap();
     assert!((50_000..=100_000).contains(&left), "{left}");
     // Of some that cannot go, the others go.
-    for command in ["MSET a 1 b 2 c 3"] {
-        here.ask(command);
-    }
+    here.ask("MSET a 1 b 2 c 3");
     there.ask("SET b other");
     assert_eq!(migrate(&mut here, to.address, "- 3 1000 KEYS a b c"), busy);
     assert_eq!([here.ask("EXISTS a c"), here.ask("GET b")], ["0", "2"]);
@@ -96,8 +94,9 @@ fn passwords_are_given() {
     assert_eq!([here.ask("EXISTS a b c"), there.ask("EXISTS a b c")], ["1", "2"]);
     there.ask("CONFIG SET requirepass new");
     here.ask("SET a 1");
-    // What is logged in stays so.
-    assert_eq!(migrate(&mut here, to.address, "a 0 1000 REPLACE AUTH word"), "OK");
+    // The password is given each time.
+    assert_eq!(migrate(&mut here, to.address, "a 0 1000 REPLACE AUTH word"), wrong);
+    assert_eq!(migrate(&mut here, to.address, "a 0 1000 REPLACE AUTH new"), "OK");
 }
 
 #[test]
@@ -118,7 +117,7 @@ fn targets_may_fail() {
         b"500",
     ]));
     for _ in 0..4 {
-        assert_eq!(from.client().ask("INCR n").parse::<u64>().is_ok(), true);
+        assert!(from.client().ask("INCR n").parse::<u64>().is_ok());
     }
     assert!(began.elapsed() < Duration::from_millis(400));
     let reading = "IOERR error or timeout reading to target instance";
@@ -208,6 +207,70 @@ fn nothing_but_ok_confirms() {
     thread.join().unwrap();
     assert_eq!(here.ask("EXISTS a b"), "1");
     from.stop();
+}
+
+#[test]
+fn a_target_that_trickles_has_no_more_time() {
+    let from = start();
+    let mut here = from.client();
+    here.ask("SET a 1");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let trickling = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let began = Instant::now();
+        while stream.write_all(b"+").is_ok() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is not waited for");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let reading = "IOERR error or timeout reading to target instance";
+    assert_eq!(migrate(&mut here, address, "a 0 300"), reading);
+    trickling.join().unwrap();
+    assert_eq!(here.ask("GET a"), "1");
+}
+
+/// A target that does not answer, and a server that ends meanwhile.
+#[test]
+fn orders_are_bounded_and_nothing_is_done_for_those_who_have_gone() {
+    let mut from = Running::with(|options| options.threads(2).max_request(100_000), 64 << 20);
+    let (mut first, mut second, mut third) = (from.client(), from.client(), from.client());
+    first.ask("MSET a 1 b 2 c 3");
+    third.ask("PING");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let name = "n".repeat(60_000);
+    let order = |key: &str, millis: &str| {
+        let args = ["MIGRATE", "127.0.0.1", &port, "", "0", millis, "KEYS", key, &name];
+        encode(&args.map(str::as_bytes))
+    };
+    first.send(&order("a", "60000"));
+    let (mut stream, _) = listener.accept().unwrap();
+    // The second one is too much beside the first.
+    second.send(&order("b", "60000"));
+    let refused = show(&second.receive().unwrap());
+    assert!(refused.starts_with("ERR the requests that wait to be moved take more"), "{refused}");
+    third.send(&encode(&[b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"c", b"0", b"60000"]));
+    drop(third);
+    let began = Instant::now();
+    while second.ask("CLIENT LIST").lines().count() > 2 {
+        assert!(began.elapsed() < Duration::from_secs(20), "the third client goes");
+    }
+    // The first is answered; for the third nothing is sent, for the second there is room.
+    let mut room = [0; 4096];
+    let _ = stream.read(&mut room).unwrap();
+    stream.write_all(b"+OK\r\n").unwrap();
+    let _ = stream.read(&mut room).unwrap();
+    stream.write_all(b"+OK\r\n").unwrap();
+    assert_eq!(show(&first.receive().unwrap()), "OK");
+    second.send(&order("b", "60000"));
+    let read = stream.read(&mut room).unwrap();
+    let request = String::from_utf8_lossy(&room[..read]);
+    assert!(request.contains("RESTORE\r\n$1\r\nb\r\n"), "{request}");
+    assert_eq!(first.ask("EXISTS a b c"), "2");
+    // It ends though the target says nothing.
+    from.stop();
+    assert!(began.elapsed() < Duration::from_secs(40));
 }
 
 #[test]
