@@ -138,7 +138,8 @@ impl<'a> Orders<'a> {
     fn fail(&mut self) {
         let Some((_, protocol, _)) = self.current else { return };
         let mut reply = Vec::new();
-        Reply::new(&mut reply, protocol).error("ERR the thread that moves keys has failed, see the server's log");
+        Reply::new(&mut reply, protocol)
+            .error("ERR the thread that moves keys has failed, see the server's log");
         self.end(Some(reply));
     }
 }

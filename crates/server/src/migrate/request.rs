@@ -103,7 +103,8 @@ impl Move {
         let args = self.args.as_args();
         // Some arguments are there twice.
         let login = self.login.as_ref();
-        let twice = login.map_or(0, |one| one.password.len() + one.user.as_ref().map_or(0, Vec::len));
+        let twice =
+            login.map_or(0, |one| one.password.len() + one.user.as_ref().map_or(0, Vec::len));
         let twice = twice + self.host.len() + self.port.len();
         args.bytes() + args.len() * PER_ARGUMENT + twice + PER_REQUEST
     }

@@ -70,12 +70,7 @@ struct Mover<'a, S: Session> {
 }
 
 /// Moves keys until there is nobody left who would order that.
-pub(super) fn run<S: Session>(
-    server: &Server,
-    session: S,
-    keyspace: u64,
-    mut orders: Orders<'_>,
-) {
+pub(super) fn run<S: Session>(server: &Server, session: S, keyspace: u64, mut orders: Orders<'_>) {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut mover = Mover {
         server,
@@ -268,8 +263,10 @@ impl<'a, S: Session> Mover<'a, S> {
         if let Some(text) = refused {
             return Err(Refused(text));
         }
-        let told = keys.iter().zip(watched).zip(is_there).filter(|(_, is_there)| *is_there || again);
-        let sent = |((&key, watched), is_there): (_, bool)| Sent { key, watched, is_gone: !is_there };
+        let told =
+            keys.iter().zip(watched).zip(is_there).filter(|(_, is_there)| *is_there || again);
+        let sent =
+            |((&key, watched), is_there): (_, bool)| Sent { key, watched, is_gone: !is_there };
         let found = told.map(sent).collect();
         Ok((read, found, commands))
     }
@@ -368,7 +365,9 @@ impl<'a, S: Session> Mover<'a, S> {
                 }
             }
             if server.stopping() {
-                return Err(Error::Aborted("ERR the server is stopping: no key was deleted".into()));
+                return Err(Error::Aborted(
+                    "ERR the server is stopping: no key was deleted".into(),
+                ));
             }
             thread::sleep(SOON);
         };

@@ -314,15 +314,16 @@ impl Runs {
     ) -> Result<(), Busy> {
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let others = self.threads.iter().enumerate();
-        let done = others.filter(|(index, _)| *index != worker && of(*index)).try_for_each(|(_, run)| {
-            while run.writing.load(Ordering::SeqCst) {
-                if let Some(busy) = self.busy() {
-                    return Err(busy);
+        let done =
+            others.filter(|(index, _)| *index != worker && of(*index)).try_for_each(|(_, run)| {
+                while run.writing.load(Ordering::SeqCst) {
+                    if let Some(busy) = self.busy() {
+                        return Err(busy);
+                    }
+                    std::thread::sleep(SOON / 10);
                 }
-                std::thread::sleep(SOON / 10);
-            }
-            Ok(())
-        });
+                Ok(())
+            });
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         done
     }

@@ -83,7 +83,7 @@ fn too_many_keys_are_all_keys() {
     assert_eq!(apply(&tracking, &watch, read), []);
     let all = names.iter().map(|name| written(name, 9)).collect();
     let told = apply(&tracking, &watch, all);
-    let of = |id| told.iter().filter(|(to, _)| *to == id).map(|(_, text)| text.as_str());
+    let of = |id| told.iter().filter(move |(to, _)| *to == id).map(|(_, text)| text.as_str());
     assert_eq!(of(1).collect::<Vec<_>>(), ["all"]);
     assert!(of(2).eq(names.iter().take(10)));
     assert_eq!(of(3).collect::<Vec<_>>(), ["all"]);

@@ -199,9 +199,12 @@ fn nothing_but_ok_confirms() {
         thread.join().unwrap();
     }
     // What it has said too much is not taken for its answer to the next request.
-    let (address, thread) = target(|number, _| {
-        if number == 0 { "+OK\r\n".to_owned() } else { "+OK\r\n+OK\r\n".to_owned() }
-    });
+    let (address, thread) =
+        target(
+            |number, _| {
+                if number == 0 { "+OK\r\n".to_owned() } else { "+OK\r\n+OK\r\n".to_owned() }
+            },
+        );
     assert_eq!(migrate(&mut here, address, "a 0 1000"), "OK");
     await_text(&mut here, "INFO stats", "migrate_cached_sockets:0\r");
     thread.join().unwrap();

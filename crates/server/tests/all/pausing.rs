@@ -106,9 +106,8 @@ fn nothing_is_written_once_it_is_answered() {
     let (mut control, mut runner, mut adder) = (server.client(), server.client(), server.client());
     for rounds in [100_000, 300_000, 1_000_000, 3_000_000] {
         assert_eq!(control.ask("MSET k old n 0"), "OK");
-        let script = format!(
-            "redis.call('set','k','new') local n=0 while n<{rounds} do n=n+1 end return n"
-        );
+        let script =
+            format!("redis.call('set','k','new') local n=0 while n<{rounds} do n=n+1 end return n");
         runner.send(&encode(&[b"EVAL", script.as_bytes(), b"0"]));
         std::thread::sleep(Duration::from_millis(2));
         // This one waits for the script's transaction.
@@ -119,7 +118,10 @@ fn nothing_is_written_once_it_is_answered() {
         std::thread::sleep(Duration::from_millis(300));
         assert_eq!(control.ask("MGET k n"), values, "{rounds}");
         assert_eq!(control.ask("CLIENT UNPAUSE"), "OK");
-        assert_eq!([received(&mut runner), received(&mut adder)], [rounds.to_string().as_str(), "1"]);
+        assert_eq!(
+            [received(&mut runner), received(&mut adder)],
+            [rounds.to_string().as_str(), "1"]
+        );
         assert_eq!(control.ask("MGET k n"), "[new 1]");
     }
 }

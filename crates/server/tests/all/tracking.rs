@@ -94,7 +94,8 @@ fn options_say_what_is_tracked() {
         assert_eq!(received(&mut tracker), format!("[invalidate [{key}]]"));
     }
     // It may be said within, too.
-    for (command, answer) in [("MULTI", "OK"), ("CLIENT CACHING YES", "QUEUED"), ("GET a", "QUEUED")]
+    for (command, answer) in
+        [("MULTI", "OK"), ("CLIENT CACHING YES", "QUEUED"), ("GET a", "QUEUED")]
     {
         assert_eq!(tracker.ask(command), answer);
     }
@@ -118,7 +119,8 @@ fn options_say_what_is_tracked() {
 fn scripts_remember_the_keys_that_their_commands_read() {
     let server = start();
     let (mut tracker, mut other) = pair(&server, "");
-    let script = "redis.call('get',KEYS[1]) redis.call('set',KEYS[2],1) return redis.call('get',KEYS[3])";
+    let script =
+        "redis.call('get',KEYS[1]) redis.call('set',KEYS[2],1) return redis.call('get',KEYS[3])";
     tracker.call(&[b"EVAL", script.as_bytes(), b"4", b"a", b"b", b"c", b"d"]);
     // Those that were not declared, too. Nobody knows whether they were being written meanwhile.
     tracker.call(&[b"EVAL_RO", b"return redis.call('get','e')", b"0"]);
