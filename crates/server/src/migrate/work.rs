@@ -366,7 +366,7 @@ impl<'a, S: Session> Mover<'a, S> {
             }
             if server.stopping() {
                 return Err(Error::Aborted(
-                    "ERR the server is stopping: no key was deleted".into(),
+                    "ERR the server is stopping: not all keys were deleted".into(),
                 ));
             }
             thread::sleep(SOON);
