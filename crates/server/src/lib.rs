@@ -34,7 +34,6 @@ mod keyspace;
 mod latency;
 mod listing;
 mod logging;
-mod mail;
 mod metrics;
 mod migrate;
 mod net;

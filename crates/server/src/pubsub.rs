@@ -5,8 +5,8 @@
 //! the order of one thread's messages is kept. A client that does not read them is disconnected ([`UNSENT_MAX`]).
 
 use crate::listing::Listing;
-use crate::mail::Parcel;
-use crate::protocol::glob;
+use crate::protocol::{Protocol, Reply, glob};
+use crate::tracking::Invalid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +17,16 @@ pub(crate) const UNSENT_MAX: usize = 32 << 20;
 /// The same, once it has been so for [`UNSENT_SECONDS`].
 pub(crate) const UNSENT_SOFT: usize = 8 << 20;
 pub(crate) const UNSENT_SECONDS: u64 = 60;
+/// Bytes of messages that may be on their way to one thread, and as many of lines for monitors: beyond, those whom they
+/// are for are disconnected.
+const UNDELIVERED_MAX: usize = 64 << 20;
 /// Bytes of messages that one transaction publishes: beyond, its commands that publish fail.
 const PENDING_MAX: usize = 64 << 20;
+/// Bytes of lines for monitors that a thread has of transactions that are not durable yet: beyond, no more commands are
+/// shown. They take no room of messages: no command fails for a monitor.
+const LINES_MAX: usize = 32 << 20;
 /// Bytes of memory that a message takes besides its own.
-pub(crate) const PER_POST: usize = 100;
+const PER_POST: usize = 100;
 /// Written keys of one command that are compared with each other.
 const FEW: usize = 16;
 /// Bytes of memory that a subscription takes, besides its name.
@@ -41,7 +47,7 @@ impl Kind {
     pub(crate) const ALL: [Kind; 4] = [Kind::Channel, Kind::Pattern, Kind::Shard, Kind::Monitor];
 }
 
-pub(crate) type Name = Arc<[u8]>;
+type Name = Arc<[u8]>;
 
 /// The names that one client listens to.
 #[derive(Default)]
@@ -89,9 +95,9 @@ type Listeners = BTreeMap<u64, Listener>;
 /// Who listens to what.
 #[derive(Default)]
 pub(crate) struct PubSub {
-    /// Subscriptions of all clients.
+    /// Subscriptions of all clients to names.
     count: AtomicUsize,
-    /// Those of MONITOR.
+    /// Clients that monitor.
     monitors: AtomicUsize,
     names: Mutex<[HashMap<Name, Listeners>; 4]>,
 }
@@ -101,9 +107,14 @@ impl PubSub {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody listens to anything.
+    /// Whether anybody listens to any name.
     pub(crate) fn is_used(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// The count that a subscription is in.
+    fn count_of(&self, kind: Kind) -> &AtomicUsize {
+        if kind == Kind::Monitor { &self.monitors } else { &self.count }
     }
 
     /// Whether a client is told of everything that is performed.
@@ -132,8 +143,7 @@ impl PubSub {
         own.bytes += name.len() + PER_NAME;
         own.names[kind as usize].insert(Arc::clone(&name));
         names.entry(name).or_default().insert(listener.client.id, listener.clone());
-        self.count.fetch_add(1, Ordering::Release);
-        self.monitors.fetch_add(usize::from(kind == Kind::Monitor), Ordering::Release);
+        self.count_of(kind).fetch_add(1, Ordering::Release);
         listener.client.set_subscriptions(own);
     }
 
@@ -160,8 +170,7 @@ impl PubSub {
                 }
             }
         }
-        self.count.fetch_sub(1, Ordering::Release);
-        self.monitors.fetch_sub(usize::from(kind == Kind::Monitor), Ordering::Release);
+        self.count_of(kind).fetch_sub(1, Ordering::Release);
         client.set_subscriptions(own);
     }
 
@@ -231,16 +240,17 @@ impl PubSub {
         self.names()[kind as usize].len()
     }
 
-    /// Messages for each thread's clients.
+    /// Messages for each thread's clients, but those that are ended already.
     pub(crate) fn address(&self, posts: Vec<Post>) -> BTreeMap<usize, Vec<Parcel>> {
         let mut parcels: BTreeMap<usize, Vec<Parcel>> = BTreeMap::new();
         for post in posts {
             let post = Arc::new(post);
             self.each(post.kind, &post.channel, |kind, pattern, listeners| {
-                for listener in listeners.values() {
+                for listener in listeners.values().filter(|one| !one.client.is_killed()) {
                     let to = parcels.entry(listener.worker).or_default();
                     let post = Arc::clone(&post);
-                    to.push(Parcel::message(listener.clone(), kind, pattern.cloned(), post));
+                    let letter = Letter::Message { kind, pattern: pattern.cloned(), post };
+                    to.push(Parcel { to: listener.clone(), letter });
                 }
             });
         }
@@ -256,9 +266,205 @@ pub(crate) struct Post {
     pub(crate) message: Vec<u8>,
 }
 
+/// A message on its way to a client.
+pub(crate) struct Parcel {
+    pub(crate) to: Listener,
+    letter: Letter,
+}
+
+enum Letter {
+    /// A published one.
+    Message { kind: Kind, pattern: Option<Name>, post: Arc<Post> },
+    /// Keys that the client may have kept are not valid any longer; or another one, if it is `redirected`.
+    Invalid { keys: Arc<Invalid>, redirected: bool },
+    /// The client with this number is gone, which was to get such messages.
+    Broken(u64),
+}
+
+/// The channel of the messages to clients that can get none but those of channels.
+const INVALIDATE: &[u8] = b"__redis__:invalidate";
+
+impl Letter {
+    /// Bytes of memory that it takes besides its own.
+    fn bytes(&self) -> usize {
+        match self {
+            Letter::Message { post, .. } => post.bytes(),
+            Letter::Invalid { keys, .. } => match &**keys {
+                Invalid::Keys(keys) => keys.iter().map(|key| key.len() + PER_POST).sum(),
+                Invalid::All => 0,
+            },
+            Letter::Broken(_) => 0,
+        }
+    }
+
+    /// The kind of names that its client listens to: those that track get messages as of channels.
+    fn kind(&self) -> Kind {
+        match self {
+            Letter::Message { kind, .. } => *kind,
+            Letter::Invalid { .. } | Letter::Broken(_) => Kind::Channel,
+        }
+    }
+
+    /// Whether it takes the same memory as another one.
+    fn shares(&self, other: &Letter) -> bool {
+        match (self, other) {
+            (Letter::Message { post, .. }, Letter::Message { post: other, .. }) => {
+                Arc::ptr_eq(post, other)
+            }
+            (Letter::Invalid { keys, .. }, Letter::Invalid { keys: other, .. }) => {
+                Arc::ptr_eq(keys, other)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Post {
-    pub(crate) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.channel.len() + self.message.len() + PER_POST
+    }
+}
+
+/// Bytes of memory of messages, and of lines for monitors.
+#[derive(Clone, Copy, Default)]
+struct Bytes {
+    messages: usize,
+    lines: usize,
+}
+
+impl Bytes {
+    fn add(&mut self, kind: Kind, bytes: usize) {
+        match kind {
+            Kind::Monitor => self.lines += bytes,
+            Kind::Channel | Kind::Pattern | Kind::Shard => self.messages += bytes,
+        }
+    }
+
+    fn of_posts(posts: &[Post]) -> Self {
+        let mut bytes = Bytes::default();
+        posts.iter().for_each(|post| bytes.add(post.kind, post.bytes()));
+        bytes
+    }
+
+    /// Those of parcels. Those of one message share it, and follow one another.
+    fn of_parcels(parcels: &[Parcel]) -> Self {
+        let mut bytes = Bytes::default();
+        for same in parcels.chunk_by(|one, next| one.letter.shares(&next.letter)) {
+            bytes.add(same[0].letter.kind(), same[0].letter.bytes() + size_of_val(same));
+        }
+        bytes
+    }
+
+    fn without(self, other: Bytes) -> Self {
+        let Bytes { messages, lines } = other;
+        Bytes { messages: self.messages - messages, lines: self.lines - lines }
+    }
+}
+
+impl Parcel {
+    pub(crate) fn invalid(to: Listener, keys: Arc<Invalid>, redirected: bool) -> Self {
+        Parcel { to, letter: Letter::Invalid { keys, redirected } }
+    }
+
+    pub(crate) fn broken(to: Listener, redirect: u64) -> Self {
+        Parcel { to, letter: Letter::Broken(redirect) }
+    }
+
+    /// Writes it as the client gets it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, protocol: Protocol) {
+        let mut out = Reply::new(out, protocol);
+        match &self.letter {
+            Letter::Message { kind, pattern, post } => {
+                write_message(&mut out, *kind, pattern.as_ref(), post);
+            }
+            Letter::Invalid { keys, .. } if protocol == Protocol::Resp3 => {
+                out.push(2);
+                out.bulk(b"invalidate");
+                write_keys(&mut out, keys);
+            }
+            // In the older protocol, a client that tracks for itself can be told nothing.
+            Letter::Invalid { keys, redirected } if *redirected && self.to.client.listens() => {
+                out.array(3);
+                out.bulk(b"message");
+                out.bulk(INVALIDATE);
+                write_keys(&mut out, keys);
+            }
+            Letter::Broken(redirect) if protocol == Protocol::Resp3 => {
+                out.push(2);
+                out.bulk(b"tracking-redir-broken");
+                out.size(*redirect);
+            }
+            Letter::Invalid { .. } | Letter::Broken(_) => {}
+        }
+    }
+}
+
+fn write_message(out: &mut Reply<'_>, kind: Kind, pattern: Option<&Name>, post: &Post) {
+    let word: &[u8] = match kind {
+        Kind::Channel => b"message",
+        Kind::Pattern => b"pmessage",
+        Kind::Shard => b"smessage",
+        Kind::Monitor => return out.raw(&post.message),
+    };
+    out.push(if pattern.is_some() { 4 } else { 3 });
+    out.bulk(word);
+    if let Some(pattern) = pattern {
+        out.bulk(pattern);
+    }
+    out.bulk(&post.channel);
+    out.bulk(&post.message);
+}
+
+fn write_keys(out: &mut Reply<'_>, keys: &Invalid) {
+    match keys {
+        Invalid::All => out.null(),
+        Invalid::Keys(keys) => {
+            out.array(keys.len());
+            keys.iter().for_each(|key| out.bulk(key));
+        }
+    }
+}
+
+/// The messages that are on their way to one thread.
+#[derive(Default)]
+pub(crate) struct Mailbox(Mutex<Undelivered>);
+
+#[derive(Default)]
+struct Undelivered {
+    parcels: Vec<Parcel>,
+    bytes: Bytes,
+}
+
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, Undelivered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds messages. Those for which there is no room are returned: nobody is to be left with a part of them. Messages have
+    /// room or not whatever monitors leave undelivered, and the other way round.
+    pub(crate) fn put(&self, mut parcels: Vec<Parcel>) -> Vec<Parcel> {
+        let new = Bytes::of_parcels(&parcels);
+        let mut undelivered = self.lock();
+        let Undelivered { parcels: known, bytes } = &mut *undelivered;
+        let fits = |before: usize, more| before == 0 || before + more <= UNDELIVERED_MAX;
+        let messages_fit = fits(bytes.messages, new.messages);
+        let lines_fit = fits(bytes.lines, new.lines);
+        bytes.messages += if messages_fit { new.messages } else { 0 };
+        bytes.lines += if lines_fit { new.lines } else { 0 };
+        if messages_fit && lines_fit {
+            known.append(&mut parcels);
+            return Vec::new();
+        }
+        let fits = |one: &Parcel| {
+            if one.letter.kind() == Kind::Monitor { lines_fit } else { messages_fit }
+        };
+        let (taken, refused): (Vec<_>, _) = parcels.into_iter().partition(fits);
+        known.extend(taken);
+        refused
+    }
+
+    pub(crate) fn take(&self) -> Vec<Parcel> {
+        std::mem::take(&mut *self.lock()).parcels
     }
 }
 
@@ -274,8 +480,10 @@ pub(crate) struct WrittenKey {
 pub(crate) struct Posts {
     pending: RefCell<Vec<Post>>,
     /// Bytes of these.
-    bytes: Cell<usize>,
+    bytes: Cell<Bytes>,
     ready: RefCell<Vec<Post>>,
+    /// Bytes of the lines among these.
+    ready_lines: Cell<usize>,
     written: RefCell<Written>,
 }
 
@@ -291,18 +499,36 @@ struct Written {
 
 impl Posts {
     pub(crate) fn add(&self, post: Post) {
-        self.bytes.set(self.bytes.get() + post.bytes());
+        let mut bytes = self.bytes.get();
+        bytes.add(post.kind, post.bytes());
+        self.bytes.set(bytes);
         self.pending.borrow_mut().push(post);
     }
 
-    /// Adds one that is no part of a transaction.
-    pub(crate) fn add_ready(&self, post: Post) {
-        self.ready.borrow_mut().push(post);
+    /// Adds a line for monitors that is no part of a transaction.
+    pub(crate) fn add_ready_line(&self, line: Post) {
+        self.ready_lines.set(self.ready_lines.get() + line.bytes());
+        self.ready.borrow_mut().push(line);
+    }
+
+    /// Bytes of the lines for monitors that are not sent yet.
+    fn lines(&self) -> usize {
+        self.bytes.get().lines + self.ready_lines.get()
+    }
+
+    /// Whether there is room for a line for monitors.
+    pub(crate) fn has_room_for_line(&self) -> bool {
+        self.lines() <= LINES_MAX
+    }
+
+    /// Whether there is no more room after this line.
+    pub(crate) fn is_last_line(&self, line: &Post) -> bool {
+        self.lines() + line.bytes() > LINES_MAX
     }
 
     /// Checks that the transaction may publish more.
     pub(crate) fn check_room(&self) -> Result<(), String> {
-        if self.bytes.get() <= PENDING_MAX {
+        if self.bytes.get().messages <= PENDING_MAX {
             return Ok(());
         }
         Err(format!("ERR the messages of a transaction take more than {PENDING_MAX} bytes"))
@@ -317,8 +543,7 @@ impl Posts {
     pub(crate) fn back_to(&self, mark: usize) {
         let mut pending = self.pending.borrow_mut();
         if mark < pending.len() {
-            let gone: usize = pending[mark..].iter().map(Post::bytes).sum();
-            self.bytes.set(self.bytes.get() - gone);
+            self.bytes.set(self.bytes.get().without(Bytes::of_posts(&pending[mark..])));
             pending.truncate(mark);
         }
         drop(pending);
@@ -330,7 +555,7 @@ impl Posts {
         let mut pending = self.pending.borrow_mut();
         let mark = mark.min(pending.len());
         let taken = pending.split_off(mark);
-        self.bytes.set(self.bytes.get() - taken.iter().map(Post::bytes).sum::<usize>());
+        self.bytes.set(self.bytes.get().without(Bytes::of_posts(&taken)));
         taken
     }
 
@@ -339,7 +564,8 @@ impl Posts {
         let mut pending = self.pending.borrow_mut();
         if !pending.is_empty() {
             self.ready.borrow_mut().append(&mut pending);
-            self.bytes.set(0);
+            let bytes = self.bytes.take();
+            self.ready_lines.set(self.ready_lines.get() + bytes.lines);
         }
     }
 
@@ -350,6 +576,7 @@ impl Posts {
 
     /// Takes the messages that can go when all that was committed is durable.
     pub(crate) fn take_ready(&self) -> Vec<Post> {
+        self.ready_lines.set(0);
         self.ready.take()
     }
 
@@ -400,6 +627,35 @@ mod tests {
         Post { kind: Kind::Channel, channel: b"c".to_vec(), message: vec![b'x'; bytes] }
     }
 
+    fn listener(number: u64) -> Listener {
+        let address: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+        let client = Arc::new(Listing::new(number, address, address));
+        Listener { worker: 0, slot: number as usize, client }
+    }
+
+    fn line(bytes: usize) -> Post {
+        Post { kind: Kind::Monitor, channel: Vec::new(), message: vec![b'x'; bytes] }
+    }
+
+    /// A message counts once for each thread, however many of its clients get it; what is too much is returned whole.
+    #[test]
+    fn a_message_for_many_takes_room_once() {
+        let pubsub = PubSub::default();
+        for number in 0..100 {
+            let mut own = Subscriptions::default();
+            pubsub.subscribe(&mut own, &listener(number), Kind::Channel, b"c");
+        }
+        let mailbox = Mailbox::default();
+        let put = |count: usize| {
+            let posts = (0..count).map(|_| post(1 << 20)).collect();
+            let parcels = pubsub.address(posts).remove(&0).expect("there are listeners");
+            mailbox.put(parcels).len()
+        };
+        assert_eq!([put(10), put(40), put(20)], [0, 0, 2_000]);
+        assert_eq!(mailbox.take().len(), 5_000);
+        assert_eq!(put(20), 0);
+    }
+
     #[test]
     fn a_transaction_has_so_many_bytes_of_messages() {
         let posts = Posts::default();
@@ -417,6 +673,45 @@ mod tests {
             posts.settle();
             assert!(posts.check_room().is_ok() && posts.take_ready().len() == 1);
         }
+    }
+
+    /// Lines for monitors take no room of messages, in a transaction and on their way, and messages none of theirs.
+    #[test]
+    fn lines_and_messages_have_room_of_their_own() {
+        let posts = Posts::default();
+        while posts.has_room_for_line() {
+            posts.add(line(8 << 20));
+        }
+        assert!(posts.check_room().is_ok());
+        posts.settle();
+        assert!(!posts.has_room_for_line(), "they are not sent yet");
+        posts.add(post(PENDING_MAX));
+        assert!(posts.check_room().is_err());
+        posts.back_to(0);
+        let ready = posts.take_ready().len();
+        assert!(posts.has_room_for_line() && ready == LINES_MAX / (8 << 20));
+        posts.add_ready_line(line(LINES_MAX));
+        assert!(!posts.has_room_for_line());
+
+        let (pubsub, mailbox) = (PubSub::default(), Mailbox::default());
+        let (monitor, listens) = (listener(1), listener(2));
+        let (mut own, mut other) = (Subscriptions::default(), Subscriptions::default());
+        pubsub.subscribe(&mut own, &monitor, Kind::Monitor, b"");
+        assert!(pubsub.is_monitored() && !pubsub.is_used());
+        pubsub.subscribe(&mut other, &listens, Kind::Channel, b"c");
+        let refused = |posts| -> Vec<u64> {
+            let parcels = pubsub.address(posts).remove(&0).unwrap_or_default();
+            mailbox.put(parcels).iter().map(|parcel| parcel.to.client.id).collect()
+        };
+        assert!(refused(vec![line(UNDELIVERED_MAX)]).is_empty());
+        assert_eq!(refused(vec![post(1), line(1), post(UNDELIVERED_MAX / 2)]), [1]);
+        assert_eq!(refused(vec![post(UNDELIVERED_MAX / 2), line(1)]), [2, 1]);
+        // A client that was ended is sent nothing more.
+        monitor.client.kill();
+        assert!(refused(vec![line(1)]).is_empty());
+        assert_eq!(mailbox.take().len(), 3);
+        pubsub.leave(&mut own, &monitor.client);
+        assert!(!pubsub.is_monitored() && pubsub.is_used());
     }
 
     /// Each key once, in the order in which they came, without looking through all of them each time.

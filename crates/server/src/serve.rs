@@ -4,12 +4,12 @@ use crate::acl::{Acl, DEFAULT};
 use crate::descriptors;
 use crate::error::ServeError;
 use crate::keyspace;
-use crate::mail::Parcel;
 use crate::metrics::{self, Report};
 use crate::migrate;
 use crate::net::{DOORS_MAX, Door, Inbox, UnixDoor, Worker, http};
 use crate::notify::Notifier;
 use crate::options::Options;
+use crate::pubsub::Parcel;
 use crate::replication::Replication;
 use crate::replication::following::Own;
 use crate::save::Save;
@@ -271,9 +271,11 @@ impl Server {
         let all = Arc::clone(&inboxes);
         // The only one that sets it.
         let _ = shared.waker.set(Box::new(move || all.iter().for_each(|inbox| inbox.wake())));
-        let all = Arc::clone(&inboxes);
-        let deliver = move |delivery: Delivery| all[delivery.to.worker].deliver(delivery);
-        let _ = shared.deliver.set(Box::new(deliver));
+        let deliver = |all: Arc<[Arc<Inbox>]>| {
+            move |delivery: Delivery| all[delivery.to.worker].deliver(delivery)
+        };
+        let _ = shared.deliver.set(Box::new(deliver(Arc::clone(&inboxes))));
+        let _ = shared.save.deliver.set(Box::new(deliver(Arc::clone(&inboxes))));
         let (all, of) = (Arc::clone(&inboxes), Arc::downgrade(&shared));
         let hand = move |parcels: BTreeMap<usize, Vec<Parcel>>| {
             let Some(server) = of.upgrade() else { return };

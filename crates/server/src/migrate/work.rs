@@ -374,8 +374,8 @@ impl<'a, S: Session> Mover<'a, S> {
         self.turns += 1;
         let Mover { session, keyspace, stats, notes, client, turns, .. } = self;
         let mut env = notes.env(server, worker, stats, *keyspace, now(), *turns);
-        let (mut changed, mut tries) = (Vec::new(), 0);
-        let ticket = loop {
+        let (mut changed, mut tries, mut last) = (Vec::new(), 0, None);
+        let done = loop {
             let done = session.write(&mut |tx| {
                 env.begin_writing(tx)?;
                 changed = delete_unchanged(tx, env, client, (db, sent))?;
@@ -388,18 +388,23 @@ impl<'a, S: Session> Mover<'a, S> {
             env.end(&done);
             server.runs.of(worker).settle();
             match done {
-                Ok(ticket) => break ticket,
+                Ok(ticket) => {
+                    last = last.max(Some(ticket));
+                    break Ok(());
+                }
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
-                    env.last_resort = !room::make(session, env, tries, &error)?;
+                    env.last_resort = !room::make(session, env, tries, &error, &mut last)?;
                     tries += 1;
                 }
-                Err(error) => return Err(error),
+                Err(error) => break Err(error),
             }
         };
         drop(writing);
-        session.wait(ticket)?;
-        self.tell();
-        Ok(changed)
+        if let Some(ticket) = last {
+            session.wait(ticket)?;
+            self.tell();
+        }
+        done.map(|()| changed)
     }
 
     /// All that was done is durable: clients and replicas hear of it.

@@ -165,7 +165,7 @@ impl Desk {
                     connection.set_closing("QUIT, SHUTDOWN, or a request of HTTP ended it");
                     break;
                 }
-                // EXEC, PSYNC and MIGRATE are refused.
+                // EXEC, PSYNC, SAVE and MIGRATE are refused.
                 Next::Go | Next::Exec(_) | Next::Leave | Next::Wait => {}
             }
         }

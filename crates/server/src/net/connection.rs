@@ -8,9 +8,8 @@ use super::socket::Socket;
 use crate::client::{Client, Replies};
 use crate::command::Exec;
 use crate::listing::Listing;
-use crate::mail::Parcel;
 use crate::protocol::{Args, ProtocolError, Reply, Request, RequestReader};
-use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
+use crate::pubsub::{Parcel, UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::replication::Ask;
 use crate::server::Server;
 use crate::stats::Stats;
@@ -78,6 +77,8 @@ pub(crate) struct Connection {
     pub(crate) blocked: Option<Option<Instant>>,
     /// Whether its next request waits for the end of a pause.
     held: bool,
+    /// Whether it waits for something that comes in any case, also when its client sends nothing more.
+    awaits: bool,
     /// Requests are waiting that could be done.
     pub(crate) stalled: bool,
     /// Whether it is in the worker's list of connections with work.
@@ -121,6 +122,7 @@ impl Connection {
             lagging: None,
             blocked: None,
             held: false,
+            awaits: false,
             stalled: false,
             listed: false,
             idle: false,
@@ -364,14 +366,20 @@ impl Connection {
         self.blocked.is_some() || self.held || self.client.listens()
     }
 
+    /// Its client waits for a reply that comes in any case.
+    pub(crate) fn wait_to_the_end(&mut self) {
+        (self.blocked, self.awaits) = (Some(None), true);
+    }
+
     /// Whether its client waits, and has gone.
     pub(crate) fn waits_in_vain(&self) -> bool {
-        (self.blocked.is_some() || self.held) && (self.to_end || self.ended || self.broken)
+        let is_at_end = (self.to_end || self.ended) && !self.awaits;
+        (self.blocked.is_some() || self.held) && (is_at_end || self.broken)
     }
 
     /// Its client waits no longer, and gets this reply.
     pub(crate) fn unblock(&mut self, reply: &[u8]) {
-        self.blocked = None;
+        (self.blocked, self.awaits) = (None, false);
         self.stalled = true;
         // It was not idle while it waited.
         (self.idle, self.active) = (false, Instant::now());

@@ -96,11 +96,6 @@ impl Route {
         }
     }
 
-    /// Whether it keeps the thread for long: nothing else may wait for its end.
-    pub(super) fn keeps(&self) -> bool {
-        matches!(self, Route::Client(command) if command.name == "save")
-    }
-
     /// Follows a route without a transaction, and keeps the reply if the client wants replies.
     pub(super) fn answer(
         self,

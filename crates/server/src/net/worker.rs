@@ -18,7 +18,7 @@ use crate::command::{Env, Notes};
 use crate::cron::Cron;
 use crate::keyspace;
 use crate::listing::Listing;
-use crate::mail::{Mailbox, Parcel};
+use crate::pubsub::{Mailbox, Parcel};
 use crate::replication::Replication;
 use crate::server::Server;
 use crate::stats::Stats;

@@ -73,10 +73,10 @@ pub(super) fn make<S: Store>(
     let mut number = 0;
     let moment = session.write(&mut |tx| {
         number = turn(tx, header)?;
-        if !has_snapshots {
-            replication.walking.begin(Form::snapshot());
+        match has_snapshots {
+            true => Ok(()),
+            false => replication.walking.begin(tx, header, Form::snapshot()),
         }
-        Ok(())
     })?;
     let made = session.wait(moment).map_err(SnapshotError::from).and_then(|()| {
         replication.feed.begin(number);

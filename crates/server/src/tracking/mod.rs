@@ -23,8 +23,7 @@ pub(crate) use prefixes::{Collision, OwnPrefixes};
 
 use crate::command::Random;
 use crate::listing::Listing;
-use crate::mail::Parcel;
-use crate::pubsub::Listener;
+use crate::pubsub::{Listener, Parcel};
 use crate::server::Server;
 use crate::watch::Watch;
 use notes::Event;
