@@ -86,7 +86,7 @@ pub(super) fn run<S: Session>(server: &Server, session: S, keyspace: u64, mut or
     loop {
         match orders.next(IDLE) {
             Ok(request) => {
-                // Nothing is done for a client that has gone.
+                // Nothing is done for a client that was ended meanwhile.
                 let is_there = server.clients().contains_key(&request.to.id);
                 let reply = is_there.then(|| mover.answer(&request));
                 orders.end(reply);
