@@ -2,6 +2,10 @@
 //!
 //! A connection whose next command has to wait is *held*: nothing more is read from it. When the pause ends, each thread
 //! lets its held connections go on ([`Pause::changes`]).
+//!
+//! Invariant: once CLIENT PAUSE is answered, no client's write is committed before the pause ends. A thread says that it is in
+//! a transaction that writes (`Run::write`), and then looks whether there is a pause, in the transaction; CLIENT PAUSE begins
+//! the pause, and then waits until no other thread is in a transaction that may have begun before it.
 
 use crate::command::{Command, Queue};
 use crate::keyspace::now;
@@ -41,7 +45,7 @@ impl Pause {
     /// Which commands wait now.
     #[inline]
     pub(crate) fn now(&self) -> Paused {
-        match self.kind.load(Ordering::Acquire) {
+        match self.kind.load(Ordering::SeqCst) {
             0 => Paused::None,
             _ => self.look(),
         }
@@ -72,7 +76,7 @@ impl Pause {
         let before = self.now();
         let mut until = self.until();
         *until = end.max(if before == Paused::None { 0 } else { *until });
-        self.kind.store(kind.max(before) as u8, Ordering::Release);
+        self.kind.store(kind.max(before) as u8, Ordering::SeqCst);
     }
 
     /// Ends it.

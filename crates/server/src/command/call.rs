@@ -109,12 +109,22 @@ impl Env<'_> {
         self.server.events.are_wanted() && self.server.pubsub.is_used()
     }
 
+    /// Whether to note for clients that track what is written.
+    #[inline]
+    fn tells_trackers(&self) -> bool {
+        let is_used = self.server.tracking.is_used();
+        if !is_used {
+            self.tracked.note_unheard();
+        }
+        is_used
+    }
+
     /// Tells watchers that a key is written by the transaction under way. If there are any, the key's entry is
     /// stored to, so that an EXEC which has read it is in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
         // After it is counted as written: see `tracking/mod.rs`.
-        if self.server.tracking.is_used() {
+        if self.tells_trackers() {
             self.tracked.note_written(key);
         }
         if self.tells_events() {
@@ -147,7 +157,7 @@ impl Env<'_> {
     pub(crate) fn touch_expired(&self, db: &Database, key: &[u8], time: u64) {
         self.effects.note_removal(db.index(), key);
         self.server.watch.touch_expired(db.index(), key, time, self.touched);
-        if self.server.tracking.is_used() {
+        if self.tells_trackers() {
             self.tracked.note_removed(key);
         }
         self.note_for_waiters(db, key);
@@ -160,7 +170,7 @@ impl Env<'_> {
     pub(crate) fn touch_evicted(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         self.effects.note_removal(db.index(), key);
         let watched = self.server.watch.touch(db.index(), key, self.touched);
-        if self.server.tracking.is_used() {
+        if self.tells_trackers() {
             self.tracked.note_removed(key);
         }
         self.note_for_waiters(db, key);
@@ -192,7 +202,7 @@ impl Env<'_> {
                 self.touch(tx, db, &key)?;
             }
         }
-        if self.server.tracking.is_used() {
+        if self.tells_trackers() {
             self.tracked.note_all();
         }
         Ok(())

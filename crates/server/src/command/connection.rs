@@ -453,7 +453,18 @@ fn pause(call: &mut ClientCall<'_>) -> Outcome<Next> {
     if i64::try_from(end).is_err() {
         return Err(Failure::Say("ERR timeout is out of range".into()));
     }
-    call.server.pause.begin(kind, end);
+    let server = call.server;
+    let before = server.pause.now();
+    server.pause.begin(kind, end);
+    // All but the thread of a master's commands, which go on.
+    let waits_for = |thread| thread != server.stats.len();
+    let done = server.runs.await_writers(call.client.home.worker, waits_for);
+    if let Err(busy) = done {
+        if before == Paused::None {
+            server.pause.end();
+        }
+        return Err(Failure::Say(busy.text().into()));
+    }
     call.ok()
 }
 

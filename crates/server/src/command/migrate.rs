@@ -21,8 +21,6 @@ fn migrate(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let (home, id) = (client.home, client.listing.id);
     let to = Address { worker: home.worker, slot: home.slot, id };
     let request = Move::parse(call.args, to, client.protocol, client.db)?;
-    match server.migration.order(server, request) {
-        true => Ok(Next::Wait),
-        false => Err(Failure::Say("ERR no thread could be started that moves keys".into())),
-    }
+    server.migration.order(server, request)?;
+    Ok(Next::Wait)
 }

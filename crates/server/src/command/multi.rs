@@ -104,8 +104,13 @@ impl Exec {
 
     /// Its commands on data.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Command> {
+        self.requests().map(|(command, _)| command)
+    }
+
+    /// The same, with their arguments.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (&'static Command, Args<'_>)> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Data { command, .. } => Some(*command),
+            Step::Data { command, args, .. } => Some((*command, args.as_args())),
             Step::Said(_) => None,
         })
     }

@@ -106,14 +106,7 @@ pub(super) fn run_code(
     };
     let mut on_error = |text: &str| env.tally.error(text.split(' ').next().unwrap_or_default());
     let thread = Thread { runs: Arc::clone(&env.server.runs), worker: env.worker };
-    let tracks = env.server.tracking.is_used();
-    if tracks {
-        env.tracked.enter_script(&env.server.watch, task.keys, call.db.index());
-    }
     let ran = interpreter::run(&task, &thread, &mut perform, &mut call.out, &mut on_error);
-    if tracks {
-        env.tracked.leave_script();
-    }
     let (full, error) = (inner.full, inner.error);
     if let Some(error) = error {
         return Err(Failure::Pool(error));

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// How long a target may take if the request does not say.
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes of memory that a request takes besides its arguments, and each argument besides its own.
+const PER_REQUEST: usize = 500;
+const PER_ARGUMENT: usize = 24;
 
 /// Who is to be let in at the target.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,6 +96,17 @@ impl Move {
             args: OwnedArgs::from(args),
             keys,
         })
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let args = self.args.as_args();
+        // Some arguments are there twice.
+        let login = self.login.as_ref();
+        let twice =
+            login.map_or(0, |one| one.password.len() + one.user.as_ref().map_or(0, Vec::len));
+        let twice = twice + self.host.len() + self.port.len();
+        args.bytes() + args.len() * PER_ARGUMENT + twice + PER_REQUEST
     }
 
     /// Its keys, each once.

@@ -4,6 +4,9 @@ use super::request::{Login, Move};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often a thread that waits for a target looks whether the server is to end.
@@ -15,6 +18,8 @@ const LINE_MAX: usize = 64 << 10;
 /// How long a connection is kept that is not used, and how many are.
 const KEPT: Duration = Duration::from_secs(10);
 const KEPT_MAX: usize = 64;
+/// Threads that connect to targets, at most.
+const DIALS_MAX: usize = 64;
 
 /// A connection to a target, on which nothing is owed.
 pub(super) struct Target {
@@ -36,25 +41,17 @@ pub(super) struct Patience<'a> {
 }
 
 impl Target {
-    pub(super) fn connect(request: &Move) -> io::Result<Self> {
+    pub(super) fn connect(request: &Move, patience: &Patience<'_>) -> io::Result<Self> {
         let wrong = |_| io::Error::from(ErrorKind::InvalidInput);
         let host = std::str::from_utf8(&request.host).map_err(wrong)?;
         let port = std::str::from_utf8(&request.port).map_err(wrong)?;
         let port: u16 = port.parse().map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
-        let mut failure = io::Error::from(ErrorKind::NotFound);
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, request.timeout) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(SLICE))?;
-                    stream.set_write_timeout(Some(SLICE))?;
-                    let used = Instant::now();
-                    return Ok(Target { stream, received: Vec::new(), db: None, used });
-                }
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        let stream = open(host.to_owned(), port, patience)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SLICE))?;
+        stream.set_write_timeout(Some(SLICE))?;
+        let used = Instant::now();
+        Ok(Target { stream, received: Vec::new(), db: None, used })
     }
 
     /// Sends all of it.
@@ -63,6 +60,7 @@ impl Target {
             let mut left = piece;
             let began = Instant::now();
             while !left.is_empty() {
+                patience.go_on(began)?;
                 match self.stream.write(left) {
                     Ok(0) => return Err(ErrorKind::WriteZero.into()),
                     Ok(written) => left = &left[written..],
@@ -85,6 +83,7 @@ impl Target {
                 }
                 return Ok(line);
             }
+            patience.go_on(began)?;
             if self.received.len() > LINE_MAX {
                 return Err(ErrorKind::InvalidData.into());
             }
@@ -98,15 +97,85 @@ impl Target {
     }
 }
 
+/// A thread that connects.
+struct Dial;
+
+static DIALS: AtomicUsize = AtomicUsize::new(0);
+
+impl Dial {
+    fn begin() -> io::Result<Self> {
+        let dial = match DIALS.fetch_add(1, Ordering::Relaxed) {
+            0..DIALS_MAX => Ok(Dial),
+            _ => Err(io::Error::other("too many connections are being made")),
+        };
+        if dial.is_err() {
+            DIALS.fetch_sub(1, Ordering::Relaxed);
+        }
+        dial
+    }
+}
+
+impl Drop for Dial {
+    fn drop(&mut self) {
+        DIALS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Connects. Another thread does so, which nobody waits for in the end: neither looking for a name nor connecting ends before
+/// its time.
+fn open(host: String, port: u16, patience: &Patience<'_>) -> io::Result<TcpStream> {
+    let (began, timeout) = (Instant::now(), patience.timeout);
+    let (dial, (done, opened)) = (Dial::begin()?, sync_channel(1));
+    let body = move || {
+        // It is not wanted any longer if nobody waits.
+        let _ = done.send(connect_to_any(&host, port, began, timeout));
+        drop(dial);
+    };
+    thread::Builder::new().name("migrate-dial".to_owned()).spawn(body)?;
+    loop {
+        match opened.recv_timeout(SLICE) {
+            Ok(stream) => return stream,
+            Err(RecvTimeoutError::Timeout) => patience.go_on(began)?,
+            Err(RecvTimeoutError::Disconnected) => return Err(ErrorKind::Other.into()),
+        }
+    }
+}
+
+/// Connects to the first of a name's addresses that answers.
+fn connect_to_any(
+    host: &str,
+    port: u16,
+    began: Instant,
+    timeout: Duration,
+) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(ErrorKind::NotFound);
+    for address in (host, port).to_socket_addrs()? {
+        let left = timeout.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
 impl Patience<'_> {
+    /// Whether to go on with a step that began then.
+    fn go_on(&self, began: Instant) -> io::Result<()> {
+        match began.elapsed() >= self.timeout || (self.is_over)() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Whether to go on after an error of a step that began then: if it only says that nothing has happened for a moment.
     fn bear(&self, error: io::Error, began: Instant) -> io::Result<()> {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
-                match began.elapsed() >= self.timeout || (self.is_over)() {
-                    true => Err(ErrorKind::TimedOut.into()),
-                    false => Ok(()),
-                }
+                self.go_on(began)
             }
             _ => Err(error),
         }
@@ -130,8 +199,12 @@ impl Kept {
         self.0.remove(&Kept::name(request))
     }
 
-    /// Keeps one more, if need be instead of the one that was not used for longest.
+    /// Keeps one more, if need be instead of the one that was not used for longest. Not one that has sent more than it
+    /// was asked for: that would be taken for later answers.
     pub(super) fn put(&mut self, request: &Move, target: Target) {
+        if !target.received.is_empty() {
+            return;
+        }
         if self.0.len() >= KEPT_MAX
             && let Some(oldest) = self.0.iter().min_by_key(|(_, one)| one.used)
         {

@@ -1,9 +1,16 @@
-use super::Move;
 use super::request::Login;
+use super::{Move, Orders};
 use crate::command::Failure;
+use crate::options::Options;
 use crate::protocol::Protocol;
 use crate::protocol::args::OwnedArgs;
-use crate::waiting::Address;
+use crate::server::Server;
+use crate::store::Facts;
+use crate::waiting::{Address, Delivery};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn parse(request: &str) -> Result<Move, String> {
@@ -49,4 +56,30 @@ fn errors_are_those_of_redis() {
     ] {
         assert_eq!(parse(request).unwrap_err(), expected, "{request}");
     }
+}
+
+#[test]
+fn a_panic_leaves_no_client_without_an_answer() {
+    let address = ([127, 0, 0, 1], 0).into();
+    let server = &Server::new(Options::new().threads(1), address, Box::new(Facts::default));
+    let (replies, (moves, orders)) = (Arc::new(Mutex::new(Vec::new())), channel());
+    let told = Arc::clone(&replies);
+    let deliver = move |delivery: Delivery| told.lock().unwrap().push(delivery.reply);
+    assert!(server.deliver.set(Box::new(deliver)).is_ok());
+    for _ in 0..3 {
+        let request = parse("migrate h 1 k 0 1").unwrap();
+        server.migration.bytes.fetch_add(request.bytes(), Ordering::Relaxed);
+        moves.send(request).unwrap();
+    }
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let mut orders = Orders::new(server, orders);
+        orders.next(Duration::ZERO).unwrap();
+        orders.end(Some(b"+OK\r\n".to_vec()));
+        orders.next(Duration::ZERO).unwrap();
+        panic!("as if a key could not be read");
+    }));
+    assert!(done.is_err() && server.migration.bytes.load(Ordering::Relaxed) == 0);
+    let replies = replies.lock().unwrap();
+    assert!(replies.len() == 3 && replies[0].starts_with(b"+OK"));
+    assert!(replies[1..].iter().all(|reply| reply.starts_with(b"-ERR the thread")));
 }

@@ -1,5 +1,6 @@
 //! The thread that moves keys.
 
+use super::Orders;
 use super::request::{Login, Move};
 use super::target::{Kept, Patience, Target};
 use crate::command::{Call, Env, Failure, Notes, blocking, find, perform};
@@ -14,13 +15,12 @@ use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::store::Session;
-use crate::waiting::Delivery;
 use crate::watch::Watched;
 use perdura::{Error, Tx};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
@@ -32,18 +32,22 @@ const ATTEMPTS: u32 = 16;
 /// How soon it is looked again whether a script or a pause lets others write, and whether there is something to do.
 const SOON: Duration = Duration::from_millis(1);
 const IDLE: Duration = Duration::from_millis(500);
+/// How a target confirms: anything else but an error is not Redis's.
+const OK: &[u8] = b"+OK";
 
 /// Why a request is not done. The text of the answer.
 struct Refused(String);
 
-/// A key that the target has.
+/// A key of which the target was told.
 struct Sent<'k> {
     key: &'k [u8],
     /// Since before it was read.
     watched: Watched,
+    /// Whether it was not here any longer, though the target has it from here: it was told to delete it.
+    is_gone: bool,
 }
 
-/// A target's, each a line.
+/// A target's answers, each a line.
 type Answers = Vec<Vec<u8>>;
 
 /// What a connection to a target is at.
@@ -66,7 +70,7 @@ struct Mover<'a, S: Session> {
 }
 
 /// Moves keys until there is nobody left who would order that.
-pub(super) fn run<S: Session>(server: &Server, session: S, keyspace: u64, orders: &Receiver<Move>) {
+pub(super) fn run<S: Session>(server: &Server, session: S, keyspace: u64, mut orders: Orders<'_>) {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut mover = Mover {
         server,
@@ -80,12 +84,12 @@ pub(super) fn run<S: Session>(server: &Server, session: S, keyspace: u64, orders
         turns: 0,
     };
     loop {
-        match orders.recv_timeout(IDLE) {
+        match orders.next(IDLE) {
             Ok(request) => {
-                let reply = mover.answer(&request);
-                if let Some(deliver) = server.deliver.get() {
-                    deliver(Delivery { to: request.to, reply });
-                }
+                // Nothing is done for a client that was ended meanwhile.
+                let is_there = server.clients().contains_key(&request.to.id);
+                let reply = is_there.then(|| mover.answer(&request));
+                orders.end(reply);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
@@ -125,11 +129,11 @@ impl<'a, S: Session> Mover<'a, S> {
     /// Returns whether there was any of the keys.
     fn work(&mut self, request: &Move) -> Result<bool, Refused> {
         let keys = request.keys();
-        let (mut wanted, mut replaces, mut any) = (keys, request.replaces, false);
+        let (mut wanted, mut again, mut any) = (keys, false, false);
         let mut failure = None;
         for _ in 0..ATTEMPTS {
             let mut sent = Vec::new();
-            let moved = self.send_all(request, &wanted, replaces, &mut sent, &mut failure);
+            let moved = self.send_all(request, &wanted, again, &mut sent, &mut failure);
             any |= !sent.is_empty() || moved.is_err() || failure.is_some();
             // What the target has confirmed is deleted, whatever has become of the rest.
             let changed = match request.copies {
@@ -141,7 +145,7 @@ impl<'a, S: Session> Mover<'a, S> {
                 return failure.map_or(Ok(any), Err);
             }
             // The target has an older value of these, from here.
-            (wanted, replaces) = (changed, true);
+            (wanted, again) = (changed, true);
         }
         Err(Refused(
             "ERR Target instance has an older value of a key that is still being written here. The key was not deleted"
@@ -150,29 +154,30 @@ impl<'a, S: Session> Mover<'a, S> {
     }
 
     /// Sends all of these keys that are here, and notes those that the target has confirmed, and the first error that it has
-    /// answered with.
+    /// answered with. If they are sent `again`, the target is told to delete those that are not here any longer.
     fn send_all<'k>(
         &mut self,
         request: &Move,
         keys: &[&'k [u8]],
-        replaces: bool,
+        again: bool,
         sent: &mut Vec<Sent<'k>>,
         failure: &mut Option<Refused>,
     ) -> Result<(), Refused> {
         let mut left = keys;
         while !left.is_empty() {
-            let (read, mut found, commands) = self.read(request, left, replaces)?;
+            let (read, mut found, commands) = self.read(request, left, again)?;
             left = &left[read..];
             if found.is_empty() {
                 continue;
             }
-            let answers = self.exchange(request, &commands, found.len());
+            let answers = self.exchange(request, &commands, &found);
             let (lines, broken) = match answers {
                 Ok(lines) => (lines, None),
                 Err((lines, error)) => (lines, Some(error)),
             };
             for (line, one) in lines.iter().zip(found.drain(..)) {
                 match line.strip_prefix(b"-") {
+                    None if one.is_gone => {}
                     None => sent.push(one),
                     Some(text) => {
                         failure.get_or_insert_with(|| target_failed(text));
@@ -187,13 +192,13 @@ impl<'a, S: Session> Mover<'a, S> {
         Ok(())
     }
 
-    /// Reads the first of these keys. Returns how many it has looked for, those that are here, and the commands that make
-    /// them.
+    /// Reads the first of these keys. Returns how many it has looked for, those of which the target is to be told, and a
+    /// command for each of them.
     fn read<'k>(
         &mut self,
         request: &Move,
         keys: &[&'k [u8]],
-        replaces: bool,
+        again: bool,
     ) -> Result<(usize, Vec<Sent<'k>>, Vec<u8>), Refused> {
         let server = self.server;
         let keys = &keys[..keys.len().min(TOGETHER)];
@@ -220,7 +225,12 @@ impl<'a, S: Session> Mover<'a, S> {
                 let time = now();
                 let found = db.find(tx, key)?.filter(|found| !found.entry.expired(time));
                 is_there.push(found.is_some());
-                let Some(found) = found else { continue };
+                let Some(found) = found else {
+                    if again {
+                        push(&mut commands, &[b"DEL", key]);
+                    }
+                    continue;
+                };
                 let (mut value, mut fits) = (Vec::new(), true);
                 let written = values::write(tx, found.entry, stream_form, &mut value, &mut |len| {
                     fits &= len <= most;
@@ -244,7 +254,7 @@ impl<'a, S: Session> Mover<'a, S> {
                 let left = found.entry.expires().map_or(0, |end| end.saturating_sub(time).max(1));
                 let left = left.to_string();
                 let args: [&[u8]; 5] = [b"RESTORE", key, left.as_bytes(), &value, b"REPLACE"];
-                push(&mut commands, &args[..if replaces { 5 } else { 4 }]);
+                push(&mut commands, &args[..if again || request.replaces { 5 } else { 4 }]);
             }
             Ok(())
         })?;
@@ -253,17 +263,21 @@ impl<'a, S: Session> Mover<'a, S> {
         if let Some(text) = refused {
             return Err(Refused(text));
         }
-        let there = keys.iter().zip(watched).zip(is_there).filter(|(_, is_there)| *is_there);
-        let found = there.map(|((&key, watched), _)| Sent { key, watched }).collect();
+        let told =
+            keys.iter().zip(watched).zip(is_there).filter(|(_, is_there)| *is_there || again);
+        let sent =
+            |((&key, watched), is_there): (_, bool)| Sent { key, watched, is_gone: !is_there };
+        let found = told.map(sent).collect();
         Ok((read, found, commands))
     }
 
-    /// Sends commands, and reads so many answers. With an error come those that were read before it.
+    /// Sends a command for each of these keys, and reads the answers: confirmations and errors. With an error come those
+    /// that were read before it; none if the target has answered what no Redis would.
     fn exchange(
         &mut self,
         request: &Move,
         commands: &[u8],
-        count: usize,
+        keys: &[Sent<'_>],
     ) -> Result<Answers, (Answers, Refused)> {
         let server = self.server;
         let is_over = || server.stopping();
@@ -273,19 +287,25 @@ impl<'a, S: Session> Mover<'a, S> {
             let was_kept = kept.is_some();
             let mut lines = Vec::new();
             let mut step = Step::Connecting;
-            let connected = kept.map_or_else(|| Target::connect(request), Ok);
+            let connected = kept.map_or_else(|| Target::connect(request, &patience), Ok);
             let done = connected.and_then(|mut target| {
                 step = Step::Writing;
                 // If the target lets nobody in, nothing of the keys was sent.
                 if let Some(line) = enter(&mut target, request, &patience, &mut step)? {
-                    lines = vec![line; count];
+                    lines = vec![line; keys.len()];
                     return Ok(target);
                 }
                 step = Step::Writing;
                 target.send(commands, &patience)?;
                 step = Step::Reading;
-                while lines.len() < count {
-                    lines.push(target.line(&patience)?);
+                for key in keys {
+                    let line = target.line(&patience)?;
+                    let is_done = if key.is_gone { line.starts_with(b":") } else { line == OK };
+                    if !is_done && !line.starts_with(b"-") {
+                        lines.clear();
+                        return Err(ErrorKind::InvalidData.into());
+                    }
+                    lines.push(line);
                 }
                 Ok(target)
             });
@@ -295,7 +315,7 @@ impl<'a, S: Session> Mover<'a, S> {
                     return Ok(lines);
                 }
                 // The target had closed a connection that was kept.
-                Err(error) if was_kept && lines.is_empty() && !is_time_out(&error) => {}
+                Err(error) if was_kept && lines.is_empty() && may_be_closed(&error) => {}
                 Err(_) => {
                     let text = match step {
                         Step::Connecting => "IOERR error or timeout connecting to the client",
@@ -335,17 +355,27 @@ impl<'a, S: Session> Mover<'a, S> {
     fn delete_together<'k>(&mut self, db: u8, sent: &[Sent<'k>]) -> Result<Vec<&'k [u8]>, Error> {
         let server = self.server;
         let worker = server.stats.len() + 1;
-        let keeps_out =
-            || server.runs.has_long_beside(worker) || server.pause.now() != Paused::None;
-        while keeps_out() && !server.stopping() {
+        let is_paused = || server.pause.now() != Paused::None;
+        let writing = loop {
+            if !server.runs.has_long_beside(worker) && !is_paused() {
+                // Looked at once more when it has said that it is about to write: see `pause.rs`.
+                let writing = server.runs.of(worker).write();
+                if !is_paused() {
+                    break writing;
+                }
+            }
+            if server.stopping() {
+                return Err(Error::Aborted(
+                    "ERR the server is stopping: not all keys were deleted".into(),
+                ));
+            }
             thread::sleep(SOON);
-        }
+        };
         self.turns += 1;
         let Mover { session, keyspace, stats, notes, client, turns, .. } = self;
         let mut env = notes.env(server, worker, stats, *keyspace, now(), *turns);
         let (mut changed, mut tries, mut last) = (Vec::new(), 0, None);
         let done = loop {
-            let writing = server.runs.of(worker).write();
             let done = session.write(&mut |tx| {
                 env.begin_writing(tx)?;
                 changed = delete_unchanged(tx, env, client, (db, sent))?;
@@ -355,7 +385,6 @@ impl<'a, S: Session> Mover<'a, S> {
                 env.tally.end();
                 env.end_writing(tx)
             });
-            drop(writing);
             env.end(&done);
             server.runs.of(worker).settle();
             match done {
@@ -370,6 +399,7 @@ impl<'a, S: Session> Mover<'a, S> {
                 Err(error) => break Err(error),
             }
         };
+        drop(writing);
         if let Some(ticket) = last {
             session.wait(ticket)?;
             self.tell();
@@ -427,7 +457,7 @@ fn delete_unchanged<'k>(
     let mut args = OwnedArgs::default();
     args.push(b"DEL");
     let mut changed = Vec::new();
-    for Sent { key, watched } in sent {
+    for Sent { key, watched, .. } in sent {
         match perform::is_unchanged(tx, env, watched)? {
             true => args.push(key),
             false => changed.push(*key),
@@ -481,6 +511,8 @@ fn enter(
             let line = target.line(patience)?;
             if line.starts_with(b"-") {
                 refused = refused.or(Some(line));
+            } else if line != OK {
+                return Err(ErrorKind::InvalidData.into());
             }
         }
     }
@@ -493,8 +525,9 @@ fn target_failed(text: &[u8]) -> Refused {
     Refused(format!("ERR Target instance replied with error: {text}"))
 }
 
-fn is_time_out(error: &std::io::Error) -> bool {
-    error.kind() == ErrorKind::TimedOut
+/// Whether a connection may only have been closed.
+fn may_be_closed(error: &std::io::Error) -> bool {
+    !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::InvalidData)
 }
 
 /// Appends a command as servers read it.

@@ -32,12 +32,13 @@ use crate::command::{
     Call, Command, Env, Exec, Failure, Next, Run, blocking, find, functions, perform,
 };
 use crate::keyspace::{Database, Near};
-use crate::pause::Paused;
+use crate::pause::{self, Paused};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
 use crate::replication::following::{Gate, LOADING, READONLY};
 use crate::room;
 use crate::script::Busy;
+use crate::server::Server;
 use crate::stats::{Called, Stats};
 use crate::store::Session;
 use crate::waiting::{Address, Waiter, Wish};
@@ -110,6 +111,20 @@ impl Op {
         }
     }
 
+    /// Whether it waits for the end of a pause that has begun since it was planned. Whether FCALL does is not known yet.
+    #[cold]
+    fn is_paused(&self, server: &Server, connection: &Connection) -> bool {
+        server.pause.now() == Paused::All
+            || match &self.work {
+                Work::Request(request, command) => {
+                    pause::writes(server, command, connection.args(*request))
+                }
+                Work::Exec(exec) => exec.requests().any(|(command, args)| {
+                    command.name == "fcall" || pause::writes(server, command, args)
+                }),
+            }
+    }
+
     /// Does it. Returns false if it is a later one of its transaction, and needs one of its own.
     #[inline(always)]
     fn perform(
@@ -133,6 +148,12 @@ impl Op {
         // Clients may wait for a key that this operation fills.
         let serves = self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
         let before = serves.then(|| (tx.point(), env.waits.mark(), told));
+        if env.server.pause.now() != Paused::None && self.is_paused(env.server, connection) {
+            connection.hold(env.server);
+            // Nor is what comes after it done.
+            (self.skipped, connection.skips) = (true, true);
+            return Ok(true);
+        }
         let outcome = match &mut self.work {
             Work::Request(..)
                 if connection.skips || connection.is_full() || budget.is_short_for(self.claim) =>
@@ -368,7 +389,8 @@ impl Turn {
             let command = route.command().filter(|_| env.server.pubsub.is_monitored());
             let remembered = connection.client.remembers();
             let next = route.answer((env.server, env.stats), connection, request);
-            if connection.client.caching && !is_own && connection.client.queue.is_none() {
+            let is_done = !is_own && !matches!(next, Next::Exec(_));
+            if connection.client.caching && is_done && connection.client.queue.is_none() {
                 connection.client.caching = false;
             }
             if let Some(command) = command

@@ -3,6 +3,7 @@
 
 use super::worker::Worker;
 use crate::command::{Env, blocking};
+use crate::pause::Paused;
 use crate::pubsub::Parcel;
 use crate::room;
 use crate::store::Session;
@@ -28,6 +29,9 @@ pub(crate) fn recheck<S: Session>(
         return Ok(None);
     }
     let _writing = env.server.runs.of(env.worker).write();
+    if env.server.pause.now() != Paused::None {
+        return Ok(None);
+    }
     let names = env.waits.take_recheck(|(db, key)| env.server.watch.is_settled(*db, key));
     if names.is_empty() {
         return Ok(None);

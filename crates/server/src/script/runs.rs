@@ -116,6 +116,8 @@ struct Shared {
     overdue: AtomicUsize,
     /// Threads whose script is long.
     long: AtomicUsize,
+    /// Threads that wait in [`Runs::await_writers`].
+    waiting: AtomicUsize,
 }
 
 /// The scripts that are running.
@@ -274,8 +276,9 @@ impl Runs {
                 own.is_long = true;
                 self.shared.long.fetch_add(1, Ordering::Relaxed);
             }
-            let others_wait = excludes && own.times < AGAIN_MAX && self.others_write(worker);
-            if others_wait || own.times == 0 && others_are_owed() {
+            let is_awaited = run.is_writing() && self.shared.waiting.load(Ordering::Relaxed) > 0;
+            let others_wait = is_awaited || excludes && self.others_write(worker);
+            if others_wait && own.times < AGAIN_MAX || own.times == 0 && others_are_owed() {
                 own.times += 1;
                 run.again.store(true, Ordering::Relaxed);
                 return Late::Again;
@@ -300,6 +303,31 @@ impl Runs {
         others.map(|(_, run)| run).any(|run| run.is_writing())
     }
 
+    /// Waits until each of these threads but `worker` was not in a transaction that writes.
+    ///
+    /// # Errors
+    /// When the script of such a transaction is overdue.
+    pub(crate) fn await_writers(
+        &self,
+        worker: usize,
+        of: impl Fn(usize) -> bool,
+    ) -> Result<(), Busy> {
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        let others = self.threads.iter().enumerate();
+        let done =
+            others.filter(|(index, _)| *index != worker && of(*index)).try_for_each(|(_, run)| {
+                while run.writing.load(Ordering::SeqCst) {
+                    if let Some(busy) = self.busy() {
+                        return Err(busy);
+                    }
+                    std::thread::sleep(SOON / 10);
+                }
+                Ok(())
+            });
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+
     /// Waits until other threads that wait for the writers' lock have had it.
     pub(crate) fn let_in(&self, worker: usize) {
         let began = Instant::now();
@@ -319,7 +347,7 @@ pub(crate) struct WritingThread<'a>(&'a Run);
 
 impl Drop for WritingThread<'_> {
     fn drop(&mut self) {
-        self.0.writing.store(false, Ordering::Relaxed);
+        self.0.writing.store(false, Ordering::Release);
     }
 }
 
@@ -341,10 +369,11 @@ impl Run {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread begins a transaction that writes.
+    /// The thread begins a transaction that writes. Before it looks at [`Pause`](crate::pause::Pause), whose command first
+    /// sets the pause, and then looks at this: one of the two sees the other.
     #[inline]
     pub(crate) fn write(&self) -> WritingThread<'_> {
-        self.writing.store(true, Ordering::Relaxed);
+        self.writing.store(true, Ordering::SeqCst);
         WritingThread(self)
     }
 

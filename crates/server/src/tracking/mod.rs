@@ -75,6 +75,42 @@ pub(crate) struct Message {
     what: Arc<Invalid>,
 }
 
+/// Bytes of messages of one transaction to a client: with more, all keys are invalid for it.
+const TOLD_MAX: usize = 4 << 20;
+/// Bytes that a key takes in a message besides its name.
+const PER_KEY: usize = 32;
+
+impl Invalid {
+    fn bytes(&self) -> usize {
+        match self {
+            Invalid::All => 0,
+            Invalid::Keys(keys) => keys.iter().map(|key| key.len() + PER_KEY).sum(),
+        }
+    }
+}
+
+/// Tells those clients that all keys are invalid to which too much is to be told.
+fn shorten(messages: &mut Vec<Message>) {
+    let mut told: HashMap<u64, usize> = HashMap::new();
+    for Message { to, what } in &*messages {
+        *told.entry(to.id).or_default() += what.bytes();
+    }
+    told.retain(|_, bytes| *bytes > TOLD_MAX);
+    if told.is_empty() {
+        return;
+    }
+    let all = Arc::new(Invalid::All);
+    messages.retain_mut(|Message { to, what }| match told.get_mut(&to.id) {
+        None => true,
+        // Its first message says it.
+        Some(bytes) if *bytes > 0 => {
+            (*bytes, *what) = (0, Arc::clone(&all));
+            true
+        }
+        Some(_) => false,
+    });
+}
+
 /// How much the table may hold.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
@@ -194,10 +230,11 @@ impl Tracking {
         for (client, place, key) in reads {
             let is_old = expected(place) != Some(watch.begun_at(place));
             if is_old && state.table.remove(&key, client) {
-                state.tell(client, key, &mut messages);
+                state.tell(client, &Arc::new(Invalid::Keys(vec![key])), &mut messages);
             }
         }
         state.trim(limits, usize::MAX, &mut messages);
+        shorten(&mut messages);
         messages
     }
 
@@ -212,6 +249,7 @@ impl Tracking {
     pub(crate) fn trim(&self, limits: Limits, most: usize) -> Vec<Message> {
         let mut messages = Vec::new();
         self.state().trim(limits, most, &mut messages);
+        shorten(&mut messages);
         messages
     }
 
@@ -245,11 +283,10 @@ impl Tracking {
 
 impl State {
     /// Tells a client that a key is invalid, if it tracks by keys.
-    fn tell(&self, client: u64, key: Name, messages: &mut Vec<Message>) {
+    fn tell(&self, client: u64, what: &Arc<Invalid>, messages: &mut Vec<Message>) {
         let Some(to) = self.clients.get(&client) else { return };
         if !to.tracking().has(Modes::BROADCAST) {
-            let what = Arc::new(Invalid::Keys(vec![key]));
-            messages.push(Message { to: Arc::clone(to), what });
+            messages.push(Message { to: Arc::clone(to), what: Arc::clone(what) });
         }
     }
 
@@ -263,10 +300,15 @@ impl State {
 
     /// A key is written by a client: nobody has it any longer.
     fn invalidate(&mut self, key: Name, by: u64, messages: &mut Vec<Message>) {
-        for client in self.table.take(&key) {
+        let clients = self.table.take(&key);
+        if clients.is_empty() {
+            return;
+        }
+        let what = Arc::new(Invalid::Keys(vec![key]));
+        for client in clients {
             let is_loop = |to: &Arc<Listing>| to.tracking().has(Modes::NO_LOOP) && to.id == by;
             if !self.clients.get(&client).is_some_and(is_loop) {
-                self.tell(client, Arc::clone(&key), messages);
+                self.tell(client, &what, messages);
             }
         }
     }

@@ -30,11 +30,10 @@ pub(crate) struct Tracked {
     acting: Cell<u64>,
     /// Whether what it reads is remembered.
     remembers: Cell<bool>,
-    /// Within a script: its keys, until it has read something.
-    script: RefCell<Option<Vec<(usize, Name)>>>,
-    in_script: Cell<bool>,
     events: RefCell<Vec<Event>>,
     bytes: Cell<usize>,
+    /// Whether something was written while nobody tracked.
+    is_unheard: Cell<bool>,
     /// The versions of places in [`Watch`] before the transactions of this round; none of those that were being written.
     versions: RefCell<HashMap<usize, Option<u64>>>,
     /// Messages that go on their way when all that was committed is durable.
@@ -109,47 +108,31 @@ impl Tracked {
         }
     }
 
-    /// A script begins, with these keys.
-    pub(crate) fn enter_script(&self, watch: &Watch, keys: Args<'_>, db: u8) {
-        self.in_script.set(true);
-        if self.remembers.get() {
-            let keys = keys.iter().map(|key| (watch.place(db, key), key.into()));
-            self.script.replace(Some(keys.collect()));
-        }
+    /// Something is written, and nobody tracks.
+    #[inline]
+    pub(crate) fn note_unheard(&self) {
+        self.is_unheard.set(true);
     }
 
-    /// It has ended.
-    pub(crate) fn leave_script(&self) {
-        self.in_script.set(false);
-        self.script.take();
-    }
-
-    /// A command is done. Its keys may be kept by its client, or those of the script whose it is.
+    /// A command is done, perhaps in a script. Its keys may be kept by the client.
     #[cold]
     pub(crate) fn note_read(&self, call: &Call<'_>, command: &Command) {
         let client = self.acting.get();
         if !self.remembers.get() || command.nests || !reads(command) || call.client.id != client {
             return;
         }
-        let note = |place, key: Name| {
-            let bytes = key.len();
-            self.note(Event::Read { client, place, key }, bytes);
-        };
-        if self.in_script.get() {
-            let keys = self.script.take().into_iter().flatten();
-            return keys.for_each(|(place, key)| note(place, key));
-        }
         for at in key_positions(command, call.args).unwrap_or_default() {
             let key = call.args.at(at);
-            note(call.env.server.watch.place(call.db.index(), key), key.into());
+            let place = call.env.server.watch.place(call.db.index(), key);
+            self.note(Event::Read { client, place, key: key.into() }, key.len());
         }
     }
 
     /// A transaction's body begins, perhaps once more, or the transaction was not committed.
     pub(crate) fn retract(&self) {
         self.act_as(0, false);
+        self.is_unheard.set(false);
         if self.bytes.take() > 0 {
-            self.leave_script();
             self.events.take();
         }
     }
@@ -160,6 +143,10 @@ impl Tracked {
         if !versions.is_empty() {
             // What it has written itself is not in the way of what it has read.
             touched.each(|slot| Watch::add_to_versions(&mut versions, slot));
+        }
+        if self.is_unheard.take() && server.tracking.is_used() {
+            // A client that has begun to track since may have read an old value. After all that was read.
+            self.note(Event::AllWritten, 0);
         }
         if self.bytes.take() == 0 {
             return;

@@ -72,6 +72,34 @@ fn a_key_that_was_read_is_told_of_once() {
 }
 
 #[test]
+fn too_many_keys_are_all_keys() {
+    let (tracking, watch) = (Tracking::default(), Watch::new(2));
+    let _clients = [1, 2].map(|id| client(&tracking, id, Modes::default(), &[]));
+    let _broad = client(&tracking, 3, Modes::BROADCAST, &[""]);
+    let names: Vec<String> = (0..40_000).map(|number| format!("{number:080}")).collect();
+    let reads = |id| names.iter().map(move |name| (name, id));
+    let both = reads(1).chain(reads(2).take(10));
+    let read = both.map(|(name, id)| read(&watch, name, id)).collect();
+    assert_eq!(apply(&tracking, &watch, read), []);
+    let all = names.iter().map(|name| written(name, 9)).collect();
+    let told = apply(&tracking, &watch, all);
+    let of = |id| told.iter().filter(move |(to, _)| *to == id).map(|(_, text)| text.as_str());
+    assert_eq!(of(1).collect::<Vec<_>>(), ["all"]);
+    assert!(of(2).eq(names.iter().take(10)));
+    assert_eq!(of(3).collect::<Vec<_>>(), ["all"]);
+}
+
+#[test]
+fn clients_of_a_key_share_a_message() {
+    let (tracking, watch) = (Tracking::default(), Watch::new(2));
+    let _clients = [1, 2].map(|id| client(&tracking, id, Modes::default(), &[]));
+    let reads = vec![read(&watch, "a", 1), read(&watch, "a", 2)];
+    assert_eq!(apply(&tracking, &watch, reads), []);
+    let messages = tracking.apply(vec![written("a", 0)], &watch, |_| None, ALL);
+    assert!(messages.len() == 2 && Arc::ptr_eq(&messages[0].what, &messages[1].what));
+}
+
+#[test]
 fn a_read_beside_a_write_is_told_of_at_once() {
     let (tracking, watch) = (Tracking::default(), Watch::new(2));
     let _client = client(&tracking, 1, Modes::NO_LOOP, &[]);

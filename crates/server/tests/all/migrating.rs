@@ -155,6 +155,177 @@ fn targets_may_fail() {
     assert_eq!(other.ask("EXISTS b"), "1");
 }
 
+/// A target that reads a request, calls `before` with it and its number, and answers what that returns.
+fn target(
+    mut before: impl FnMut(usize, &str) -> String + Send + 'static,
+) -> (SocketAddr, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let body = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut room = [0; 4096];
+        for number in 0.. {
+            let read = stream.read(&mut room).unwrap_or(0);
+            if read == 0 {
+                return;
+            }
+            let request = String::from_utf8_lossy(&room[..read]).into_owned();
+            if stream.write_all(before(number, &request).as_bytes()).is_err() {
+                return;
+            }
+        }
+    };
+    (address, std::thread::spawn(body))
+}
+
+#[test]
+fn nothing_but_ok_confirms() {
+    let mut from = start();
+    let mut here = from.client();
+    here.ask("MSET a 1 b 2");
+    let reading = "IOERR error or timeout reading to target instance";
+    for answers in [
+        ["HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", ""],
+        ["+OK\r\n", "+QUEUED\r\n"],
+        ["+OK\r\n", "+OK\r\n:1\r\n"],
+        ["+OK\r\n", "$2\r\nOK\r\n"],
+        ["+PONG\r\n", "+OK\r\n+OK\r\n"],
+    ] {
+        let (address, thread) =
+            target(move |number, _| (*answers.get(number).unwrap_or(&"")).to_owned());
+        assert_eq!(migrate(&mut here, address, "- 0 1000 KEYS a b"), reading, "{answers:?}");
+        assert_eq!(here.ask("EXISTS a b"), "2", "{answers:?}");
+        await_text(&mut here, "INFO stats", "migrate_cached_sockets:0\r");
+        thread.join().unwrap();
+    }
+    // What it has said too much is not taken for its answer to the next request.
+    let (address, thread) =
+        target(
+            |number, _| {
+                if number == 0 { "+OK\r\n".to_owned() } else { "+OK\r\n+OK\r\n".to_owned() }
+            },
+        );
+    assert_eq!(migrate(&mut here, address, "a 0 1000"), "OK");
+    await_text(&mut here, "INFO stats", "migrate_cached_sockets:0\r");
+    thread.join().unwrap();
+    assert_eq!(here.ask("EXISTS a b"), "1");
+    from.stop();
+}
+
+#[test]
+fn a_target_that_trickles_has_no_more_time() {
+    let from = start();
+    let mut here = from.client();
+    here.ask("SET a 1");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let trickling = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let began = Instant::now();
+        while stream.write_all(b"+").is_ok() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is not waited for");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let reading = "IOERR error or timeout reading to target instance";
+    assert_eq!(migrate(&mut here, address, "a 0 300"), reading);
+    trickling.join().unwrap();
+    assert_eq!(here.ask("GET a"), "1");
+}
+
+/// A target that does not answer, and a server that ends meanwhile.
+#[test]
+fn orders_are_bounded_and_nothing_is_done_for_clients_that_were_ended() {
+    let mut from = Running::with(|options| options.threads(2).max_request(100_000), 64 << 20);
+    let (mut first, mut second, mut third) = (from.client(), from.client(), from.client());
+    first.ask("MSET a 1 b 2 c 3");
+    let id = third.ask("CLIENT ID");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let name = "n".repeat(60_000);
+    let order = |key: &str, millis: &str| {
+        let args = ["MIGRATE", "127.0.0.1", &port, "", "0", millis, "KEYS", key, &name];
+        encode(&args.map(str::as_bytes))
+    };
+    first.send(&order("a", "60000"));
+    let (mut stream, _) = listener.accept().unwrap();
+    // The second one is too much beside the first.
+    second.send(&order("b", "60000"));
+    let refused = show(&second.receive().unwrap());
+    assert!(refused.starts_with("ERR the requests that wait to be moved take more"), "{refused}");
+    third.send(&encode(&[b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"c", b"0", b"60000"]));
+    assert_eq!(second.ask(&format!("CLIENT KILL ID {id}")), "1");
+    let began = Instant::now();
+    while second.ask("CLIENT LIST").contains(&format!("id={id} ")) {
+        assert!(began.elapsed() < Duration::from_secs(20), "the third client goes");
+    }
+    // The first is answered; for the third nothing is sent, for the second there is room.
+    let mut room = [0; 4096];
+    let _ = stream.read(&mut room).unwrap();
+    stream.write_all(b"+OK\r\n").unwrap();
+    let _ = stream.read(&mut room).unwrap();
+    stream.write_all(b"+OK\r\n").unwrap();
+    assert_eq!(show(&first.receive().unwrap()), "OK");
+    second.send(&order("b", "60000"));
+    let read = stream.read(&mut room).unwrap();
+    let request = String::from_utf8_lossy(&room[..read]);
+    assert!(request.contains("RESTORE\r\n$1\r\nb\r\n"), "{request}");
+    assert_eq!(first.ask("EXISTS a b c"), "2");
+    // It ends though the target says nothing.
+    from.stop();
+    assert!(began.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn a_key_that_is_deleted_meanwhile_is_deleted_at_the_target() {
+    let from = start();
+    let (mut here, mut other) = (from.client(), from.client());
+    here.ask("MSET a 1 b 2");
+    let requests = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = std::sync::Arc::clone(&requests);
+    let (address, thread) = target(move |number, request| {
+        seen.lock().unwrap().push(request.to_owned());
+        match number {
+            0 => "+OK\r\n".to_owned(),
+            1 => {
+                assert_eq!(other.ask("DEL a"), "1");
+                "+OK\r\n+OK\r\n".to_owned()
+            }
+            _ => ":1\r\n".to_owned(),
+        }
+    });
+    assert_eq!(migrate(&mut here, address, "- 0 5000 KEYS a b"), "OK");
+    assert_eq!(here.ask("DBSIZE"), "0");
+    drop(from);
+    thread.join().unwrap();
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[2], "*2\r\n$3\r\nDEL\r\n$1\r\na\r\n");
+}
+
+#[test]
+fn nothing_is_deleted_in_a_pause_that_the_server_does_not_outlive() {
+    let mut from = start();
+    let (mut here, mut other) = (from.client(), from.client());
+    here.ask("SET a 1");
+    let (paused, is_paused) = std::sync::mpsc::channel();
+    let (address, thread) = target(move |number, _| {
+        if number == 1 {
+            assert_eq!(other.ask("CLIENT PAUSE 100000 WRITE"), "OK");
+            paused.send(()).unwrap();
+        }
+        "+OK\r\n".to_owned()
+    });
+    let port = address.port().to_string();
+    here.send(&encode(&[b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"a", b"0", b"5000"]));
+    is_paused.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    from.stop();
+    thread.join().unwrap();
+    let from = from.restarted();
+    assert_eq!(from.client().ask("GET a"), "1");
+}
+
 /// A counter that is incremented while it moves is moved whole, or stays.
 #[test]
 fn a_write_meanwhile_is_not_lost() {

@@ -99,6 +99,33 @@ fn a_pause_of_all_ends_by_itself() {
     }
 }
 
+/// What was under way when the pause began is done before it is answered, or after its end.
+#[test]
+fn nothing_is_written_once_it_is_answered() {
+    let server = Running::with(|options| options.threads(3), 64 << 20);
+    let (mut control, mut runner, mut adder) = (server.client(), server.client(), server.client());
+    for rounds in [100_000, 300_000, 1_000_000, 3_000_000] {
+        assert_eq!(control.ask("MSET k old n 0"), "OK");
+        let script =
+            format!("redis.call('set','k','new') local n=0 while n<{rounds} do n=n+1 end return n");
+        runner.send(&encode(&[b"EVAL", script.as_bytes(), b"0"]));
+        std::thread::sleep(Duration::from_millis(2));
+        // This one waits for the script's transaction.
+        send(&mut adder, "INCR n");
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(control.ask("CLIENT PAUSE 100000 WRITE"), "OK");
+        let values = control.ask("MGET k n");
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(control.ask("MGET k n"), values, "{rounds}");
+        assert_eq!(control.ask("CLIENT UNPAUSE"), "OK");
+        assert_eq!(
+            [received(&mut runner), received(&mut adder)],
+            [rounds.to_string().as_str(), "1"]
+        );
+        assert_eq!(control.ask("MGET k n"), "[new 1]");
+    }
+}
+
 #[test]
 fn nothing_expires_meanwhile() {
     let server = start();

@@ -93,6 +93,16 @@ fn options_say_what_is_tracked() {
     for key in ["a", "b", "c"] {
         assert_eq!(received(&mut tracker), format!("[invalidate [{key}]]"));
     }
+    // It may be said within, too.
+    for (command, answer) in
+        [("MULTI", "OK"), ("CLIENT CACHING YES", "QUEUED"), ("GET a", "QUEUED")]
+    {
+        assert_eq!(tracker.ask(command), answer);
+    }
+    assert_eq!(tracker.ask("EXEC"), "[OK 1]");
+    tracker.ask("GET d");
+    other.ask("MSET a 1 d 4");
+    assert_eq!(received(&mut tracker), "[invalidate [a]]");
     assert_eq!(tracker.ask("CLIENT TRACKING OFF"), "OK");
     assert_eq!(tracker.ask("CLIENT TRACKING ON OPTOUT NOLOOP"), "OK");
     assert_eq!(tracker.ask("CLIENT CACHING NO"), "OK");
@@ -103,6 +113,51 @@ fn options_say_what_is_tracked() {
     other.ask("MSET a 1 b 2 c 3");
     assert_eq!(received(&mut tracker), "[invalidate [c]]");
     assert_eq!(tracker.ask("PING"), "PONG");
+}
+
+#[test]
+fn scripts_remember_the_keys_that_their_commands_read() {
+    let server = start();
+    let (mut tracker, mut other) = pair(&server, "");
+    let script =
+        "redis.call('get',KEYS[1]) redis.call('set',KEYS[2],1) return redis.call('get',KEYS[3])";
+    tracker.call(&[b"EVAL", script.as_bytes(), b"4", b"a", b"b", b"c", b"d"]);
+    // Those that were not declared, too. Nobody knows whether they were being written meanwhile.
+    tracker.call(&[b"EVAL_RO", b"return redis.call('get','e')", b"0"]);
+    assert_eq!(received(&mut tracker), "[invalidate [e]]");
+    other.ask("MSET a 1 b 2 c 3 d 4 e 5");
+    assert_eq!(received(&mut tracker), "[invalidate [a]]");
+    assert_eq!(received(&mut tracker), "[invalidate [c]]");
+    assert_eq!(tracker.ask("PING"), "PONG");
+}
+
+/// A transaction writes before anybody tracks, and commits after a client has read the old value.
+#[test]
+fn the_first_client_that_tracks_hears_of_writes_under_way() {
+    let server = start();
+    let (mut writer, mut other) = (server.client(), server.client());
+    for write in ["redis.call('set',KEYS[1],'new')", "redis.call('flushdb')"] {
+        let script = format!("{write} local n=0 while n<1000000 do n=n+1 end");
+        let mut is_seen = false;
+        for _ in 0..50 {
+            other.ask("SET k old");
+            other.ask("HELLO 3");
+            writer.send(&encode(&[b"EVAL", script.as_bytes(), b"1", b"k"]));
+            std::thread::sleep(Duration::from_millis(2));
+            assert_eq!(other.ask("CLIENT TRACKING ON BCAST"), "OK");
+            if other.ask("GET k") == "old" {
+                let message = received(&mut other);
+                assert!(["[invalidate nil]", "[invalidate [k]]"].contains(&message.as_str()));
+                is_seen |= message == "[invalidate nil]";
+            }
+            writer.receive();
+            other.ask("RESET");
+            if is_seen {
+                break;
+            }
+        }
+        println!("{write}: a write was under way: {is_seen}");
+    }
 }
 
 #[test]
