@@ -47,6 +47,8 @@ pub(crate) struct Env<'a> {
     /// A command that fails after it has written is undone by itself. That costs every command of the transaction, and is
     /// seldom needed: otherwise the transaction is run again, with it ([`Tally::needs_care`]).
     pub(crate) careful: bool,
+    /// The commands of an EXEC whose client watches keys: see [`Env::touch`].
+    pub(crate) watches: bool,
 }
 
 /// What a thread notes of its transaction under way, until that is over, and of those that are yet to be durable.
@@ -93,6 +95,7 @@ impl Notes {
             seed,
             last_resort: false,
             careful: true,
+            watches: false,
         }
     }
 }
@@ -120,7 +123,8 @@ impl Env<'_> {
     }
 
     /// Tells watchers that a key is written by the transaction under way. If there are any, the key's entry is
-    /// stored to, so that an EXEC which has read it is in conflict.
+    /// stored to, so that an EXEC which has read it is in conflict. So it is by an EXEC that itself watches keys: if all of
+    /// its values were there before, it would store nothing, and a transaction that stores nothing is never in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
         let watched = self.server.watch.touch(db.index(), key, self.touched);
         // After it is counted as written: see `tracking/mod.rs`.
@@ -132,7 +136,7 @@ impl Env<'_> {
         }
         // After it is counted as written: see `waiting.rs`.
         self.note_for_waiters(db, key);
-        match watched {
+        match watched || self.watches {
             true => db.rewrite(tx, key),
             false => Ok(()),
         }

@@ -171,7 +171,8 @@ fn steps(
         out.null_array();
         return Ok(());
     }
-    let env = Env { careful: true, ..env };
+    let watches = exec.watched.iter().next().is_some();
+    let env = Env { careful: true, watches, ..env };
     let start = out.len();
     let (mark, counted, posted) = (tx.point(), env.tally.mark(), env.posts.mark());
     let told = env.effects.mark();
