@@ -95,9 +95,11 @@ impl Route {
         }
     }
 
-    /// Whether it keeps the thread for long: nothing else may wait for its end.
+    /// Whether it keeps the thread for long, or waits until all that was written is told to replicas: nothing else may wait
+    /// for its end.
     pub(super) fn keeps(&self) -> bool {
-        matches!(self, Route::Client(command) if command.name == "save")
+        let keeps = |command: &Command| matches!(command.name, "save" | "replicaof" | "slaveof");
+        matches!(self, Route::Client(command) if keeps(command))
     }
 
     /// Follows a route without a transaction, and keeps the reply if the client wants replies.

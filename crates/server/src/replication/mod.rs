@@ -182,14 +182,8 @@ impl Replication {
 
     /// How many replicas have the effects of a transaction.
     pub(crate) fn count_with(&self, number: Option<u64>) -> usize {
-        let place = match number {
-            None => 0,
-            Some(number) => match self.feed.place_of(number) {
-                Some(place) => place,
-                None => return 0,
-            },
-        };
-        lock(&self.replicas).values().filter(|replica| replica.has(place)).count()
+        let Some((id, place)) = self.feed.named_place_of(number) else { return 0 };
+        lock(&self.replicas).values().filter(|replica| replica.has(&id, place)).count()
     }
 
     /// A client waits until replicas have its writes, the last of which is the transaction with this number.

@@ -73,6 +73,10 @@ impl Wire {
         let invalid = |error: rustls::Error| io::Error::new(ErrorKind::InvalidData, error);
         let mut session = ClientConnection::new(config, name).map_err(invalid)?;
         while session.is_handshaking() || session.wants_write() {
+            // Also of one that says a little now and then.
+            if !wanted() || Instant::now() >= until {
+                return Err(ErrorKind::TimedOut.into());
+            }
             while session.wants_write() {
                 session.write_tls(&mut socket)?;
             }
@@ -82,12 +86,7 @@ impl Wire {
             match session.read_tls(&mut socket) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
-                Err(error) if is_wait(&error) => {
-                    if !wanted() || Instant::now() >= until {
-                        return Err(ErrorKind::TimedOut.into());
-                    }
-                    continue;
-                }
+                Err(error) if is_wait(&error) => continue,
                 Err(error) => return Err(error),
             }
             if let Err(error) = session.process_new_packets() {
