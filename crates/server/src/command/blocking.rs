@@ -178,3 +178,20 @@ fn serve_one(
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::command::harness::Bench;
+
+    /// The key was filled before the server has begun to follow a master, and is looked at afterwards.
+    #[test]
+    fn nobody_takes_anything_from_a_replica() {
+        for follows in [false, true] {
+            let mut bench = Bench::new();
+            assert_eq!(bench.run("RPUSH list x"), ":1");
+            let told = bench.look_again("BLPOP list 0", follows).unwrap();
+            assert_eq!(told.starts_with("-UNBLOCKED"), follows, "{told}");
+            assert_eq!(bench.run("LLEN list"), if follows { ":1" } else { ":0" });
+        }
+    }
+}

@@ -99,6 +99,15 @@ impl Replica {
         }
     }
 
+    /// One that has said that it has this stream up to `place`.
+    #[cfg(test)]
+    pub(super) fn at(stream: TcpStream, id: &str, place: u64) -> Self {
+        let replica = Replica::new(stream, std::net::Ipv4Addr::LOCALHOST.into(), &Ask::default());
+        replica.place.store(place, Ordering::Relaxed);
+        replica.acknowledged.store(true, Ordering::Relaxed);
+        Replica { id: OnceLock::from(id.to_owned()), ..replica }
+    }
+
     fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Relaxed);
     }

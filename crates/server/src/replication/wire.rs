@@ -178,3 +178,43 @@ impl Write for WireWriter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::RootCertStore;
+    use rustls::crypto::ring;
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A byte now and then is no handshake.
+    #[test]
+    fn a_slow_handshake_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let trickling = thread::spawn(move || {
+            let mut peer = listener.accept().unwrap().0;
+            // The beginning of a long record.
+            peer.write_all(&[22, 3, 3, 0x40, 0]).unwrap();
+            for _ in 0..300 {
+                thread::sleep(Duration::from_millis(10));
+                if peer.write_all(&[0]).is_err() {
+                    return;
+                }
+            }
+        });
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let start = Instant::now();
+        let until = start + Duration::from_millis(300);
+        let error = Wire::secure(socket, Arc::new(config), "host", until, &|| true).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        trickling.join().unwrap();
+    }
+}

@@ -587,3 +587,51 @@ fn end_waits(server: &Server) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::store::Facts;
+    use std::sync::atomic::AtomicBool;
+
+    /// A pool with a whole copy, which takes no writes.
+    struct Full(Arc<AtomicBool>);
+
+    impl Hands for Full {
+        fn read(&self) -> Result<Option<Followed>> {
+            let place = Place { id: [b'x'; 40], at: 7, db: 0 };
+            let master = Some(("127.0.0.1".to_owned(), 1));
+            Ok(Some(Followed { master, told: true, data: Data::Copy(place) }))
+        }
+
+        fn write(&self, _: &Followed, clears: bool) -> Result<u64> {
+            self.0.store(clears, Ordering::SeqCst);
+            Err(Error::full(8))
+        }
+
+        fn turn(&self) -> Result<u64> {
+            Ok(1)
+        }
+
+        fn follow(&self, _: &Arc<Server>, _: u64) {}
+    }
+
+    #[test]
+    fn a_promotion_that_fails_leaves_one_that_follows() {
+        let clears = Arc::new(AtomicBool::new(false));
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = Server::new(Options::new().threads(1), address, Box::new(Facts::default));
+        let following = &server.following;
+        following.open(Weak::new(), Box::new(Full(Arc::clone(&clears))), None).unwrap();
+        let life = following.life.load(Ordering::SeqCst);
+        // As before a clear that fails: the pool goes on to have all.
+        let mut facts = lock(&following.facts);
+        facts.followed.as_mut().unwrap().data = Data::Incomplete;
+        drop(facts);
+        assert!(following.change(&server, None, None).is_err());
+        assert!(!clears.load(Ordering::SeqCst));
+        // The thread that has followed so far does nothing more: another one begins.
+        assert!(following.is_replica() && !following.is_current(life));
+    }
+}

@@ -304,6 +304,13 @@ impl Following {
         self.gate.store(gate as u8, Ordering::SeqCst);
     }
 
+    /// Lets clients read only, or do all.
+    #[cfg(test)]
+    pub(crate) fn set_gate_of(&self, follows: bool) {
+        let gate = if follows { Gate::ReadOnly } else { Gate::Open };
+        self.gate.store(gate as u8, Ordering::SeqCst);
+    }
+
     pub(crate) fn facts(&self) -> FollowFacts {
         lock(&self.facts).clone()
     }
