@@ -363,7 +363,8 @@ impl Commands {
             match done {
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) => {
                     let env = self.env(request.now, request.seed, false);
-                    if !room::make(handle, env, attempt, &error)? {
+                    // Nobody is told of what goes.
+                    if !room::make(handle, env, attempt, &error, &mut None)? {
                         break;
                     }
                 }

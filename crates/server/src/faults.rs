@@ -6,6 +6,7 @@ use crate::store::{Body, Facts, Session, Store};
 use perdura::{Compaction, Counters, EngineKind, Handle, Pool, Result, Ticket};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -50,6 +51,10 @@ impl Store for FaultyPool {
 
     fn facts(&self) -> Facts {
         self.pool.facts()
+    }
+
+    fn export_path(&self) -> Option<PathBuf> {
+        self.pool.export_path()
     }
 }
 

@@ -16,10 +16,14 @@ pub(crate) const UNSENT_MAX: usize = 32 << 20;
 /// The same, once it has been so for [`UNSENT_SECONDS`].
 pub(crate) const UNSENT_SOFT: usize = 8 << 20;
 pub(crate) const UNSENT_SECONDS: u64 = 60;
-/// Bytes of messages that may be on their way to one thread: beyond, those whom they are for are disconnected.
+/// Bytes of messages that may be on their way to one thread, and as many of lines for monitors: beyond, those whom they
+/// are for are disconnected.
 const UNDELIVERED_MAX: usize = 64 << 20;
 /// Bytes of messages that one transaction publishes: beyond, its commands that publish fail.
 const PENDING_MAX: usize = 64 << 20;
+/// Bytes of lines for monitors that a thread has of transactions that are not durable yet: beyond, no more commands are
+/// shown. They take no room of messages: no command fails for a monitor.
+const LINES_MAX: usize = 32 << 20;
 /// Bytes of memory that a message takes besides its own.
 const PER_POST: usize = 100;
 /// Written keys of one command that are compared with each other.
@@ -90,9 +94,9 @@ type Listeners = BTreeMap<u64, Listener>;
 /// Who listens to what.
 #[derive(Default)]
 pub(crate) struct PubSub {
-    /// Subscriptions of all clients.
+    /// Subscriptions of all clients to names.
     count: AtomicUsize,
-    /// Those of MONITOR.
+    /// Clients that monitor.
     monitors: AtomicUsize,
     names: Mutex<[HashMap<Name, Listeners>; 4]>,
 }
@@ -102,9 +106,14 @@ impl PubSub {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody listens to anything.
+    /// Whether anybody listens to any name.
     pub(crate) fn is_used(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// The count that a subscription is in.
+    fn count_of(&self, kind: Kind) -> &AtomicUsize {
+        if kind == Kind::Monitor { &self.monitors } else { &self.count }
     }
 
     /// Whether a client is told of everything that is performed.
@@ -133,8 +142,7 @@ impl PubSub {
         own.bytes += name.len() + PER_NAME;
         own.names[kind as usize].insert(Arc::clone(&name));
         names.entry(name).or_default().insert(listener.client.id, listener.clone());
-        self.count.fetch_add(1, Ordering::Release);
-        self.monitors.fetch_add(usize::from(kind == Kind::Monitor), Ordering::Release);
+        self.count_of(kind).fetch_add(1, Ordering::Release);
         listener.client.set_subscriptions(own);
     }
 
@@ -161,8 +169,7 @@ impl PubSub {
                 }
             }
         }
-        self.count.fetch_sub(1, Ordering::Release);
-        self.monitors.fetch_sub(usize::from(kind == Kind::Monitor), Ordering::Release);
+        self.count_of(kind).fetch_sub(1, Ordering::Release);
         client.set_subscriptions(own);
     }
 
@@ -232,13 +239,13 @@ impl PubSub {
         self.names()[kind as usize].len()
     }
 
-    /// Messages for each thread's clients.
+    /// Messages for each thread's clients, but those that are ended already.
     pub(crate) fn address(&self, posts: Vec<Post>) -> BTreeMap<usize, Vec<Parcel>> {
         let mut parcels: BTreeMap<usize, Vec<Parcel>> = BTreeMap::new();
         for post in posts {
             let post = Arc::new(post);
             self.each(post.kind, &post.channel, |kind, pattern, listeners| {
-                for listener in listeners.values() {
+                for listener in listeners.values().filter(|one| !one.client.is_killed()) {
                     let to = parcels.entry(listener.worker).or_default();
                     let post = Arc::clone(&post);
                     let pattern = pattern.cloned();
@@ -272,11 +279,40 @@ impl Post {
     }
 }
 
-/// Bytes of memory that these parcels take. Those of one message share it, and follow one another.
-fn bytes_of(parcels: &[Parcel]) -> usize {
-    let messages = parcels.chunk_by(|one, next| Arc::ptr_eq(&one.post, &next.post));
-    let own = size_of_val(parcels);
-    messages.map(|same| same[0].post.bytes()).sum::<usize>() + own
+/// Bytes of memory of messages, and of lines for monitors.
+#[derive(Clone, Copy, Default)]
+struct Bytes {
+    messages: usize,
+    lines: usize,
+}
+
+impl Bytes {
+    fn add(&mut self, kind: Kind, bytes: usize) {
+        match kind {
+            Kind::Monitor => self.lines += bytes,
+            Kind::Channel | Kind::Pattern | Kind::Shard => self.messages += bytes,
+        }
+    }
+
+    fn of_posts(posts: &[Post]) -> Self {
+        let mut bytes = Bytes::default();
+        posts.iter().for_each(|post| bytes.add(post.kind, post.bytes()));
+        bytes
+    }
+
+    /// Those of parcels. Those of one message share it, and follow one another.
+    fn of_parcels(parcels: &[Parcel]) -> Self {
+        let mut bytes = Bytes::default();
+        for same in parcels.chunk_by(|one, next| Arc::ptr_eq(&one.post, &next.post)) {
+            bytes.add(same[0].kind, same[0].post.bytes() + size_of_val(same));
+        }
+        bytes
+    }
+
+    fn without(self, other: Bytes) -> Self {
+        let Bytes { messages, lines } = other;
+        Bytes { messages: self.messages - messages, lines: self.lines - lines }
+    }
 }
 
 impl Parcel {
@@ -301,28 +337,42 @@ impl Parcel {
 
 /// The messages that are on their way to one thread.
 #[derive(Default)]
-pub(crate) struct Mailbox {
-    parcels: Mutex<Vec<Parcel>>,
-    bytes: AtomicUsize,
+pub(crate) struct Mailbox(Mutex<Undelivered>);
+
+#[derive(Default)]
+struct Undelivered {
+    parcels: Vec<Parcel>,
+    bytes: Bytes,
 }
 
 impl Mailbox {
-    /// Adds messages. Those for which there is no room are returned: nobody is to be left with a part of them.
+    fn lock(&self) -> MutexGuard<'_, Undelivered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds messages. Those for which there is no room are returned: nobody is to be left with a part of them. Messages have
+    /// room or not whatever monitors leave undelivered, and the other way round.
     pub(crate) fn put(&self, mut parcels: Vec<Parcel>) -> Vec<Parcel> {
-        let bytes = bytes_of(&parcels);
-        let before = self.bytes.load(Ordering::Relaxed);
-        if before > 0 && before + bytes > UNDELIVERED_MAX {
-            return parcels;
+        let new = Bytes::of_parcels(&parcels);
+        let mut undelivered = self.lock();
+        let Undelivered { parcels: known, bytes } = &mut *undelivered;
+        let fits = |before: usize, more| before == 0 || before + more <= UNDELIVERED_MAX;
+        let messages_fit = fits(bytes.messages, new.messages);
+        let lines_fit = fits(bytes.lines, new.lines);
+        bytes.messages += if messages_fit { new.messages } else { 0 };
+        bytes.lines += if lines_fit { new.lines } else { 0 };
+        if messages_fit && lines_fit {
+            known.append(&mut parcels);
+            return Vec::new();
         }
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.parcels.lock().unwrap_or_else(PoisonError::into_inner).append(&mut parcels);
-        Vec::new()
+        let fits = |one: &Parcel| if one.kind == Kind::Monitor { lines_fit } else { messages_fit };
+        let (taken, refused): (Vec<_>, _) = parcels.into_iter().partition(fits);
+        known.extend(taken);
+        refused
     }
 
     pub(crate) fn take(&self) -> Vec<Parcel> {
-        let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
-        self.bytes.store(0, Ordering::Relaxed);
-        std::mem::take(&mut parcels)
+        std::mem::take(&mut *self.lock()).parcels
     }
 }
 
@@ -338,8 +388,10 @@ pub(crate) struct WrittenKey {
 pub(crate) struct Posts {
     pending: RefCell<Vec<Post>>,
     /// Bytes of these.
-    bytes: Cell<usize>,
+    bytes: Cell<Bytes>,
     ready: RefCell<Vec<Post>>,
+    /// Bytes of the lines among these.
+    ready_lines: Cell<usize>,
     written: RefCell<Written>,
 }
 
@@ -355,18 +407,36 @@ struct Written {
 
 impl Posts {
     pub(crate) fn add(&self, post: Post) {
-        self.bytes.set(self.bytes.get() + post.bytes());
+        let mut bytes = self.bytes.get();
+        bytes.add(post.kind, post.bytes());
+        self.bytes.set(bytes);
         self.pending.borrow_mut().push(post);
     }
 
-    /// Adds one that is no part of a transaction.
-    pub(crate) fn add_ready(&self, post: Post) {
-        self.ready.borrow_mut().push(post);
+    /// Adds a line for monitors that is no part of a transaction.
+    pub(crate) fn add_ready_line(&self, line: Post) {
+        self.ready_lines.set(self.ready_lines.get() + line.bytes());
+        self.ready.borrow_mut().push(line);
+    }
+
+    /// Bytes of the lines for monitors that are not sent yet.
+    fn lines(&self) -> usize {
+        self.bytes.get().lines + self.ready_lines.get()
+    }
+
+    /// Whether there is room for a line for monitors.
+    pub(crate) fn has_room_for_line(&self) -> bool {
+        self.lines() <= LINES_MAX
+    }
+
+    /// Whether there is no more room after this line.
+    pub(crate) fn is_last_line(&self, line: &Post) -> bool {
+        self.lines() + line.bytes() > LINES_MAX
     }
 
     /// Checks that the transaction may publish more.
     pub(crate) fn check_room(&self) -> Result<(), String> {
-        if self.bytes.get() <= PENDING_MAX {
+        if self.bytes.get().messages <= PENDING_MAX {
             return Ok(());
         }
         Err(format!("ERR the messages of a transaction take more than {PENDING_MAX} bytes"))
@@ -381,8 +451,7 @@ impl Posts {
     pub(crate) fn back_to(&self, mark: usize) {
         let mut pending = self.pending.borrow_mut();
         if mark < pending.len() {
-            let gone: usize = pending[mark..].iter().map(Post::bytes).sum();
-            self.bytes.set(self.bytes.get() - gone);
+            self.bytes.set(self.bytes.get().without(Bytes::of_posts(&pending[mark..])));
             pending.truncate(mark);
         }
         drop(pending);
@@ -394,7 +463,7 @@ impl Posts {
         let mut pending = self.pending.borrow_mut();
         let mark = mark.min(pending.len());
         let taken = pending.split_off(mark);
-        self.bytes.set(self.bytes.get() - taken.iter().map(Post::bytes).sum::<usize>());
+        self.bytes.set(self.bytes.get().without(Bytes::of_posts(&taken)));
         taken
     }
 
@@ -403,7 +472,8 @@ impl Posts {
         let mut pending = self.pending.borrow_mut();
         if !pending.is_empty() {
             self.ready.borrow_mut().append(&mut pending);
-            self.bytes.set(0);
+            let bytes = self.bytes.take();
+            self.ready_lines.set(self.ready_lines.get() + bytes.lines);
         }
     }
 
@@ -414,6 +484,7 @@ impl Posts {
 
     /// Takes the messages that can go when all that was committed is durable.
     pub(crate) fn take_ready(&self) -> Vec<Post> {
+        self.ready_lines.set(0);
         self.ready.take()
     }
 
@@ -470,6 +541,10 @@ mod tests {
         Listener { worker: 0, slot: number as usize, client }
     }
 
+    fn line(bytes: usize) -> Post {
+        Post { kind: Kind::Monitor, channel: Vec::new(), message: vec![b'x'; bytes] }
+    }
+
     /// A message counts once for each thread, however many of its clients get it; what is too much is returned whole.
     #[test]
     fn a_message_for_many_takes_room_once() {
@@ -506,6 +581,45 @@ mod tests {
             posts.settle();
             assert!(posts.check_room().is_ok() && posts.take_ready().len() == 1);
         }
+    }
+
+    /// Lines for monitors take no room of messages, in a transaction and on their way, and messages none of theirs.
+    #[test]
+    fn lines_and_messages_have_room_of_their_own() {
+        let posts = Posts::default();
+        while posts.has_room_for_line() {
+            posts.add(line(8 << 20));
+        }
+        assert!(posts.check_room().is_ok());
+        posts.settle();
+        assert!(!posts.has_room_for_line(), "they are not sent yet");
+        posts.add(post(PENDING_MAX));
+        assert!(posts.check_room().is_err());
+        posts.back_to(0);
+        let ready = posts.take_ready().len();
+        assert!(posts.has_room_for_line() && ready == LINES_MAX / (8 << 20));
+        posts.add_ready_line(line(LINES_MAX));
+        assert!(!posts.has_room_for_line());
+
+        let (pubsub, mailbox) = (PubSub::default(), Mailbox::default());
+        let (monitor, listens) = (listener(1), listener(2));
+        let (mut own, mut other) = (Subscriptions::default(), Subscriptions::default());
+        pubsub.subscribe(&mut own, &monitor, Kind::Monitor, b"");
+        assert!(pubsub.is_monitored() && !pubsub.is_used());
+        pubsub.subscribe(&mut other, &listens, Kind::Channel, b"c");
+        let refused = |posts| -> Vec<u64> {
+            let parcels = pubsub.address(posts).remove(&0).unwrap_or_default();
+            mailbox.put(parcels).iter().map(|parcel| parcel.to.client.id).collect()
+        };
+        assert!(refused(vec![line(UNDELIVERED_MAX)]).is_empty());
+        assert_eq!(refused(vec![post(1), line(1), post(UNDELIVERED_MAX / 2)]), [1]);
+        assert_eq!(refused(vec![post(UNDELIVERED_MAX / 2), line(1)]), [2, 1]);
+        // A client that was ended is sent nothing more.
+        monitor.client.kill();
+        assert!(refused(vec![line(1)]).is_empty());
+        assert_eq!(mailbox.take().len(), 3);
+        pubsub.leave(&mut own, &monitor.client);
+        assert!(!pubsub.is_monitored() && pubsub.is_used());
     }
 
     /// Each key once, in the order in which they came, without looking through all of them each time.

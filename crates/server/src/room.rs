@@ -23,6 +23,7 @@ const PINNED_PART: u64 = 8;
 const IN_PIECES: u32 = 2;
 
 /// Frees something, since a write was refused by `error`. False if there is nothing to free: the write is then refused.
+/// Raises `last` to the ticket of its last transaction, if it has any: what these tell others is told when that is durable.
 ///
 /// # Errors
 /// `Io` when the medium failed.
@@ -31,16 +32,20 @@ pub(crate) fn make<S: Session>(
     env: Env<'_>,
     attempts: u32,
     error: &Error,
+    last: &mut Option<S::Ticket>,
 ) -> Result<bool, Error> {
     let _alone = env.server.room.lock().unwrap_or_else(PoisonError::into_inner);
     let most = FIRST << attempts.min(MOST);
-    let made = tidy(session, env, most).and_then(|any| match any {
+    let made = tidy(session, env, most, last).and_then(|any| match any {
         true => Ok(true),
-        false => evict(session, env, 1 << attempts.min(MOST), error).and_then(|any| match any {
-            // What has gone has left no room in one piece, for a while.
-            true if attempts < IN_PIECES => Ok(true),
-            any => Ok(compact(session, env)? || any),
-        }),
+        false => {
+            let evicted = evict(session, env, 1 << attempts.min(MOST), error, last);
+            evicted.and_then(|any| match any {
+                // What has gone has left no room in one piece, for a while.
+                true if attempts < IN_PIECES => Ok(true),
+                any => Ok(compact(session, env)? || any),
+            })
+        }
     });
     match made {
         Err(error @ Error::Io(_)) => Err(error),
@@ -56,19 +61,19 @@ fn evict<S: Session>(
     env: Env<'_>,
     most: u32,
     error: &Error,
+    last: &mut Option<S::Ticket>,
 ) -> Result<bool, Error> {
     if env.server.eviction.policy() == EvictionPolicy::NoEviction || is_in_vain(error, env) {
         return Ok(false);
     }
     let mut any = false;
     for _ in 0..most {
-        if eviction::evict(session, env)?.is_none() {
-            break;
-        }
+        let Some(ticket) = eviction::evict(session, env)? else { break };
+        *last = (*last).max(Some(ticket));
         any = true;
     }
     // Large values are freed in steps.
-    tidy(session, env, most)?;
+    tidy(session, env, most, last)?;
     Ok(any)
 }
 
@@ -105,7 +110,12 @@ fn compact<S: Session>(session: &mut S, env: Env<'_>) -> Result<bool, Error> {
 }
 
 /// Does the work that the cron would do sooner or later. Returns whether there was any.
-fn tidy<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Error> {
+fn tidy<S: Session>(
+    session: &mut S,
+    env: Env<'_>,
+    most: u32,
+    last: &mut Option<S::Ticket>,
+) -> Result<bool, Error> {
     let mut any = false;
     for _ in 0..most {
         let mut chores = Chores::default();
@@ -116,8 +126,12 @@ fn tidy<S: Session>(session: &mut S, env: Env<'_>, most: u32) -> Result<bool, Er
         if chores.is_none() {
             break;
         }
-        chores.run(session, env)?;
+        *last = (*last).max(Some(chores.run(session, env)?));
         any = true;
     }
     Ok(any)
 }
+
+#[cfg(test)]
+#[path = "room_tests.rs"]
+mod tests;

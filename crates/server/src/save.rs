@@ -4,8 +4,10 @@
 //! file gets its name when it is whole and durable, and everything that was read for it is durable.
 
 use crate::keyspace::now;
+use crate::protocol::{Protocol, Reply};
 use crate::store::{Session, Store};
 use crate::transfer::{TransferError, export};
+use crate::waiting::{Address, Delivery};
 use crate::walk::{Form, WalkError, Walking};
 use perdura::draft::{Draft, DraftError};
 use perdura::{Error, Result};
@@ -13,7 +15,7 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{error, info};
@@ -61,8 +63,27 @@ pub(crate) struct Save {
     pub(crate) walking: Walking,
     stopping: AtomicBool,
     state: Mutex<SaveState>,
-    ended: Condvar,
     start: Option<Box<Starter>>,
+    /// The function that sends a reply to the client that waits for the end.
+    pub(crate) deliver: OnceLock<Box<dyn Fn(Delivery) + Send + Sync>>,
+}
+
+/// A client that has sent SAVE.
+pub(crate) struct Saver {
+    pub(crate) to: Address,
+    pub(crate) protocol: Protocol,
+}
+
+impl Saver {
+    fn answer(&self, done: &Result<(), SaveError>) -> Delivery {
+        let mut reply = Vec::new();
+        let mut out = Reply::new(&mut reply, self.protocol);
+        match done {
+            Ok(()) => out.ok(),
+            Err(error) => out.error(&format!("ERR the export failed: {error}")),
+        }
+        Delivery { to: self.to, reply }
+    }
 }
 
 /// The facts of INFO about exports.
@@ -81,6 +102,8 @@ pub(crate) struct SaveStatus {
 struct SaveState {
     status: SaveStatus,
     thread: Option<JoinHandle<()>>,
+    /// The client that waits for the end.
+    saver: Option<Saver>,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,9 +117,9 @@ impl Save {
         Save {
             walking: Walking::default(),
             stopping: AtomicBool::new(false),
-            state: Mutex::new(SaveState { status, thread: None }),
-            ended: Condvar::new(),
+            state: Mutex::new(SaveState { status, thread: None, saver: None }),
             start: None,
+            deliver: OnceLock::new(),
         }
     }
 
@@ -112,11 +135,11 @@ impl Save {
         Save { start: Some(Box::new(start)), ..Save::none() }
     }
 
-    /// Begins an export in the background. False if one is under way.
+    /// Begins an export in the background. False if one is under way. `saver` gets an answer at its end.
     ///
     /// # Errors
     /// When there can be no thread, or no file.
-    pub(crate) fn begin(self: &Arc<Self>) -> io::Result<bool> {
+    pub(crate) fn begin(self: &Arc<Self>, saver: Option<Saver>) -> io::Result<bool> {
         let mut state = lock(&self.state);
         if state.status.since.is_some() || self.stopping.load(Ordering::Acquire) {
             return Ok(false);
@@ -127,6 +150,7 @@ impl Save {
         info!("export begun");
         state.status.since = Some(Instant::now());
         state.thread = Some(thread);
+        state.saver = saver;
         Ok(true)
     }
 
@@ -135,7 +159,7 @@ impl Save {
         let mut state = lock(&self.state);
         state.status.took = state.status.since.take().map(|since| since.elapsed());
         state.status.failed = done.as_ref().err().map(ToString::to_string);
-        self.ended.notify_all();
+        let answer = state.saver.take().map(|saver| saver.answer(&done));
         match done {
             Ok(()) => {
                 state.status.last = now() / 1000;
@@ -149,17 +173,9 @@ impl Save {
             }
             Err(error) => error!("the export failed: {error}"),
         }
-    }
-
-    /// Waits for the end of the export that is under way, if there is one, but no longer than `most`: how it ended.
-    pub(crate) fn wait(&self, most: Duration) -> Option<std::result::Result<(), String>> {
-        let state = lock(&self.state);
-        let is_under_way = |state: &mut SaveState| state.status.since.is_some();
-        let waited = self.ended.wait_timeout_while(state, most, is_under_way);
-        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        match timeout.timed_out() && state.status.since.is_some() {
-            true => None,
-            false => Some(state.status.failed.clone().map_or(Ok(()), Err)),
+        drop(state);
+        if let (Some(answer), Some(deliver)) = (answer, self.deliver.get()) {
+            deliver(answer);
         }
     }
 
@@ -243,9 +259,10 @@ fn walk<S: Session>(
     header: u64,
     file: &mut File,
 ) -> Result<S::Ticket, SaveError> {
-    session.write(&mut |_| {
-        save.walking.begin(Form::commands());
-        Ok(())
-    })?;
+    session.write(&mut |tx| save.walking.begin(tx, header, Form::commands()))?;
     Ok(save.walking.run(session, header, file, &mut || save.check().is_ok())?)
 }
+
+#[cfg(test)]
+#[path = "save_tests.rs"]
+mod tests;

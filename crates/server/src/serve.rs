@@ -268,9 +268,11 @@ impl Server {
         let all = Arc::clone(&inboxes);
         // The only one that sets it.
         let _ = shared.waker.set(Box::new(move || all.iter().for_each(|inbox| inbox.wake())));
-        let all = Arc::clone(&inboxes);
-        let deliver = move |delivery: Delivery| all[delivery.to.worker].deliver(delivery);
-        let _ = shared.deliver.set(Box::new(deliver));
+        let deliver = |all: Arc<[Arc<Inbox>]>| {
+            move |delivery: Delivery| all[delivery.to.worker].deliver(delivery)
+        };
+        let _ = shared.deliver.set(Box::new(deliver(Arc::clone(&inboxes))));
+        let _ = shared.save.deliver.set(Box::new(deliver(Arc::clone(&inboxes))));
         let (all, of) = (Arc::clone(&inboxes), Arc::downgrade(&shared));
         let post = move |posts| {
             let Some(server) = of.upgrade() else { return };

@@ -2,6 +2,8 @@
 //!
 //! It has the commands' arguments, as clients with the password may see them. The program's own log never does.
 
+use crate::acl::catalog;
+use crate::command::Command;
 use crate::keyspace::now;
 use crate::listing::Listing;
 use crate::protocol::Args;
@@ -32,7 +34,7 @@ pub(crate) struct SlowCommand {
 impl SlowCommand {
     /// A command of `client`.
     pub(crate) fn new(
-        command: &'static str,
+        command: &'static Command,
         args: Args<'_>,
         client: &Listing,
         took: Duration,
@@ -41,7 +43,7 @@ impl SlowCommand {
             time: now() / 1000,
             took,
             args: kept(command, args),
-            command,
+            command: command.name,
             client: client.id,
             address: client.address.to_string(),
             name: client.name(),
@@ -52,19 +54,20 @@ impl SlowCommand {
 /// Options of Redis that are passwords.
 const SECRET: [&[u8]; 3] = [b"requirepass", b"masterauth", b"masteruser"];
 
-/// The kept part of a command: of those that give a password, none of the arguments.
-fn kept(command: &str, args: Args<'_>) -> Vec<Vec<u8>> {
-    if matches!(command, "auth" | "hello") {
+/// The kept part of a command: of those that give a password, none of the arguments; nor of those whose subcommand is not
+/// there, and may be meant for one that gives a password.
+fn kept(command: &Command, args: Args<'_>) -> Vec<Vec<u8>> {
+    if matches!(command.name, "auth" | "hello") || catalog().lacks(command, args) {
         let hidden = std::iter::repeat_n(b"(redacted)".to_vec(), args.len().min(2) - 1);
         return std::iter::once(args.at(0).to_vec()).chain(hidden).collect();
     }
-    if command == "config"
+    if command.name == "config"
         && args.iter().any(|arg| SECRET.iter().any(|name| arg.eq_ignore_ascii_case(name)))
     {
         return [args.at(0), args.at(1), b"(redacted)"].map(<[u8]>::to_vec).into();
     }
     let changes_users = ["setuser", "getuser", "deluser"].iter().any(|sub| args.is(1, sub));
-    if command == "acl" && changes_users {
+    if command.name == "acl" && changes_users {
         return [args.at(0), args.at(1), b"(redacted)"].map(<[u8]>::to_vec).into();
     }
     let beyond = args.len().saturating_sub(MOST_ARGUMENTS);
@@ -132,14 +135,19 @@ impl SlowLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::find;
     use crate::protocol::args::OwnedArgs;
+
+    fn named(name: &str) -> &'static Command {
+        find(name.as_bytes()).expect("a command")
+    }
 
     #[test]
     fn long_commands_are_shortened() {
         let long = [b'x'; 200];
         let args: OwnedArgs =
             std::iter::once(&long[..]).chain((0..40).map(|_| &b"a"[..])).collect();
-        let kept = kept("set", args.as_args());
+        let kept = kept(named("set"), args.as_args());
         assert_eq!(kept.len(), MOST_ARGUMENTS);
         assert!(kept[0].ends_with(b"xx... (72 more bytes)"));
         assert_eq!(kept[MOST_ARGUMENTS - 1], b"... (10 more arguments)");
@@ -153,10 +161,14 @@ mod tests {
             ("HELLO 3 AUTH default secret", "HELLO (redacted)"),
             ("CONFIG SET save x RequirePass secret", "CONFIG SET (redacted)"),
             ("CONFIG GET save", "CONFIG GET save"),
+            ("CONFIG SETT save secret", "CONFIG (redacted)"),
+            ("ACL SETUSER bob on >secret", "ACL SETUSER (redacted)"),
+            ("ACL SETUSERS bob on >secret", "ACL (redacted)"),
+            ("OBJECT ENCODING a", "OBJECT ENCODING a"),
         ] {
             let args: OwnedArgs = words.split(' ').map(str::as_bytes).collect();
-            let command = words.split(' ').next().unwrap().to_ascii_lowercase();
-            let kept = kept(&command, args.as_args()).join(&b' ');
+            let command = named(words.split(' ').next().unwrap());
+            let kept = kept(command, args.as_args()).join(&b' ');
             assert_eq!(String::from_utf8(kept).unwrap(), shown);
         }
     }
@@ -169,7 +181,7 @@ mod tests {
         let log = SlowLog::default();
         for micros in 1..=3 {
             let took = Duration::from_micros(micros);
-            log.push(SlowCommand::new("get", args.as_args(), &client, took), 2);
+            log.push(SlowCommand::new(named("get"), args.as_args(), &client, took), 2);
         }
         let numbers: Vec<u64> = log.newest(10).into_iter().map(|(number, _)| number).collect();
         assert_eq!((numbers, log.len(), log.total()), (vec![2, 1], 2, 3));

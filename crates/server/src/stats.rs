@@ -564,7 +564,7 @@ mod tests {
         }
         let slow = || {
             let args: OwnedArgs = [b"get".as_slice(), b"k"].into_iter().collect();
-            SlowCommand::new("get", args.as_args(), &listing(), Duration::ZERO)
+            SlowCommand::new(get, args.as_args(), &listing(), Duration::ZERO)
         };
         (0..2 * SLOW_MAX).for_each(|_| tally.slow(slow()));
         tally.end();

@@ -4,11 +4,15 @@
 //! when these grow and shrink. A command that is about to write a key which the walk has not reached adds the key to what
 //! is read first, as it is before the write, or notes that it is not there; the walk leaves out noted keys.
 //!
+//! SWAPDB may give a database another number meanwhile. So the walk knows databases by where their hash maps are, which
+//! stays the same until they are flushed: a transaction that is not committed, or that reads what was before it, finds the
+//! right one by what it sees itself.
+//!
 //! Invariants: the moment is a write transaction, so that no other write transaction is under way: each later one finds
 //! the walk begun. The walk's lock is taken inside of transactions, which wait for nothing while they hold it.
 
 use crate::command::Failure;
-use crate::keyspace::{DATABASES, Database, Entry, now};
+use crate::keyspace::{DATABASES, Database, Entry, Keys, now};
 use crate::rdb::file::FileEncoder;
 use crate::rdb::{form, values};
 use crate::store::Session;
@@ -16,6 +20,7 @@ use crate::transfer::read;
 use crate::transfer::record::Change;
 use crate::transfer::resp::Encoder;
 use perdura::{Error, Result, Tx};
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
@@ -51,9 +56,13 @@ impl Walking {
     }
 
     /// A walk begins, in the write transaction under way.
-    pub(crate) fn begin(&self, form: Form) {
-        *self.walk() = Some(Walk::new(form));
+    ///
+    /// # Errors
+    /// As reads.
+    pub(crate) fn begin(&self, tx: &mut dyn Tx, header: u64, form: Form) -> Result<()> {
+        *self.walk() = Some(Walk::new(tx, header, form)?);
         self.on.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// It is over, or given up.
@@ -150,7 +159,7 @@ pub(crate) fn whole(
     form: Form,
     each: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<()> {
-    let (mut walk, mut bytes) = (Walk::new(form), Vec::new());
+    let (mut walk, mut bytes) = (Walk::new(tx, header, form)?, Vec::new());
     loop {
         let more = walk.step(tx, header)?;
         walk.text.take(!more, &mut bytes);
@@ -167,10 +176,12 @@ struct Walk {
     moment: u64,
     /// Whether the libraries of functions were read: as they are at its first step.
     has_libraries: bool,
+    /// Where the keys of each database are, by the numbers that these had at the moment; 0 for one that had none.
+    maps: [u64; DATABASES as usize],
     /// The place: a database, and a cursor in its keys.
     db: u8,
     cursor: u64,
-    /// Keys beyond the place that were read, or were not there at the moment.
+    /// Keys beyond the place that were read, or were not there at the moment, with the numbers of then.
     kept: HashSet<(u8, Vec<u8>)>,
     text: Text,
     failed: Option<WalkError>,
@@ -264,27 +275,28 @@ impl Text {
 }
 
 impl Walk {
-    fn new(form: Form) -> Self {
-        Walk {
+    fn new(tx: &mut dyn Tx, header: u64, form: Form) -> Result<Self> {
+        let mut maps = [0; DATABASES as usize];
+        for (index, at) in (0..).zip(&mut maps) {
+            *at = Database::new(header, index).keys(tx)?.map_or(0, Keys::at);
+        }
+        Ok(Walk {
             moment: now(),
             has_libraries: false,
+            maps,
             db: 0,
             cursor: 0,
             kept: HashSet::new(),
             text: Text::new(form),
             failed: None,
-        }
+        })
     }
 
-    /// Whether the walk has come past a key.
-    fn is_past(&self, tx: &mut dyn Tx, db: Database, key: &[u8]) -> Result<bool> {
-        if db.index() != self.db {
-            return Ok(db.index() < self.db);
-        }
-        match db.keys(tx)? {
-            Some(keys) => keys.is_before(tx, key, self.cursor),
-            None => Ok(false),
-        }
+    /// The number that a database had at the moment, and its keys; `None` if it had none then.
+    fn known(&self, tx: &mut dyn Tx, db: Database) -> Result<Option<(u8, Keys)>> {
+        let Some(keys) = db.keys(tx)? else { return Ok(None) };
+        let known = (0..).zip(self.maps).find(|(_, at)| *at == keys.at());
+        Ok(known.map(|(number, _)| (number, keys)))
     }
 
     /// Whether a key is as good as gone. Not to replicas, which are told when it is.
@@ -293,37 +305,49 @@ impl Walk {
     }
 
     fn keep(&mut self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
-        let known = (db.index(), key.to_vec());
-        if self.failed.is_some() || self.kept.contains(&known) {
+        if self.failed.is_some() {
             return;
         }
-        let kept = self.is_past(tx, db, key).and_then(|is_past| {
-            if is_past {
-                return Ok(());
-            }
-            if let Some(found) = db.find(tx, key)?
-                && !self.leaves_out(found.entry)
-            {
-                self.text.add(tx, db.index(), key, found.entry)?;
-            }
-            self.kept.insert(known);
-            Ok(())
-        });
-        if let Err(error) = kept {
+        if let Err(error) = self.try_keep(tx, db, key) {
             // The client's command may well succeed.
             self.failed = Some(error.into());
         }
     }
 
+    fn try_keep(&mut self, tx: &mut dyn Tx, db: Database, key: &[u8]) -> Result<()> {
+        let Some((number, keys)) = self.known(tx, db)? else { return Ok(()) };
+        let known = (number, key.to_vec());
+        let is_past = match number.cmp(&self.db) {
+            Less => true,
+            Equal => keys.is_before(tx, key, self.cursor)?,
+            Greater => false,
+        };
+        if is_past || self.kept.contains(&known) {
+            return Ok(());
+        }
+        if let Some(found) = db.find(tx, key)?
+            && !self.leaves_out(found.entry)
+        {
+            self.text.add(tx, number, key, found.entry)?;
+        }
+        self.kept.insert(known);
+        Ok(())
+    }
+
     /// Some keys more. Whether there are others.
     fn step(&mut self, tx: &mut dyn Tx, header: u64) -> Result<bool> {
+        if self.failed.is_some() {
+            // Where keys have been there may be something else.
+            return Ok(false);
+        }
         if !self.has_libraries {
             self.has_libraries = true;
             self.text.add_libraries(tx, header)?;
         }
-        let db = Database::new(header, self.db);
         let mut next = 0;
-        if let Some(keys) = db.keys(tx)? {
+        let at = self.maps.get(usize::from(self.db)).copied().unwrap_or(0);
+        if at != 0 {
+            let keys = Keys::new(at);
             let found;
             (next, found) = keys.scan(tx, self.cursor, KEYS)?;
             for (key, entry) in found {

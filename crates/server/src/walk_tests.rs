@@ -65,9 +65,9 @@ fn a_walk_is_of_one_moment() {
         let keys = 20 + dice.below(600);
         (0..2 * keys).for_each(|_| play(&mut bench, &mut dice, keys));
         let mut before = Vec::new();
-        let (heap, save, _) = bench.saving();
+        let (heap, save, header) = bench.saving();
         let count = export(heap, &mut before, &mut |_| true).expect("an export");
-        save.walking.begin(Form::commands());
+        save.walking.begin(heap, header, Form::commands()).expect("a walk");
         // Keys become fewer in some runs, and more in others.
         let later = if seed % 2 == 0 { 2 * keys } else { keys };
         while step(&mut bench) {
@@ -75,6 +75,10 @@ fn a_walk_is_of_one_moment() {
             for _ in 0..dice.below(keys) * (seed % 3) {
                 let key = dice.below(keys);
                 bench.run(&format!("DEL key:{key}"));
+            }
+            // One that was empty, too.
+            if seed % 4 == 2 {
+                bench.run(["SWAPDB 0 3", "SWAPDB 3 7", "SWAPDB 0 7"][dice.below(3) as usize]);
             }
         }
         let (_, save, _) = bench.saving();
@@ -90,11 +94,46 @@ fn a_walk_is_of_one_moment() {
 fn a_flush_ends_a_walk() {
     let mut bench = Bench::new();
     (0..200).for_each(|number| drop(bench.run(&format!("SET key:{number} 1"))));
-    let (_, save, _) = bench.saving();
-    save.walking.begin(Form::commands());
+    let (heap, save, header) = bench.saving();
+    save.walking.begin(heap, header, Form::commands()).expect("a walk");
     step(&mut bench);
     bench.run("FLUSHDB");
+    assert!(!step(&mut bench), "it goes on in what was deleted");
     let (_, save, _) = bench.saving();
     let failed = save.walking.take(false, &mut Vec::new());
     assert!(matches!(failed, Err(WalkError::Flushed)));
+}
+
+/// SWAPDB deletes nothing: what the walk has read, and what it has not, is what was there before, and where.
+#[test]
+fn databases_change_places_under_a_walk() {
+    let mut bench = Bench::new();
+    for number in 0..400 {
+        bench.run(&format!("SET key:{number} {number}"));
+        if number % 2 == 0 {
+            bench.run(&format!("MOVE key:{number} 9"));
+        }
+    }
+    let (heap, save, header) = bench.saving();
+    let mut before = Vec::new();
+    export(heap, &mut before, &mut |_| true).expect("an export");
+    save.walking.begin(heap, header, Form::commands()).expect("a walk");
+    let mut round = 0;
+    while step(&mut bench) {
+        // Keys of either, under either number, are written before the walk reaches them.
+        bench.run("SWAPDB 0 9");
+        bench.run(&format!("SET key:{round} other"));
+        bench.run(&format!("DEL key:{}", 399 - round));
+        if round == 3 {
+            bench.run("SWAPDB 0 5");
+            bench.run("SET key:7 new");
+            bench.run("SWAPDB 5 0");
+        }
+        round += 1;
+    }
+    assert!(round > 4, "{round} steps");
+    let (_, save, _) = bench.saving();
+    let mut bytes = Vec::new();
+    save.walking.take(true, &mut bytes).expect("a whole walk");
+    assert_eq!(items(&bytes), items(&before));
 }

@@ -9,7 +9,7 @@ use crate::json::{Line, RootLine};
 use crate::{Going, Target};
 use perdura::collections::untyped::{Description, Element};
 use perdura::{Options, Pool};
-use perdura_server::transfer::Loaded;
+use perdura_server::transfer::{Loaded, TransferError};
 use serde::Serialize;
 use std::io::{BufRead, Read};
 use std::path::Path;
@@ -37,6 +37,9 @@ pub struct Imported {
     /// Bytes at the end of Redis's files that were left out: they are no whole command, or no whole transaction.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: u64,
+    /// Keys of Redis's snapshot that were left out: they have nothing in them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub empty: u64,
     /// Keys that are not there, since their time had come, or the stream deleted them.
     pub gone: u64,
 }
@@ -100,11 +103,17 @@ fn fill_pool(
     }
     let imported = target.fill(&options, target.mode, fill);
     imported.map_err(|error| match error {
-        Error::Pool(perdura::Error::Full { .. }) => {
-            Error::TooSmall { size, needs: "give it a larger size".to_owned() }
+        Error::Pool(perdura::Error::Full { .. }) => too_small(size),
+        // As a command of Redis's files has it.
+        Error::Keyspace(TransferError::Bad { what, .. }) if what.starts_with("OOM ") => {
+            too_small(size)
         }
         other => other,
     })
+}
+
+fn too_small(size: u64) -> Error {
+    Error::TooSmall { size, needs: "give it a larger size".to_owned() }
 }
 
 fn commands(
@@ -118,8 +127,9 @@ fn commands(
 }
 
 fn imported_keys(loaded: &Loaded) -> Imported {
-    let Loaded { keys, commands, has_end, gone, left_out, .. } = *loaded;
-    Imported { format: Form::Resp, roots: 0, entries: 0, keys, commands, has_end, left_out, gone }
+    let Loaded { keys, commands, has_end, gone, left_out, empty, .. } = *loaded;
+    let (format, roots, entries) = (Form::Resp, 0, 0);
+    Imported { format, roots, entries, keys, commands, has_end, left_out, empty, gone }
 }
 
 /// Lines, with their numbers.
@@ -182,6 +192,7 @@ fn lines(from: &mut dyn BufRead, pool: &Pool, going: &mut Going<'_>) -> Result<I
         commands: 0,
         has_end: true,
         left_out: 0,
+        empty: 0,
         gone: 0,
     };
     let mut lines = Lines { from, buffer: Vec::new(), number: 0, bytes: 0 };

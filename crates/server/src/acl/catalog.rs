@@ -132,6 +132,12 @@ impl Catalog {
         };
         Some(listed.parts.iter().find(is_it).copied().unwrap_or(whole))
     }
+
+    /// Whether a request names a subcommand, and its command has others only.
+    pub(crate) fn lacks(&self, command: &Command, args: Args<'_>) -> bool {
+        let found = self.of(command, args);
+        args.len() > 1 && found.is_some_and(|at| !self.all[at].parts.is_empty())
+    }
 }
 
 fn listed(line: &'static str) -> Listed {

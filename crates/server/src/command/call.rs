@@ -152,11 +152,15 @@ impl Env<'_> {
         }
     }
 
-    /// Tells watchers of the keys that are in `db`: it is about to be cleared. A key that had
-    /// expired before it was watched is not in it.
-    pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> Result<()> {
+    /// All keys of a database are about to be deleted: exports and snapshots that read some keys at a time end.
+    pub(crate) fn end_walks(&self) {
         self.server.save.walking.flush();
         self.server.replication.walking.flush();
+    }
+
+    /// Tells watchers of the keys that are in `db`: it is about to be cleared, or to get another number. A key that had
+    /// expired before it was watched is not in it.
+    pub(crate) fn touch_all(&self, tx: &mut dyn Tx, db: &Database) -> Result<()> {
         if self.server.waiting.count() > 0 {
             let keys = self.server.waiting.keys_of(db.index());
             keys.iter().for_each(|key| self.waits.note(db.index(), key));

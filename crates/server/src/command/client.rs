@@ -204,6 +204,8 @@ pub(crate) enum Next {
     Exec(Exec),
     /// The client has become a replica.
     Leave,
+    /// The client waits for a reply that is handed over later ([`Delivery`](crate::waiting::Delivery)).
+    Wait,
 }
 
 impl ClientCall<'_> {
@@ -218,7 +220,7 @@ impl ClientCall<'_> {
         // EXEC's commands are looked at one by one.
         if self.server.tuning.is_slow(took) && command.name != "exec" {
             let listing = &self.client.listing;
-            self.server.note_slow(SlowCommand::new(command.name, self.args, listing, took));
+            self.server.note_slow(SlowCommand::new(command, self.args, listing, took));
         }
         Some(done)
     }

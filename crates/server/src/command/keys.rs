@@ -155,6 +155,7 @@ fn check_flush(call: &Call<'_>) -> Outcome {
 
 /// Deletes all keys of a database.
 fn clear(call: &mut Call<'_>, db: Database) -> Outcome {
+    call.env.end_walks();
     call.env.touch_all(call.tx, &db)?;
     Ok(db.clear(call.tx)?)
 }

@@ -197,6 +197,10 @@ fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -
     if !matches!(command.run, Run::Client(_)) {
         return Step::Data { command, args, db: call.client.db };
     }
+    if command.name == "monitor" {
+        let text = "ERR MONITOR isn't allowed for DENY BLOCKING client";
+        return said(call, &Failure::Say(text.into()));
+    }
     let mut out = Vec::new();
     let mut inner = ClientCall {
         server: call.server,

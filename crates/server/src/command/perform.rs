@@ -81,7 +81,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
             timed = Some(call.env.tally.took(began.elapsed()));
         }
         if let Some(took) = timed.filter(|took| call.env.server.tuning.is_slow(*took)) {
-            call.env.tally.slow(SlowCommand::new(command.name, call.args, call.client, took));
+            call.env.tally.slow(SlowCommand::new(command, call.args, call.client, took));
         }
     }
     // The server has every offset from the pool: a wrong one is damage.

@@ -1,8 +1,12 @@
 //! BGSAVE, SAVE and LASTSAVE; BGREWRITEAOF; WAIT and WAITAOF.
+//!
+//! SAVE keeps no thread: its client waits, and is answered by the export's end (`save.rs`).
 
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run};
+use crate::client::Client;
 use crate::protocol::number;
-use crate::waiting::Wish;
+use crate::save::Saver;
+use crate::waiting::{Address, Wish};
 use std::time::Duration;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -20,7 +24,7 @@ pub(super) const TABLE: &[Command] = &[
         1,
         NONE,
         Run::Client(save),
-        "Writes an export beside the pool, while other clients may wait.",
+        "Writes an export beside the pool, and answers when it is there.",
     ),
     Command::new("bgrewriteaof", 1, NONE, Run::Client(rewrite), "There is nothing to rewrite."),
     Command::new("lastsave", 1, NONE, Run::Client(lastsave), "When the last export was written."),
@@ -39,7 +43,7 @@ fn bgsave(call: &mut ClientCall<'_>) -> Outcome<Next> {
     if call.args.len() > 1 && !scheduled {
         return Err(Failure::SYNTAX);
     }
-    begin(call)?;
+    begin(call, None)?;
     call.reply().simple("Background saving started");
     Ok(Next::Go)
 }
@@ -92,35 +96,20 @@ fn replicas(call: &Call<'_>, at: usize) -> Outcome<(usize, Option<Duration>)> {
     }
 }
 
-fn begin(call: &ClientCall<'_>) -> Outcome {
-    match call.server.save.begin() {
+fn begin(call: &ClientCall<'_>, saver: Option<Saver>) -> Outcome {
+    match call.server.save.begin(saver) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::Say("ERR Background save already in progress".into())),
         Err(error) => Err(Failure::say(format!("ERR Background save cannot start: {error}"))),
     }
 }
 
-/// As BGSAVE, and answered at the end of the export. The thread that serves this client waits, and so do its other
-/// clients.
+/// As BGSAVE, and answered at the end of the export.
 fn save(call: &mut ClientCall<'_>) -> Outcome<Next> {
-    /// How soon an end of the server is noticed.
-    const TICK: Duration = Duration::from_millis(100);
-    begin(call)?;
-    loop {
-        // A thread that waits for an export is not stuck.
-        call.stats.looks.add(1);
-        if let Some(notifier) = call.server.notifier.get() {
-            notifier.beat(&call.server.stats);
-        }
-        match call.server.save.wait(TICK) {
-            None if call.server.stopping() => {
-                return Err(Failure::Say("ERR the export was given up: the server ends".into()));
-            }
-            None => {}
-            Some(Ok(())) => return call.ok(),
-            Some(Err(text)) => return Err(Failure::say(format!("ERR the export failed: {text}"))),
-        }
-    }
+    let Client { listing, home, protocol, .. } = &*call.client;
+    let to = Address { worker: home.worker, slot: home.slot, id: listing.id };
+    begin(call, Some(Saver { to, protocol: *protocol }))?;
+    Ok(Next::Wait)
 }
 
 fn lastsave(call: &mut ClientCall<'_>) -> Outcome<Next> {

@@ -150,7 +150,12 @@ fn find_script(call: &Call<'_>, by_digest: bool) -> Outcome<Arc<Script>> {
         return Ok(found);
     }
     let script = made(text, digest)?;
-    scripts.note(&script);
+    // A master, or a file of its commands, may name it by its digest for as long as Redis would know it.
+    let most = call.env.server.options.max_request;
+    let is_loaded = call.env.obeys() && scripts.load(&script, most).is_ok();
+    if !is_loaded {
+        scripts.note(&script);
+    }
     Ok(script)
 }
 

@@ -165,8 +165,8 @@ impl Desk {
                     connection.set_closing("QUIT, SHUTDOWN, or a request of HTTP ended it");
                     break;
                 }
-                // EXEC and PSYNC are refused.
-                Next::Go | Next::Exec(_) | Next::Leave => {}
+                // EXEC, PSYNC and SAVE are refused.
+                Next::Go | Next::Exec(_) | Next::Leave | Next::Wait => {}
             }
         }
         if !connection.out.is_empty() {

@@ -75,6 +75,8 @@ pub(crate) struct Connection {
     lagging: Option<Instant>,
     /// Until when its client waits for a key to be filled: the inner none is for ever.
     pub(crate) blocked: Option<Option<Instant>>,
+    /// Whether it waits for something that comes in any case, also when its client sends nothing more.
+    awaits: bool,
     /// Requests are waiting that could be done.
     pub(crate) stalled: bool,
     /// Whether it is in the worker's list of connections with work.
@@ -117,6 +119,7 @@ impl Connection {
             refusal: None,
             lagging: None,
             blocked: None,
+            awaits: false,
             stalled: false,
             listed: false,
             idle: false,
@@ -337,14 +340,20 @@ impl Connection {
         self.blocked.is_some() || self.client.listens()
     }
 
+    /// Its client waits for a reply that comes in any case.
+    pub(crate) fn wait_to_the_end(&mut self) {
+        (self.blocked, self.awaits) = (Some(None), true);
+    }
+
     /// Whether its client waits, and has gone.
     pub(crate) fn waits_in_vain(&self) -> bool {
-        self.blocked.is_some() && (self.to_end || self.ended || self.broken)
+        let is_at_end = (self.to_end || self.ended) && !self.awaits;
+        self.blocked.is_some() && (is_at_end || self.broken)
     }
 
     /// Its client waits no longer, and gets this reply.
     pub(crate) fn unblock(&mut self, reply: &[u8]) {
-        self.blocked = None;
+        (self.blocked, self.awaits) = (None, false);
         self.stalled = true;
         // It was not idle while it waited.
         (self.idle, self.active) = (false, Instant::now());

@@ -95,10 +95,9 @@ impl Route {
         }
     }
 
-    /// Whether it keeps the thread for long, or waits until all that was written is told to replicas: nothing else may wait
-    /// for its end.
+    /// Whether it waits until all that was written is told to replicas: nothing that this thread has done may be untold.
     pub(super) fn keeps(&self) -> bool {
-        let keeps = |command: &Command| matches!(command.name, "save" | "replicaof" | "slaveof");
+        let keeps = |command: &Command| matches!(command.name, "replicaof" | "slaveof");
         matches!(self, Route::Client(command) if keeps(command))
     }
 

@@ -346,6 +346,10 @@ impl Turn {
                     return Planned::All;
                 }
                 Next::Leave => return Planned::All,
+                Next::Wait => {
+                    connection.wait_to_the_end();
+                    return Planned::All;
+                }
                 Next::Exec(exec) => {
                     self.push(slot, connection, claim, Work::Exec(Box::new(exec)));
                     return Planned::Blocked;
@@ -453,7 +457,7 @@ impl Turn {
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
                     group.retract();
                     let _writing = env.server.runs.of(env.worker).write();
-                    env.last_resort = !room::make(session, env, tries, &error)?;
+                    env.last_resort = !room::make(session, env, tries, &error, &mut last)?;
                     tries += 1;
                 }
                 Err(error @ Error::Io(_)) => return Err(error),

@@ -33,7 +33,7 @@ pub(crate) fn recheck<S: Session>(
     }
     // How many are served.
     let mut most = usize::MAX;
-    let (mut env, mut tries) = (env, 0);
+    let (mut env, mut tries, mut last) = (env, 0, None);
     loop {
         let done = session.write(&mut |tx| {
             env.begin_writing(tx)?;
@@ -44,19 +44,19 @@ pub(crate) fn recheck<S: Session>(
         });
         env.end(&done);
         match done {
-            Ok(ticket) => return Ok(Some(ticket)),
+            Ok(ticket) => return Ok(last.max(Some(ticket))),
             Err(error @ Error::Io(_)) => return Err(error),
             Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
-                env.last_resort = !room::make(session, env, tries, &error)?;
+                env.last_resort = !room::make(session, env, tries, &error, &mut last)?;
                 tries += 1;
             }
             Err(Error::TooLarge { .. }) if most > 1 => most = 1,
             Err(Error::TooLarge { needed, available }) => {
                 env.waits.give_up(&env.server.waiting, Doom::TooLarge { needed, available });
-                return Ok(None);
+                return Ok(last);
             }
             // Damage: clients that ask for the key are told. It is looked at again when it is written.
-            Err(_) => return Ok(None),
+            Err(_) => return Ok(last),
         }
     }
 }

@@ -82,10 +82,10 @@ pub(super) fn make<S: Store>(
     let (number, place) = (Cell::new(0), Cell::new(None));
     let moment = session.write(&mut |tx| {
         number.set(turn(tx, header)?);
-        if !has_snapshots {
-            replication.walking.begin(Form::snapshot(0));
+        match has_snapshots {
+            true => Ok(()),
+            false => replication.walking.begin(tx, header, Form::snapshot(0)),
         }
-        Ok(())
     })?;
     let made = session.wait(moment).map_err(SnapshotError::from).and_then(|()| {
         replication.feed.begin(number.get());
@@ -155,7 +155,7 @@ fn of_copy<S: Store>(
         let begun = session.write(&mut |tx| {
             copy = place_of_copy(tx, header)?;
             if let Some(place) = &copy {
-                replication.walking.begin(Form::snapshot(place.db));
+                replication.walking.begin(tx, header, Form::snapshot(place.db))?;
             }
             Ok(())
         });

@@ -34,6 +34,8 @@ pub struct Loaded {
     pub gone: u64,
     /// Bytes at the end of Redis's last file that were left out: they are no whole command, or no whole transaction.
     pub left_out: u64,
+    /// Keys of Redis's snapshot that were left out: lists, sets, hashes and sorted sets with nothing in them.
+    pub empty: u64,
 }
 
 /// A pool that is being filled.

@@ -3,7 +3,7 @@
 //! Needs `redis-server`; without it the tests that start one say so and pass. `PERDURA_TEST_SEED=n` replays a failure.
 
 use crate::common::{Client, Random, Running};
-use perdura_server::transfer::{TransferError, import_redis};
+use perdura_server::transfer::{Loaded, TransferError, import_redis};
 use perdura_testing::seeds;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,6 +66,11 @@ impl Redis {
 }
 
 fn import(path: &Path) -> Result<(Running, u64, u64), TransferError> {
+    let (running, loaded) = load(path)?;
+    Ok((running, loaded.keys, loaded.left_out))
+}
+
+fn load(path: &Path) -> Result<(Running, Loaded), TransferError> {
     let folder = tempfile::tempdir().unwrap();
     let options = perdura::Options::new().size(64 << 20).domain(Some(perdura::Domain::Process));
     let pool = options.open_or_create(folder.path().join("pool")).unwrap();
@@ -73,7 +78,7 @@ fn import(path: &Path) -> Result<(Running, u64, u64), TransferError> {
     let mut running = Running::on(pool, |options| options);
     running.adopt(Some(folder));
     running.check();
-    Ok((running, loaded.keys, loaded.left_out))
+    Ok((running, loaded))
 }
 
 /// A random command that writes, of one of all types.
@@ -442,4 +447,68 @@ fn errors_say_where_they_are() {
     std::fs::write(folder.path().join("a.manifest"), "file gone seq 1 type b\n").unwrap();
     let error = import(folder.path()).map(drop).unwrap_err().to_string();
     assert!(error.contains("a file that its manifest names is not there"), "{error}");
+}
+
+/// A command that fails is found while later files are read.
+#[test]
+fn errors_name_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = "file a.base seq 1 type b\nfile a.1 seq 1 type i\nfile a.2 seq 2 type i\n";
+    std::fs::write(folder.path().join("a.manifest"), manifest).unwrap();
+    for (name, text) in
+        [("a.base", "SET a 1\nSET b 1"), ("a.1", "SET c 1\nLPUSH a 1"), ("a.2", "SET d 1")]
+    {
+        std::fs::rename(file(folder.path(), text), folder.path().join(name)).unwrap();
+    }
+    let place = "*3\r\n$3\r\nSET\r\n$1\r\nc\r\n$1\r\n1\r\n".len();
+    let error = import(folder.path()).map(drop).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("at byte {place}: WRONGTYPE ")), "{error}");
+    assert!(error.ends_with(" (in a.1)"), "{error}");
+}
+
+/// Redis before 7 writes a script once, and its digest from then on, however many others come in between.
+#[test]
+fn scripts_are_known_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "EVAL return{redis.call('incr','n')} 0";
+    let others = (0..600).map(|number| format!("EVAL return({number}) 0\n")).collect::<String>();
+    let again = "EVALSHA 79731460b13b4a53e67fdb92b564545b6bdcf476 0";
+    let path = file(folder.path(), &format!("{script}\n{others}{again}"));
+    let (running, ..) = import(&path).unwrap();
+    assert_eq!(running.client().ask("GET n"), "2");
+}
+
+/// Redis before 6.2.6 could write collections with nothing in them, which later ones leave out.
+#[test]
+fn empty_collections_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = b"REDIS0009\xfe\x00\x00\x01k\x01v".to_vec();
+    let intset = b"\x08\x02\0\0\0\0\0\0\0".as_slice();
+    let ziplist = b"\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff".as_slice();
+    // A list, a set, a sorted set in two forms, a hash, a set of integers, a list of ziplists without any, and with an empty one.
+    let chain = [b"\x01".as_slice(), ziplist].concat();
+    let values: [(u8, &[u8]); 10] = [
+        (1, b"\0"),
+        (2, b"\0"),
+        (3, b"\0"),
+        (5, b"\0"),
+        (4, b"\0"),
+        (11, intset),
+        (13, ziplist),
+        (12, ziplist),
+        (14, b"\0"),
+        (14, &chain),
+    ];
+    for (number, (kind, value)) in (b'0'..).zip(values) {
+        bytes.extend_from_slice(b"\xfc\0\0\0\0\0\0\0\x7f");
+        bytes.extend_from_slice(&[kind, 2, b'e', number]);
+        bytes.extend_from_slice(value);
+    }
+    bytes.extend_from_slice(b"\x02\x01s\x01\x01m\xff\0\0\0\0\0\0\0\0");
+    let path = folder.path().join("dump.rdb");
+    std::fs::write(&path, bytes).unwrap();
+    let (running, loaded) = load(&path).unwrap();
+    assert_eq!((loaded.keys, loaded.empty), (2, 10));
+    let mut client = running.client();
+    assert_eq!([client.ask("GET k"), client.ask("SMEMBERS s")], ["v", "[m]"]);
 }

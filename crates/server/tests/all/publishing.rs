@@ -1,6 +1,6 @@
 //! Publishing, on a server of two threads, to which clients go in turn.
 
-use crate::common::{Client, Running, encode, show};
+use crate::common::{Client, Frame, Running, encode, show};
 use std::time::{Duration, Instant};
 
 fn start() -> Running {
@@ -298,4 +298,47 @@ fn monitors_see_what_is_performed() {
     monitor.ask("MONITOR");
     drop(monitor);
     running.check();
+}
+
+/// Lines for monitors have room of their own: no command fails since there is none left, and the monitor is told.
+#[test]
+fn a_monitor_makes_no_command_fail() {
+    let server = start();
+    let (mut client, mut monitor) = pair(&server, "MONITOR", "OK");
+    let (_, _listener) = pair(&server, "SUBSCRIBE c", "[subscribe c 1]");
+    assert_eq!(client.ask("CONFIG SET notify-keyspace-events KEA"), "OK");
+    assert_eq!(client.ask("MULTI"), "OK");
+    let value = vec![0; 64 << 10];
+    for number in 0..300 {
+        let field = format!("f{number}");
+        let queued = client.call(&[b"HSET", b"h", field.as_bytes(), &value]);
+        assert_eq!(show(&queued), "QUEUED");
+    }
+    let Frame::List(replies) = client.call(&[b"EXEC"]) else { panic!("it was not done") };
+    assert!(replies.iter().all(|reply| *reply == Frame::Integer(1)), "a command has failed");
+    let mut lines = 0;
+    while !received(&mut monitor).ends_with("... (commands that follow are not shown)") {
+        lines += 1;
+    }
+    assert!((100..300).contains(&lines), "{lines} lines");
+    assert_eq!(client.ask("PUBLISH c x"), "1");
+    assert!(received(&mut monitor).ends_with(r#" "PUBLISH" "c" "x""#), "later ones are shown");
+}
+
+#[test]
+fn one_monitors_once_and_outside_of_transactions() {
+    let server = start();
+    let mut client = server.client();
+    for (command, answer) in [
+        ("MULTI", "OK"),
+        ("MONITOR", "QUEUED"),
+        ("SET a 1", "QUEUED"),
+        ("EXEC", "[ERR MONITOR isn't allowed for DENY BLOCKING client OK]"),
+        ("GET a", "1"),
+        ("MONITOR", "OK"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    client.send(&encode(&[b"MONITOR"]));
+    assert_eq!(client.ask("PING"), "PONG", "the second MONITOR has no answer");
 }

@@ -115,9 +115,9 @@ fn save_answers_when_the_export_is_there() {
     assert!(refusal.ends_with(&told) && !told.is_empty(), "{told}");
 }
 
-/// Whoever was served together with a client that saves is answered before that begins.
+/// What a client has sent before SAVE is answered before the export ends, and what comes after it is done when it has.
 #[test]
-fn nobody_waits_for_the_end_of_a_save() {
+fn requests_around_a_save_keep_their_order() {
     let running = Running::with(|options| options.threads(1), 64 << 20);
     let mut client = running.client();
     let writes = |client: &mut Client| -> usize {
@@ -129,7 +129,7 @@ fn nobody_waits_for_the_end_of_a_save() {
     client.send("SET a 1\r\nSAVE\r\nSAVE\r\nINCR a\r\nSAVE\r\n".as_bytes());
     let answers = (0..5).map(|_| show(&client.receive().unwrap())).collect::<Vec<_>>();
     assert_eq!(answers, ["OK", "OK", "OK", "2", "OK"]);
-    // The answer to INFO, what comes before the first save, what comes before the last one, and the rest.
+    // The answer to INFO, and not one for all that follows.
     assert!(
         writes(&mut client) >= before + 4,
         "an answer came after a save that it could come before"

@@ -1,7 +1,7 @@
 //! Exports that were damaged, or made to harm: an error that says where, and nothing is left.
 
 use crate::common::on;
-use perdura_transfer::{Error, Target, import};
+use perdura_transfer::{Error, Target, import, import_redis};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
@@ -83,6 +83,13 @@ fn names_values_that_do_not_fit() {
     let value = "x".repeat(1 << 20);
     let text = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n{value}\r\n", value.len());
     let error = imported(text.as_bytes()).expect_err("too large");
+    assert!(matches!(error, Error::TooSmall { .. }), "{error}");
+    // The same in a file of Redis's.
+    let folder = tempdir().expect("a folder");
+    let (path, new) = (folder.path().join("commands.aof"), folder.path().join("new"));
+    std::fs::write(&path, text).expect("a file");
+    let target = Target::new(new).size(Some(1 << 20));
+    let error = import_redis(&path, &target, &mut on).expect_err("too large");
     assert!(matches!(error, Error::TooSmall { .. }), "{error}");
 }
 

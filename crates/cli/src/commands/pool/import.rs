@@ -143,6 +143,10 @@ fn text(pool: &Path, imported: &Imported) -> String {
         0 => String::new(),
         gone => format!("; {} had expired, or were deleted", plural(gone, "other key")),
     };
+    let empty = match imported.empty {
+        0 => String::new(),
+        empty => format!("; {} with nothing in them were left out", plural(empty, "key")),
+    };
     let cut = match (imported.has_end, imported.left_out) {
         (true, _) => String::new(),
         (false, 0) => {
@@ -154,5 +158,5 @@ fn text(pool: &Path, imported: &Imported) -> String {
             plural(bytes, "byte")
         ),
     };
-    format!("{}: imported {what}{gone}{cut}", pool.display())
+    format!("{}: imported {what}{gone}{empty}{cut}", pool.display())
 }

@@ -382,14 +382,17 @@ impl Following {
         };
         // What the old thread does meanwhile is over, and it does no more.
         let turn = self.await_turn(server)?;
+        let life = self.life.load(Ordering::SeqCst);
         let writing = server.runs.of(server.stats.len()).write();
         let done = match master {
             Some(master) => self.begin_following(server, &**hands, &old, master, waits),
             None => self.end_following(server, &**hands, &old),
         };
         drop((writing, turn));
-        // Also if it failed: what was followed before is followed again.
-        self.start();
+        // Also if it failed: what was followed before is followed again, unless its thread was not disturbed.
+        if !self.is_current(life) {
+            self.start();
+        }
         done.map(|()| true)
     }
 
@@ -516,8 +519,6 @@ impl Following {
             Ok(_) => feed.lead_anew(),
             Err(error) => {
                 feed.stay();
-                // Another thread is going to follow the master.
-                self.begin_life(true);
                 return Err(error.into());
             }
         }
@@ -593,10 +594,15 @@ mod tests {
     use super::*;
     use crate::options::Options;
     use crate::store::Facts;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     /// A pool with a whole copy, which takes no writes.
-    struct Full(Arc<AtomicBool>);
+    #[derive(Default)]
+    struct Full {
+        /// Whether all was to be deleted.
+        clears: Arc<AtomicBool>,
+        threads: Arc<AtomicUsize>,
+    }
 
     impl Hands for Full {
         fn read(&self) -> Result<Option<Followed>> {
@@ -606,7 +612,7 @@ mod tests {
         }
 
         fn write(&self, _: &Followed, clears: bool) -> Result<u64> {
-            self.0.store(clears, Ordering::SeqCst);
+            self.clears.store(clears, Ordering::SeqCst);
             Err(Error::full(8))
         }
 
@@ -614,24 +620,29 @@ mod tests {
             Ok(1)
         }
 
-        fn follow(&self, _: &Arc<Server>, _: u64) {}
+        fn follow(&self, _: &Arc<Server>, _: u64) {
+            self.threads.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     #[test]
     fn a_promotion_that_fails_leaves_one_that_follows() {
-        let clears = Arc::new(AtomicBool::new(false));
+        let hands = Full::default();
+        let (clears, threads) = (Arc::clone(&hands.clears), Arc::clone(&hands.threads));
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::new(Options::new().threads(1), address, Box::new(Facts::default));
+        let server = Arc::new(server);
         let following = &server.following;
-        following.open(Weak::new(), Box::new(Full(Arc::clone(&clears))), None).unwrap();
-        let life = following.life.load(Ordering::SeqCst);
+        following.open(Arc::downgrade(&server), Box::new(hands), None).unwrap();
+        following.start();
         // As before a clear that fails: the pool goes on to have all.
         let mut facts = lock(&following.facts);
         facts.followed.as_mut().unwrap().data = Data::Incomplete;
         drop(facts);
         assert!(following.change(&server, None, None).is_err());
-        assert!(!clears.load(Ordering::SeqCst));
-        // The thread that has followed so far does nothing more: another one begins.
-        assert!(following.is_replica() && !following.is_current(life));
+        assert!(following.is_replica() && !clears.load(Ordering::SeqCst));
+        following.stop();
+        // No second thread follows beside the first one.
+        assert_eq!(threads.load(Ordering::SeqCst), 1);
     }
 }

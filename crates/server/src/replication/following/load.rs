@@ -14,6 +14,7 @@ use crate::transfer::TransferError;
 use crate::transfer::redis::commands_of;
 use crate::transfer::redis::snapshot::{Item, Snapshot};
 use std::io::{ErrorKind, Read};
+use tracing::info;
 
 /// Bytes of commands, and their number, in one transaction.
 const BYTES_MAX: usize = 128 << 10;
@@ -106,8 +107,8 @@ impl<S: Session> Loader<'_, S> {
             match snapshot.next()? {
                 Item::Database(index) => self.db = database(index)?,
                 Item::Key { name, expires, payload } => {
-                    let mut failed = None;
-                    let done = commands_of(&name, expires, &payload, &mut |args| {
+                    let (mut failed, at) = (None, snapshot.at());
+                    let done = commands_of(&name, expires, &payload, at, &mut |args| {
                         self.add(args).map_err(|ended| {
                             failed = Some(ended);
                             TransferError::Stopped
@@ -116,7 +117,11 @@ impl<S: Session> Loader<'_, S> {
                     if let Some(ended) = failed {
                         return Err(ended);
                     }
-                    done?;
+                    if !done? {
+                        info!(
+                            "the master's snapshot has a key with nothing in it, which is left out"
+                        );
+                    }
                 }
                 Item::Library(code) => self.add(&[b"FUNCTION", b"LOAD", b"REPLACE", &code])?,
                 Item::Note(name, text) if name == b"repl-stream-db" => {

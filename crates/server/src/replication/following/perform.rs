@@ -195,7 +195,8 @@ impl<'a, S: Session> Performer<'a, S> {
                     return Err(refused.map_or(Failed::Pool(Error::ReadOnly), Failed::Refused));
                 }
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) => {
-                    if !room::make(&mut **session, env, tries, &error).map_err(Failed::Pool)? {
+                    let made = room::make(&mut **session, env, tries, &error, &mut self.last);
+                    if !made.map_err(Failed::Pool)? {
                         return Err(Failed::Pool(error));
                     }
                     tries += 1;

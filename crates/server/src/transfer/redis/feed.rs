@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 
 /// Bytes that are sent at a time.
 const PIECE: usize = 64 << 10;
-/// Bytes of a request, and of a reply.
-const REQUEST_MAX: usize = 2 << 30;
+/// Bytes of a request, of a transaction, and of a reply.
+pub(super) const REQUEST_MAX: usize = 2 << 30;
 
 /// A folder that is gone in the end.
 struct Folder(PathBuf);
@@ -27,16 +27,25 @@ impl Drop for Folder {
     }
 }
 
+/// Where a command stands: its file, if there are several, and the bytes before it.
+#[derive(Clone)]
+struct Place {
+    file: Option<Arc<str>>,
+    at: u64,
+}
+
 /// A command that failed: its place, and the error.
-type Failed = Arc<Mutex<Option<(u64, String)>>>;
+type Failed = Arc<Mutex<Option<(Place, String)>>>;
 
 /// The server, and the connection to it.
 pub(super) struct Feed {
     socket: UnixStream,
     buffer: Vec<u8>,
     commands: u64,
+    /// The file of the commands that are sent.
+    file: Option<Arc<str>>,
     /// The places of commands that are not answered yet.
-    places: Option<Sender<u64>>,
+    places: Option<Sender<Place>>,
     failed: Failed,
     replies: Option<JoinHandle<io::Result<()>>>,
     shutdown: Shutdown,
@@ -71,6 +80,7 @@ impl Feed {
             socket,
             buffer: Vec::new(),
             commands: 0,
+            file: None,
             places: Some(places),
             failed: errors,
             replies: Some(replies),
@@ -78,6 +88,11 @@ impl Feed {
             server: Some(server),
             _folder: folder,
         })
+    }
+
+    /// The commands that follow are of this file, one of several.
+    pub(super) fn begin_file(&mut self, name: &str) {
+        self.file = Some(Arc::from(name));
     }
 
     /// Has a command performed, which stands at a place of its file.
@@ -91,7 +106,7 @@ impl Feed {
         }
         if let Some(places) = &self.places {
             // Its receiver is gone only after an error, which is told below.
-            let _ = places.send(at);
+            let _ = places.send(Place { file: self.file.clone(), at });
         }
         if self.buffer.len() >= PIECE { self.flush() } else { Ok(()) }
     }
@@ -105,13 +120,15 @@ impl Feed {
         Ok(sent?)
     }
 
-    /// The first command that failed, if there is one.
+    /// The first command that failed, if there is one, with its file: it may have been sent long ago.
     fn check(&self) -> Result<(), TransferError> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*failed {
-            Some((at, what)) => Err(TransferError::Bad { at: *at, what: what.clone() }),
-            None => Ok(()),
-        }
+        let Some((Place { file, at }, what)) = &*failed else { return Ok(()) };
+        let error = TransferError::Bad { at: *at, what: what.clone() };
+        Err(match file {
+            Some(file) => error.in_file(file),
+            None => error,
+        })
     }
 
     /// Waits for all replies, and ends the server. Returns how many commands were performed.
@@ -152,12 +169,12 @@ impl Drop for Feed {
 }
 
 /// Reads a reply for each command, and notes the first error.
-fn read_replies(input: UnixStream, places: &Receiver<u64>, failed: &Failed) -> io::Result<()> {
+fn read_replies(input: UnixStream, places: &Receiver<Place>, failed: &Failed) -> io::Result<()> {
     let mut input = BufReader::new(input);
-    while let Ok(at) = places.recv() {
+    while let Ok(place) = places.recv() {
         if let Some(error) = read_reply(&mut input)? {
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.get_or_insert((at, error));
+            failed.get_or_insert((place, error));
             // Its writer waits no longer.
             return input.into_inner().shutdown(std::net::Shutdown::Both);
         }

@@ -14,10 +14,10 @@ mod pieces;
 pub(crate) mod snapshot;
 
 use super::{Going, Loaded, TransferError};
-use crate::command::{Command, Run, find_whole};
+use crate::command::{Command, PER_ARGUMENT, PER_COMMAND, Run, find_whole};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Limits, RequestReader};
-use feed::Feed;
+use feed::{Feed, REQUEST_MAX};
 use perdura::Pool;
 pub(crate) use pieces::commands_of;
 use snapshot::{Item, Snapshot};
@@ -38,6 +38,16 @@ pub fn import_redis(
     pool: &Pool,
     going: &mut Going<'_>,
 ) -> Result<Loaded, TransferError> {
+    import_within(path, pool, going, REQUEST_MAX)
+}
+
+/// The same, with transactions that take at most so many bytes.
+fn import_within(
+    path: &Path,
+    pool: &Pool,
+    going: &mut Going<'_>,
+    open_max: usize,
+) -> Result<Loaded, TransferError> {
     let files = match std::fs::metadata(path)?.is_dir() {
         true => manifest::open(path)?.files,
         false => vec![(path.display().to_string(), File::open(path)?)],
@@ -45,9 +55,13 @@ pub fn import_redis(
     let several = files.len() > 1;
     let count = files.len();
     let mut feed = Feed::start(pool)?;
-    let mut reading = Reading { feed: &mut feed, before: 0, going, left_out: 0 };
+    let mut reading =
+        Reading { feed: &mut feed, before: 0, going, left_out: 0, empty: 0, open_max };
     let mut read = Ok(());
     for (index, (name, file)) in files.into_iter().enumerate() {
+        if several {
+            reading.feed.begin_file(&name);
+        }
         read = reading.file(file, index + 1 == count).map_err(|error| match several {
             true => error.in_file(&name),
             false => error,
@@ -56,7 +70,7 @@ pub fn import_redis(
             break;
         }
     }
-    let left_out = reading.left_out;
+    let (left_out, empty) = (reading.left_out, reading.empty);
     let fed = feed.end();
     // An error of a command is the cause of one that follows from it.
     let commands = match (fed, read) {
@@ -65,7 +79,7 @@ pub fn import_redis(
     };
     let mut handle = pool.session()?;
     let keys = super::load::count(&mut handle)?;
-    Ok(Loaded { keys, commands, has_end: left_out == 0, gone: 0, left_out })
+    Ok(Loaded { keys, commands, has_end: left_out == 0, gone: 0, left_out, empty })
 }
 
 /// Files on their way into the pool.
@@ -76,6 +90,10 @@ struct Reading<'a, 'g, 'h> {
     going: &'g mut Going<'h>,
     /// Bytes at the end that are no whole command, or no whole transaction.
     left_out: u64,
+    /// Keys of snapshots that have nothing in them.
+    empty: u64,
+    /// Bytes of the commands of one transaction.
+    open_max: usize,
 }
 
 impl Reading<'_, '_, '_> {
@@ -114,7 +132,9 @@ impl Reading<'_, '_, '_> {
                 }
                 Item::Key { name, expires, payload } => {
                     let feed = &mut *self.feed;
-                    commands_of(&name, expires, &payload, &mut |args| feed.send(args, at))?;
+                    let mut send = |args: &[&[u8]]| feed.send(args, at);
+                    let is_made = commands_of(&name, expires, &payload, at, &mut send)?;
+                    self.empty += u64::from(!is_made);
                 }
                 Item::Library(code) => {
                     self.feed.send(&[b"FUNCTION", b"LOAD", b"REPLACE", &code], at)?;
@@ -141,6 +161,7 @@ impl Reading<'_, '_, '_> {
         let mut total = start;
         // The commands of a transaction whose end has not come, with their places.
         let mut open: Vec<(OwnedArgs, u64)> = Vec::new();
+        let mut open_bytes = 0;
         loop {
             let at = total - reader.unread() as u64;
             let bad = |what: String| TransferError::Bad { at, what };
@@ -178,11 +199,22 @@ impl Reading<'_, '_, '_> {
             }
             let is_end = args.is(0, "exec");
             if args.is(0, "multi") || !open.is_empty() {
+                open_bytes += args.bytes() + args.len() * PER_ARGUMENT + PER_COMMAND;
+                if open_bytes > self.open_max {
+                    let at = open.first().map_or(at, |(_, at)| *at);
+                    let most = self.open_max;
+                    let what = format!(
+                        "the transaction that begins here takes more than {most} bytes, or its EXEC is missing: the file \
+                         is damaged"
+                    );
+                    return Err(TransferError::Bad { at, what });
+                }
                 open.push((OwnedArgs::from(args), at));
             } else {
                 self.feed.send(&args.iter().collect::<Vec<_>>(), at)?;
             }
             if is_end {
+                open_bytes = 0;
                 for (args, at) in open.drain(..) {
                     self.feed.send(&args.as_args().iter().collect::<Vec<_>>(), at)?;
                 }
@@ -208,5 +240,32 @@ fn is_of_data(command: &Command) -> bool {
             let whole = command.name.split('|').next();
             matches!(whole, Some("select" | "multi" | "exec" | "ping" | "function" | "script"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::resp;
+
+    /// A transaction that does not end is not collected without end.
+    #[test]
+    fn a_transaction_has_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = perdura::Options::new().size(32 << 20).domain(Some(perdura::Domain::Process));
+        let pool = options.create(folder.path().join("pool")).unwrap();
+        let path = folder.path().join("commands.aof");
+        let (mut bytes, value) = (Vec::new(), [b'x'; 1000]);
+        resp::command(&mut bytes, &[b"SET", b"key", b"value"]);
+        let begin = bytes.len();
+        resp::command(&mut bytes, &[b"MULTI"]);
+        (0..100).for_each(|_| resp::command(&mut bytes, &[b"RPUSH", b"list", &value]));
+        std::fs::write(&path, &bytes).unwrap();
+        let import = |most| import_within(&path, &pool, &mut |_| true, most);
+        assert_eq!(import(1 << 20).unwrap().left_out, (bytes.len() - begin) as u64);
+        let error = import(50_000).unwrap_err().to_string();
+        let wanted =
+            format!("at byte {begin}: the transaction that begins here takes more than 50000");
+        assert!(error.starts_with(&wanted), "{error}");
     }
 }

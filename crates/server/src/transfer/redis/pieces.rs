@@ -1,4 +1,5 @@
 //! The commands that make a key of its value in a snapshot: RESTORE, or several, so that the transaction of each is small.
+//! None for a collection that has nothing in it: Redis before 6.2.6 may have written such, and later ones leave them out.
 
 use super::TransferError;
 use crate::rdb::form;
@@ -10,11 +11,14 @@ const WHOLE_MAX: usize = 128 << 10;
 /// Bytes of values, and their number, in one command of several.
 const BYTES_MAX: usize = 32 << 10;
 const COUNT_MAX: usize = 128;
+/// Bytes of a value that may have nothing in it: more than an empty list has in any form.
+const EMPTY_MAX: usize = 128;
 
 /// Called with a command's arguments.
 type Send<'a> = dyn FnMut(&[&[u8]]) -> Result<(), TransferError> + 'a;
 
-/// Sends the commands that make a key; `payload` is as DUMP answers.
+/// Sends the commands that make a key; `payload` is as DUMP answers, of a value `at` this place. Returns false if there are
+/// none, since nothing is in it.
 ///
 /// # Errors
 /// Those of `send`; when the value is malformed.
@@ -22,23 +26,31 @@ pub(crate) fn commands_of(
     name: &[u8],
     expires: Option<u64>,
     payload: &[u8],
+    at: u64,
     send: &mut Send<'_>,
-) -> Result<(), TransferError> {
+) -> Result<bool, TransferError> {
     let time = expires.unwrap_or(0).to_string();
-    let large = (payload.len() > WHOLE_MAX).then(|| Large::of(payload[0])).flatten();
-    let Some(large) = large else {
+    let large = Large::of(payload[0]);
+    if payload.len() <= EMPTY_MAX && large.as_ref().is_some_and(|large| large.is_empty(payload)) {
+        return Ok(false);
+    }
+    let Some(large) = large.filter(|_| payload.len() > WHOLE_MAX) else {
         let args = [b"RESTORE", name, time.as_bytes(), payload, b"REPLACE", b"ABSTTL"];
-        return send(&args);
+        return send(&args).map(|()| true);
     };
     send(&[b"DEL", name])?;
     let mut pieces = Pieces { name, command: large.command, parts: Vec::new(), bytes: 0, send };
     let mut reader = Reader::new(&payload[1..]);
-    large.walk(&mut reader, &mut |part, is_last| pieces.add(part, is_last))?;
+    let walked = large.walk(&mut reader, &mut |part, is_last| pieces.add(part, is_last));
+    walked.map_err(|failed| match failed {
+        Failed::Malformed => TransferError::Bad { at, what: "a value is damaged".to_owned() },
+        Failed::Transfer(error) => error,
+    })?;
     pieces.flush()?;
-    match expires {
-        Some(_) => send(&[b"PEXPIREAT", name, time.as_bytes()]),
-        None => Ok(()),
+    if expires.is_some() {
+        send(&[b"PEXPIREAT", name, time.as_bytes()])?;
     }
+    Ok(true)
 }
 
 /// Called with a string of a value, and whether it is its item's last.
@@ -53,17 +65,6 @@ enum Failed {
 impl From<Malformed> for Failed {
     fn from(_: Malformed) -> Self {
         Failed::Malformed
-    }
-}
-
-impl From<Failed> for TransferError {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Malformed => {
-                TransferError::Bad { at: 0, what: "a value is damaged".to_owned() }
-            }
-            Failed::Transfer(error) => error,
-        }
     }
 }
 
@@ -130,6 +131,13 @@ impl Large {
         };
         let each = if command == b"HSET" || command == b"ZADD" { 2 } else { 1 };
         Some(Large { command, kind, each, packing })
+    }
+
+    /// Whether a value has nothing in it, and no fault.
+    fn is_empty(&self, payload: &[u8]) -> bool {
+        let mut reader = Reader::new(&payload[1..]);
+        // The first string is enough.
+        self.walk(&mut reader, &mut |_, _| Err(Failed::Malformed)).is_ok()
     }
 
     /// Calls `each` with every string, and whether it is its item's last.
