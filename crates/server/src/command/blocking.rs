@@ -4,7 +4,7 @@ use super::lists::{end, many_of_lists, move_between, pop_first, pop_many};
 use super::{Call, Command, Env, Failure, Outcome, perform};
 use crate::keyspace::{Database, End, Entry, Kind, Near};
 use crate::protocol::{Reply, number};
-use crate::waiting::{Name, Waiter, Wish};
+use crate::waiting::{Doom, Name, Waiter, Wish};
 use perdura::{Error, Tx};
 use std::time::Duration;
 
@@ -100,6 +100,12 @@ pub(crate) fn serve(tx: &mut dyn Tx, env: Env<'_>, alone: Option<usize>) -> Resu
             let id = waiter.to.id;
             tried = Some(arrival);
             env.waits.tries(id);
+            if env.server.following.gate().refusal(waiter.command).is_some() {
+                // It came before this server began to follow a master.
+                env.waits.give_up(&env.server.waiting, Doom::Demoted);
+                env.waits.release_unserved(&env.server.waiting, id);
+                continue;
+            }
             let before = tx.point();
             let told = env.effects.mark();
             let alone = alone.is_some() && env.waits.mark() == 0;
@@ -172,5 +178,22 @@ fn serve_one(
             Ok(Some(reply))
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::harness::Bench;
+
+    /// The key was filled before the server has begun to follow a master, and is looked at afterwards.
+    #[test]
+    fn nobody_takes_anything_from_a_replica() {
+        for follows in [false, true] {
+            let mut bench = Bench::new();
+            assert_eq!(bench.run("RPUSH list x"), ":1");
+            let told = bench.look_again("BLPOP list 0", follows).unwrap();
+            assert_eq!(told.starts_with("-UNBLOCKED"), follows, "{told}");
+            assert_eq!(bench.run("LLEN list"), if follows { ":1" } else { ":0" });
+        }
     }
 }

@@ -157,6 +157,31 @@ impl Bench {
         assert!(live == seen, "blocks that nothing leads to: {lost:x?}");
     }
 
+    /// Puts a client on the list that waits with this command, and looks at the key once more, after the server has begun to
+    /// follow a master if it `follows`. What is then said to the client.
+    #[cfg(test)]
+    pub(crate) fn look_again(&mut self, command: &str, follows: bool) -> Option<String> {
+        use crate::waiting::{Address, Waiter, Wish};
+        let args: OwnedArgs = command.split(' ').map(str::as_bytes).collect();
+        let command = find_whole(args.as_args()).unwrap();
+        let to = Address { worker: 0, slot: 0, id: 7 };
+        let key = args.as_args().at(1).to_vec();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let client = std::sync::Arc::new(Listing::new(7, address, address));
+        let wish = Wish::new(keyspace::Kind::List, (1, 1), None);
+        let protocol = Protocol::Resp2;
+        self.server.waiting.add(Waiter { to, client, protocol, db: 0, command, args, wish });
+        self.server.following.set_gate_of(follows);
+        let mut heap = std::mem::take(&mut self.heap);
+        self.notes.waits.note(0, &key);
+        let done = super::blocking::serve(&mut heap, self.env(), None);
+        heap.commit();
+        self.env().end(&done);
+        self.heap = heap;
+        let told = self.notes.waits.take_deliveries().pop()?;
+        Some(String::from_utf8_lossy(&told.reply).trim_end().replace("\r\n", " "))
+    }
+
     /// The fixture of tests of exports.
     #[cfg(test)]
     pub(crate) fn saving(&mut self) -> (&mut TestHeap, &crate::save::Save, u64) {

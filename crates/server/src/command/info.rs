@@ -259,7 +259,7 @@ fn write_replication(server: &Server, to: &mut String) {
     }
     lines!(to, "connected_slaves": replicas.len());
     for (index, replica) in replicas.iter().enumerate() {
-        let ReplicaFacts { address, port, state, place: offset, lag } = replica;
+        let ReplicaFacts { address, port, state, place: offset, lag, id: _ } = replica;
         let facts = format!("ip={address},port={port},state={state},offset={offset},lag={lag}");
         let _ = write!(to, "slave{index}:{facts}\r\n");
     }

@@ -67,23 +67,26 @@ fn replconf(call: &mut ClientCall<'_>) -> Outcome<Next> {
     call.ok()
 }
 
+/// Whether the client may become a replica, of this server as it is or as the master.
+fn admit_replica(call: &ClientCall<'_>) -> Outcome {
+    let text = match () {
+        () if call.client.queue.is_some() => "ERR Command not allowed inside a transaction",
+        () if call.server.following.failover.phase() == Phase::Asks => {
+            "NOMASTERLINK Can't SYNC while failing over"
+        }
+        () if !call.client.home.is_remote => "ERR a replica must be connected by TCP",
+        () => return Ok(()),
+    };
+    Err(Failure::Say(text.into()))
+}
+
 /// The client becomes a replica, which asks for this.
 fn become_replica(call: &mut ClientCall<'_>, known: Option<(Vec<u8>, i64)>) -> Outcome<Next> {
-    if call.client.queue.is_some() {
-        return Err(Failure::Say("ERR Command not allowed inside a transaction".into()));
-    }
+    admit_replica(call)?;
     let following = &call.server.following;
-    if following.failover.phase() != Phase::No {
-        let text = "NOMASTERLINK Can't SYNC while failing over";
-        return Err(Failure::Say(text.into()));
-    }
     if following.is_replica() && following.facts().link != Link::Follows {
         // Its data is another one's, whose stream does not come.
         let text = "NOMASTERLINK Can't SYNC while not connected with my master";
-        return Err(Failure::Say(text.into()));
-    }
-    if !call.client.home.is_remote {
-        let text = "ERR a replica must be connected by TCP";
         return Err(Failure::Say(text.into()));
     }
     let announced = call.client.announced.take().unwrap_or_default();
@@ -95,7 +98,8 @@ fn psync(call: &mut ClientCall<'_>) -> Outcome<Next> {
     let offset = number::parse_i64(call.args.at(2)).ok_or(Failure::NOT_INTEGER)?;
     let id = call.args.at(1).to_vec();
     if call.args.is(3, "failover") {
-        // Its master follows from here on.
+        // Its master follows from here on: not if it cannot.
+        admit_replica(call)?;
         let following = &call.server.following;
         let text = match () {
             () if !following.is_replica() => "ERR PSYNC FAILOVER can't be sent to a master.",

@@ -96,6 +96,12 @@ impl Route {
         }
     }
 
+    /// Whether it waits until all that was written is told to replicas: nothing that this thread has done may be untold.
+    pub(super) fn keeps(&self) -> bool {
+        let keeps = |command: &Command| matches!(command.name, "replicaof" | "slaveof");
+        matches!(self, Route::Client(command) if keeps(command))
+    }
+
     /// Follows a route without a transaction, and keeps the reply if the client wants replies.
     pub(super) fn answer(
         self,

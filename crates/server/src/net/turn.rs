@@ -237,10 +237,13 @@ pub(super) struct Turn {
     bytes: usize,
     /// Transactions that are yet to be run with care ([`Env::careful`]).
     careful: u32,
-    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`).
+    /// The only connection that the next turn is for: a script of its runs for long (`script/runs.rs`), or a command that
+    /// keeps the thread ([`Route::keeps`]).
     alone: Option<usize>,
     /// Whether connections may be held by a pause.
     holds: bool,
+    /// Whether this turn is for one connection only, and nothing was performed in it so far.
+    is_free: bool,
 }
 
 impl Turn {
@@ -256,6 +259,7 @@ impl Turn {
         let mut last = None;
         self.queue.clear();
         let alone = self.alone.take();
+        self.is_free = alone.is_some();
         match alone {
             None => self.queue.extend(ready),
             Some(slot) => {
@@ -266,6 +270,7 @@ impl Turn {
         }
         while !self.queue.is_empty() {
             self.fill(env, slots, budget);
+            self.is_free &= self.ops.is_empty();
             let ticket = self.execute(session, env, slots, budget);
             self.end_round(env, slots);
             last = last.max(ticket?);
@@ -298,7 +303,7 @@ impl Turn {
 
     /// Takes connections' requests into the round, until it is full.
     fn fill(&mut self, env: Env<'_>, slots: &mut Slots, budget: &mut Budget) {
-        while self.has_room() {
+        while self.has_room() && self.alone.is_none() {
             let Some(slot) = self.queue.pop_front() else { return };
             let Some(connection) = slots.get(slot) else { continue };
             let planned = self.plan(env, slot, connection, budget);
@@ -383,6 +388,12 @@ impl Turn {
             if connection.waits {
                 connection.put_back(request);
                 return Planned::Blocked;
+            }
+            if route.keeps() && !(self.is_free && self.ops.is_empty()) {
+                // What this turn has done is answered first, and told to replicas.
+                connection.put_back(request);
+                self.alone = Some(slot);
+                return Planned::All;
             }
             connection.taken += 1;
             let is_own = route.command().is_some_and(|command| command.name == "client");

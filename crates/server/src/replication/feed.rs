@@ -59,6 +59,8 @@ struct FeedState {
     most: usize,
     /// The number of the last transaction in the stream; `None` before the first one.
     last: Option<u64>,
+    /// Whether effects are noted, and the first transaction is yet to be told by the thread that [prepares](Feed::prepare).
+    prepares: bool,
     /// Where the last transactions end, up to `last`.
     places: VecDeque<u64>,
     /// Transactions whose predecessors are missing, and their bytes.
@@ -127,10 +129,16 @@ impl Feed {
         self.comes_from(Source::Effects)
     }
 
+    /// Whether a master's stream is passed on.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        self.comes_from(Source::Master)
+    }
+
     /// Effects are noted from the transaction on that follows, which is to be the [first](Self::begin). Returns the stream's
-    /// name; `None` if a master's is passed on.
+    /// name; `None` if a master's is passed on. Waits while the server becomes the master.
     pub(crate) fn turn_on(&self) -> Option<String> {
-        let state = self.state();
+        let waited = self.changed.wait_while(self.state(), |state| state.prepares);
+        let state = waited.unwrap_or_else(PoisonError::into_inner);
         if self.comes_from(Source::Master) {
             return None;
         }
@@ -155,7 +163,7 @@ impl Feed {
     /// The transaction with this number is the first one, and is committed.
     pub(crate) fn begin(&self, number: u64) {
         let mut state = self.state();
-        if self.is_on() && state.last.is_none() {
+        if self.is_on() && state.last.is_none() && !state.prepares {
             state.begin(number);
             self.changed.notify_all();
         }
@@ -198,23 +206,31 @@ impl Feed {
         }
     }
 
-    /// Where the transaction with this number ends, once it is in the stream.
+    /// Where the transaction with this number ends, once it is in the stream; a place behind that, if it is long gone.
     pub(crate) fn place_of(&self, number: u64) -> Option<u64> {
         self.state().place_of(number)
     }
 
-    /// The same in the stream of this name; waits for it, at most this long.
-    pub(crate) fn await_place(&self, id: &str, number: u64, most: Duration) -> Option<u64> {
+    /// The same, or the stream's beginning without a number, and the stream's name.
+    pub(crate) fn named_place_of(&self, number: Option<u64>) -> Option<(String, u64)> {
+        let state = self.state();
+        let place = number.map_or(Some(0), |number| state.place_of(number))?;
+        Some((state.id.clone(), place))
+    }
+
+    /// Where exactly it ends in the stream of this name; waits for it, at most this long.
+    pub(crate) fn await_place(&self, id: &str, number: u64, most: Duration) -> Result<u64, Lack> {
         let until = Instant::now() + most;
         let mut state = self.state();
         loop {
-            if state.id != id {
-                return None;
+            if state.id != id || !self.is_on() {
+                return Err(Lack::Renamed);
             }
-            if let Some(place) = state.place_of(number) {
-                return Some(place);
+            if let Some(after) = state.count_after(number) {
+                let index = state.places.len().checked_sub(after + 1);
+                return index.map(|index| state.places[index]).ok_or(Lack::Lost);
             }
-            state = self.wait(state, until)?;
+            state = self.wait(state, until).ok_or(Lack::Nothing)?;
         }
     }
 
@@ -380,11 +396,19 @@ impl Feed {
     }
 
     /// The server is about to become the master. From the next transaction on effects are noted; then it is
-    /// [promoted](Self::promote), or [not](Self::stay).
+    /// [promoted](Self::promote), or [not](Self::stay), or is the master [as before](Self::lead_on).
     pub(crate) fn prepare(&self) {
         let mut state = self.state();
         state.stop_noting();
+        state.prepares = true;
         self.set_source(Source::Effects);
+    }
+
+    /// The server is the master as before, from the transaction with this number on: what was [held](Self::hold) is all that
+    /// there is before it.
+    pub(crate) fn lead_on(&self, number: u64) {
+        self.state().begin(number);
+        self.changed.notify_all();
     }
 
     /// It has become the master, and nothing of the old one's stream is here.
@@ -397,6 +421,7 @@ impl Feed {
         let mut state = self.state();
         self.set_source(Source::Master);
         state.stop_noting();
+        self.changed.notify_all();
     }
 
     /// It has become the master, by the transaction with this number, which is durable: the stream goes on by another name.
@@ -424,6 +449,7 @@ impl FeedState {
             ahead: Vec::new(),
             most,
             last: None,
+            prepares: false,
             places: VecDeque::new(),
             pending: BTreeMap::new(),
             pending_bytes: 0,
@@ -461,6 +487,7 @@ impl FeedState {
 
     fn stop_noting(&mut self) {
         self.last = None;
+        self.prepares = false;
         self.places.clear();
         self.pending.clear();
         self.pending_bytes = 0;
@@ -468,6 +495,7 @@ impl FeedState {
 
     fn begin(&mut self, number: u64) {
         self.last = Some(number);
+        self.prepares = false;
         // Of transactions before it there may be effects.
         self.pending.retain(|one, _| is_after(*one, number));
         self.pending_bytes = self.pending.values().map(Vec::len).sum();
@@ -496,17 +524,16 @@ impl FeedState {
         self.places.drain(..gone);
     }
 
+    /// Where the transaction with this number ends, or a place behind that, if it is in the stream.
     fn place_of(&self, number: u64) -> Option<u64> {
-        let before = self.last?.wrapping_sub(number) as i64;
-        match usize::try_from(before) {
-            // It is yet to come.
-            Err(_) => None,
-            // One that is long gone ends before those that are known.
-            Ok(before) => {
-                let index = self.places.len().saturating_sub(before + 1);
-                self.places.get(index).copied()
-            }
-        }
+        let after = self.count_after(number)?;
+        // One that is long gone ends before those that are known.
+        self.places.get(self.places.len().saturating_sub(after + 1)).copied()
+    }
+
+    /// How many transactions of the stream are after the one with this number; `None` if that one is yet to come.
+    fn count_after(&self, number: u64) -> Option<usize> {
+        usize::try_from(self.last?.wrapping_sub(number) as i64).ok()
     }
 }
 
@@ -630,5 +657,60 @@ mod tests {
         assert_eq!(feed.hold(9, Duration::ZERO), None);
         assert_eq!(feed.go_on(id.as_bytes(), end), GoOn::No);
         assert!(!feed.is_on() && feed.turn_on().is_none());
+    }
+
+    #[test]
+    fn a_master_that_follows_nobody_after_all_keeps_its_stream() {
+        let feed = Feed::new(100);
+        feed.turn_on();
+        feed.begin(4);
+        feed.add(vec![sealed(5, "a")]);
+        let FeedFacts { id, .. } = feed.facts();
+        assert_eq!(feed.hold(6, Duration::ZERO), Some((id.clone(), 1)));
+        feed.prepare();
+        feed.lead_on(7);
+        feed.add(vec![sealed(8, "b")]);
+        assert_eq!((read(&feed, 0).as_deref(), feed.facts().id), (Ok("ab"), id.clone()));
+        // It is not known any more where that one ended.
+        assert_eq!(feed.await_place(&id, 5, Duration::ZERO), Err(Lack::Lost));
+        assert_eq!(feed.await_place(&id, 8, Duration::ZERO), Ok(2));
+        assert_eq!(feed.await_place(&id, 9, Duration::ZERO), Err(Lack::Nothing));
+    }
+
+    #[test]
+    fn a_snapshot_s_place_is_exact() {
+        let feed = Feed::new(1 << 20);
+        let id = feed.turn_on().unwrap();
+        feed.begin(0);
+        let all: Vec<_> = (1..=PLACES as u64).map(|number| sealed(number, "x")).collect();
+        feed.add(all);
+        assert_eq!(feed.await_place(&id, 1, Duration::ZERO), Ok(1));
+        assert_eq!(feed.await_place(&id, 0, Duration::ZERO), Err(Lack::Lost));
+        // For WAIT any place behind it will do.
+        assert_eq!(feed.place_of(0), Some(1));
+    }
+
+    /// A replica's snapshot may begin while the server becomes the master.
+    #[test]
+    fn no_snapshot_begins_the_stream_of_a_new_master() {
+        let feed = Feed::new(100);
+        feed.restart("x".repeat(40), 50);
+        feed.prepare();
+        // The snapshot's transaction, behind the one by which the server becomes the master.
+        feed.begin(6);
+        feed.add(vec![sealed(6, "")]);
+        feed.promote(5);
+        feed.add(vec![sealed(7, "y")]);
+        assert_eq!(read(&feed, 50).as_deref(), Ok("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\ny"));
+        // One that comes meanwhile waits.
+        let feed = std::sync::Arc::new(Feed::new(100));
+        feed.restart("x".repeat(40), 50);
+        feed.prepare();
+        let own = std::sync::Arc::clone(&feed);
+        let comes = std::thread::spawn(move || own.turn_on());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!comes.is_finished());
+        feed.promote(5);
+        assert_eq!(comes.join().unwrap(), Some(feed.facts().id));
     }
 }

@@ -182,14 +182,8 @@ impl Replication {
 
     /// How many replicas have the effects of a transaction.
     pub(crate) fn count_with(&self, number: Option<u64>) -> usize {
-        let place = match number {
-            None => 0,
-            Some(number) => match self.feed.place_of(number) {
-                Some(place) => place,
-                None => return 0,
-            },
-        };
-        lock(&self.replicas).values().filter(|replica| replica.has(place)).count()
+        let Some((id, place)) = self.feed.named_place_of(number) else { return 0 };
+        lock(&self.replicas).values().filter(|replica| replica.has(&id, place)).count()
     }
 
     /// A client waits until replicas have its writes, the last of which is the transaction with this number.
@@ -259,5 +253,30 @@ impl Replication {
             info!("no replica for an hour: the backlog is given up");
             self.feed.turn_off();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    /// Places in a stream of another name mean nothing, also of a replica that is about to be disconnected.
+    #[test]
+    fn replicas_of_another_stream_have_nothing_of_this_one() {
+        let replication = Replication::none(100);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let id = replication.feed.turn_on().unwrap();
+        replication.feed.begin(5);
+        let replica = Arc::new(Replica::at(stream, &id, 1000));
+        lock(&replication.replicas).insert(1, replica);
+        assert_eq!(replication.count_with(Some(5)), 1);
+        assert_eq!(replication.count_with(None), 1);
+        assert_eq!(replication.count_with(Some(6)), 0);
+        replication.feed.forget();
+        replication.feed.prepare();
+        replication.feed.promote(7);
+        assert_eq!(replication.count_with(Some(7)), 0);
     }
 }

@@ -10,8 +10,8 @@ use crate::protocol::{Args, Limits, RequestReader};
 use crate::server::Server;
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -55,6 +55,8 @@ pub(crate) struct ReplicaFacts {
     pub(crate) port: u16,
     /// In Redis's words.
     pub(crate) state: &'static str,
+    /// The name of the stream that it gets, once that is known.
+    pub(crate) id: Option<String>,
     /// Up to where it has the stream.
     pub(crate) place: u64,
     /// Seconds since it said so.
@@ -67,6 +69,8 @@ pub(super) struct Replica {
     address: String,
     port: u16,
     state: AtomicU8,
+    /// The name of the stream that it gets, once that is known.
+    id: OnceLock<String>,
     place: AtomicU64,
     /// It has said so on this connection.
     acknowledged: AtomicBool,
@@ -85,6 +89,7 @@ impl Replica {
             address: ask.address.clone().unwrap_or_else(|| address.to_canonical().to_string()),
             port: ask.port,
             state: AtomicU8::new(State::Waits as u8),
+            id: OnceLock::new(),
             place: AtomicU64::new(0),
             acknowledged: AtomicBool::new(false),
             since: Instant::now(),
@@ -94,13 +99,24 @@ impl Replica {
         }
     }
 
+    /// One that has said that it has this stream up to `place`.
+    #[cfg(test)]
+    pub(super) fn at(stream: TcpStream, id: &str, place: u64) -> Self {
+        let replica = Replica::new(stream, std::net::Ipv4Addr::LOCALHOST.into(), &Ask::default());
+        replica.place.store(place, Ordering::Relaxed);
+        replica.acknowledged.store(true, Ordering::Relaxed);
+        Replica { id: OnceLock::from(id.to_owned()), ..replica }
+    }
+
     fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// Whether it has said that it has the stream up to `place`.
-    pub(super) fn has(&self, place: u64) -> bool {
-        self.acknowledged.load(Ordering::Acquire) && self.place.load(Ordering::Acquire) >= place
+    /// Whether it has said that it has the stream `id` up to `place`.
+    pub(super) fn has(&self, id: &str, place: u64) -> bool {
+        self.acknowledged.load(Ordering::Acquire)
+            && self.id.get().is_some_and(|own| own == id)
+            && self.place.load(Ordering::Acquire) >= place
     }
 
     /// Ends it once it has got what there is.
@@ -143,6 +159,7 @@ impl Replica {
             address: self.address.clone(),
             port: self.port,
             state,
+            id: self.id.get().cloned(),
             place: self.place.load(Ordering::Acquire),
             lag: self.silence().as_secs(),
         }
@@ -241,6 +258,8 @@ fn send(
     let (id, mut place) = match going_on {
         Some((id, place)) => {
             server.replication.counts.part.fetch_add(1, Ordering::Relaxed);
+            // Before it can say how far it is.
+            let _ = replica.id.set(id.clone());
             replica.write(&mut stream, format!("+CONTINUE {id}\r\n").as_bytes())?;
             info!(replica = listing.id, place, "a replica goes on");
             (id, place)
@@ -360,6 +379,7 @@ fn send_all(
     let len = file.stream_position().map_err(told)?;
     file.rewind().map_err(told)?;
     replica.set_state(State::Receives);
+    let _ = replica.id.set(id.clone());
     if ask.known.is_some() {
         replica.write(stream, format!("+FULLRESYNC {id} {place}\r\n").as_bytes())?;
     }

@@ -1,12 +1,13 @@
 //! The keyspace of one moment, and where that moment is in the stream of effects.
 
-use super::feed::{GoOn, Sealed};
+use super::feed::{GoOn, Lack, Sealed};
 use crate::keyspace::followed::{self, Data, Place};
 use crate::keyspace::{turn, turns, unguessable};
 use crate::server::Server;
 use crate::store::{Session, Store};
 use crate::walk::{self, Form, WalkError};
 use perdura::{Error, Result, Tx};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::sync::TryLockError;
@@ -78,24 +79,33 @@ pub(super) fn make<S: Store>(
         return of_copy(server, store, (session, file), header, going);
     };
     let has_snapshots = store.has_snapshots();
-    let mut number = 0;
+    let (number, place) = (Cell::new(0), Cell::new(None));
     let moment = session.write(&mut |tx| {
-        number = turn(tx, header)?;
+        number.set(turn(tx, header)?);
         match has_snapshots {
             true => Ok(()),
             false => replication.walking.begin(tx, header, Form::snapshot(0)),
         }
     })?;
     let made = session.wait(moment).map_err(SnapshotError::from).and_then(|()| {
-        replication.feed.begin(number);
-        replication.feed.add(vec![Sealed { number, bytes: Vec::new() }]);
+        replication.feed.begin(number.get());
+        replication.feed.add(vec![Sealed { number: number.get(), bytes: Vec::new() }]);
+        // Meanwhile: the stream knows the places of its last transactions only.
+        let mut going = || {
+            if place.get().is_none() {
+                place.set(replication.feed.await_place(&id, number.get(), Duration::ZERO).ok());
+            }
+            going()
+        };
         match has_snapshots {
-            true => whole(&mut session, header, &mut file, going, &mut |tx| {
-                number = turns(tx, header)?;
+            true => whole(&mut session, header, &mut file, &mut going, &mut |tx| {
+                // Perhaps the body runs once more.
+                place.set(None);
+                number.set(turns(tx, header)?);
                 Ok(Some(0))
             }),
             false => {
-                let last = replication.walking.run(&mut session, header, &mut file, going)?;
+                let last = replication.walking.run(&mut session, header, &mut file, &mut going)?;
                 // Nobody is told what a power cut could undo.
                 session.wait(last)?;
                 Ok(())
@@ -106,12 +116,14 @@ pub(super) fn make<S: Store>(
     made?;
     loop {
         // Its predecessors are durable soon.
-        if let Some(place) = replication.feed.await_place(&id, number, TICK) {
-            return Ok(Snapshot { file, id, place });
-        }
-        let is_same = replication.feed.is_on() && replication.feed.facts().id == id;
-        if !is_same || !going() {
-            return Err(WalkError::GivenUp.into());
+        let found = match place.get() {
+            Some(place) => Ok(place),
+            None => replication.feed.await_place(&id, number.get(), TICK),
+        };
+        match found {
+            Ok(place) => return Ok(Snapshot { file, id, place }),
+            Err(Lack::Nothing) if going() => {}
+            Err(_) => return Err(WalkError::GivenUp.into()),
         }
     }
 }

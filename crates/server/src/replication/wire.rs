@@ -73,6 +73,10 @@ impl Wire {
         let invalid = |error: rustls::Error| io::Error::new(ErrorKind::InvalidData, error);
         let mut session = ClientConnection::new(config, name).map_err(invalid)?;
         while session.is_handshaking() || session.wants_write() {
+            // Also of one that says a little now and then.
+            if !wanted() || Instant::now() >= until {
+                return Err(ErrorKind::TimedOut.into());
+            }
             while session.wants_write() {
                 session.write_tls(&mut socket)?;
             }
@@ -82,12 +86,7 @@ impl Wire {
             match session.read_tls(&mut socket) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
-                Err(error) if is_wait(&error) => {
-                    if !wanted() || Instant::now() >= until {
-                        return Err(ErrorKind::TimedOut.into());
-                    }
-                    continue;
-                }
+                Err(error) if is_wait(&error) => continue,
                 Err(error) => return Err(error),
             }
             if let Err(error) = session.process_new_packets() {
@@ -177,5 +176,45 @@ impl Write for WireWriter {
         self.bytes.clear();
         self.sent = 0;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::RootCertStore;
+    use rustls::crypto::ring;
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A byte now and then is no handshake.
+    #[test]
+    fn a_slow_handshake_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let trickling = thread::spawn(move || {
+            let mut peer = listener.accept().unwrap().0;
+            // The beginning of a long record.
+            peer.write_all(&[22, 3, 3, 0x40, 0]).unwrap();
+            for _ in 0..300 {
+                thread::sleep(Duration::from_millis(10));
+                if peer.write_all(&[0]).is_err() {
+                    return;
+                }
+            }
+        });
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let start = Instant::now();
+        let until = start + Duration::from_millis(300);
+        let error = Wire::secure(socket, Arc::new(config), "host", until, &|| true).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        trickling.join().unwrap();
     }
 }

@@ -258,6 +258,36 @@ fn listeners_and_waiting_readers_hear_of_it() {
     assert_eq!(crate::common::show(&listener.receive().unwrap()), "[message news text]");
 }
 
+/// Clients that were served hear of it, though the stream ends then.
+#[test]
+fn what_came_before_garbage_is_told() {
+    let server = Running::with(|options| options.threads(2), 32 << 20);
+    let [mut client, mut reader] = [(); 2].map(|()| server.client());
+    let waits = Arc::<AtomicUsize>::default();
+    let may = Arc::clone(&waits);
+    let master = Pretender::start(move |stream, asked| {
+        if asked.contains("$2\r\n-1") {
+            whole(stream, 1, b"");
+            while may.load(Ordering::SeqCst) == 0 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            // More than share a transaction.
+            let lines = [vec!["XADD stream 1-1 f v"], vec!["INCR a"; 40]].concat();
+            drop(stream.write_all(&[commands(&lines), b"*1\r\n$x\r\n".to_vec()].concat()));
+        }
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "INFO replication", "master_link_status:up");
+    reader.send(&encode(&[b"XREAD", b"BLOCK", b"0", b"STREAMS", b"stream", b"0"]));
+    await_text(&mut client, "INFO clients", "blocked_clients:1");
+    waits.store(1, Ordering::SeqCst);
+    await_text(&mut client, "GET a", "41");
+    let told = crate::common::show(&reader.receive().expect("an answer"));
+    assert_eq!(told, "[[stream [[1-1 [f v]]]]]");
+    server.check();
+}
+
 /// A key whose time is over looks gone, and is there until the master deletes it.
 #[test]
 fn keys_expire_when_the_master_says_so() {

@@ -18,7 +18,7 @@ mod engines;
 mod eviction;
 mod following;
 mod full;
-
+mod handing_over;
 mod kept;
 mod latency;
 mod migrating;

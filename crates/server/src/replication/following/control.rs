@@ -184,7 +184,7 @@ impl<S: Store + Sync> Own<S> {
         let Some(followed) = found else { return Ok(Ended::Over) };
         let Some((host, port)) = &followed.master else { return Ok(Ended::Over) };
         let known = match &followed.data {
-            Data::Copy(place) => Some(place.clone()),
+            Data::Copy(place) => Some(following.place_to_ask_for(server, place.clone())),
             Data::Own | Data::Incomplete => None,
         };
         let mut master = master::connect(server, life, host, *port)?;
@@ -224,7 +224,7 @@ impl<S: Store + Sync> Own<S> {
             }
         };
         following.note(life, |facts| {
-            (facts.link, facts.place) = (Link::Follows, place.at);
+            (facts.link, facts.place, facts.db) = (Link::Follows, place.at, place.db);
             (facts.down_since, facts.failure) = (None, None);
         });
         stream::follow(server, &mut session, self.header, &mut master, place)
@@ -253,11 +253,21 @@ impl<S: Store + Sync> Own<S> {
             server.replication.feed.forget();
         }
         let flushed = clears.then(|| Flushed::begin(server));
-        self.write(&followed, clears)?;
+        let written = self.write(&followed, clears);
         drop(flushed);
+        if let Err(error) = written {
+            // What the pool says goes on to be so.
+            if let Ok(found) = self.read() {
+                following.note(life, |facts| {
+                    facts.followed = found;
+                    following.set_gate(facts);
+                });
+            }
+            return Err(error.into());
+        }
         following.note(life, |facts| {
             if let Data::Copy(place) = &followed.data {
-                facts.place = place.at;
+                (facts.place, facts.db) = (place.at, place.db);
             }
             facts.followed = Some(followed);
             following.set_gate(facts);
@@ -307,7 +317,7 @@ impl Following {
         }
         let mut facts = lock(&self.facts);
         if let Some(Followed { data: Data::Copy(place), .. }) = &found {
-            facts.place = place.at;
+            (facts.place, facts.db) = (place.at, place.db);
         }
         facts.followed = found;
         facts.down_since = Some(Instant::now());
@@ -372,15 +382,27 @@ impl Following {
         };
         // What the old thread does meanwhile is over, and it does no more.
         let turn = self.await_turn(server)?;
+        let life = self.life.load(Ordering::SeqCst);
         let writing = server.runs.of(server.stats.len()).write();
         let done = match master {
             Some(master) => self.begin_following(server, &**hands, &old, master, waits),
             None => self.end_following(server, &**hands, &old),
         };
         drop((writing, turn));
-        // Also if it failed: what was followed before is followed again.
-        self.start();
+        // Also if it failed: what was followed before is followed again, unless its thread was not disturbed.
+        if !self.is_current(life) {
+            self.start();
+        }
         done.map(|()| true)
+    }
+
+    /// The place from which a master is asked to go on, as the pool has it, or the latest one if this server has replicas, which
+    /// have all up to there. Without any the pool's is better: a new master may have a PING less than the old one.
+    fn place_to_ask_for(&self, server: &Server, place: Place) -> Place {
+        match server.replication.count() {
+            0 => place,
+            _ => lock(&self.facts).latest(place),
+        }
     }
 
     /// Changes the stream that is passed on, unless another master is followed by now, or none.
@@ -424,17 +446,23 @@ impl Following {
         let leads = old.master().is_none();
         let data = match &old.followed {
             // What was written is in no master's stream but this server's own.
-            Some(_) if !leads => hands.read()?.map_or(Data::Own, |followed| followed.data),
+            Some(_) if !leads => match hands.read()?.map(|followed| followed.data) {
+                Some(Data::Copy(place)) => Data::Copy(self.place_to_ask_for(server, place)),
+                Some(data @ (Data::Own | Data::Incomplete)) => data,
+                None => Data::Own,
+            },
             Some(_) | None => Data::Own,
         };
         let mut new = Followed { master: Some(master), told: true, data };
         self.begin_life(true);
         self.show(&new);
-        let hold = |data: &mut Data| {
+        let mut ends_in_data = false;
+        let mut hold = |data: &mut Data| {
             if waits.is_some() {
                 server.replication.feed.say(&[b"REPLCONF", b"GETACK", b"*"]);
             }
             let held = server.replication.feed.hold(hands.turn()?, HOLD);
+            ends_in_data = held.is_some();
             if let Some(waits) = waits
                 && !held.as_ref().is_some_and(|(_, end)| waits(*end))
             {
@@ -450,11 +478,14 @@ impl Following {
         let held = if leads { hold(&mut new.data) } else { Ok(()) };
         if let Err(failure) = held.and_then(|()| Ok(hands.write(&new, false)?)) {
             // It is as it was.
-            if leads {
-                server.replication.feed.prepare();
-                match hands.turn() {
-                    Ok(number) => server.replication.feed.promote(number),
-                    Err(_) => server.replication.feed.turn_off(),
+            let feed = &server.replication.feed;
+            if leads && feed.is_passed_on() {
+                feed.prepare();
+                match (hands.turn(), ends_in_data) {
+                    // Nothing was written meanwhile: replicas stay.
+                    (Ok(number), true) => feed.lead_on(number),
+                    (Ok(number), false) => feed.promote(number),
+                    (Err(_), _) => feed.turn_off(),
                 }
             }
             self.begin_life(!leads);
@@ -470,7 +501,8 @@ impl Following {
 
     fn end_following(&self, server: &Server, hands: &dyn Hands, old: &FollowFacts) -> Outcome {
         let feed = &server.replication.feed;
-        let clears = old.is_incomplete();
+        // The pool knows, and not the facts, which say so before a transaction that may fail.
+        let clears = hands.read()?.is_some_and(|followed| followed.data == Data::Incomplete);
         if clears {
             warn!("the master's data was not whole: all of it is deleted");
         }
@@ -507,11 +539,11 @@ impl Following {
 
     fn show(&self, new: &Followed) {
         let mut facts = lock(&self.facts);
-        let place = match &new.data {
-            Data::Copy(place) => place.at,
-            Data::Own | Data::Incomplete => facts.place,
+        let (place, db) = match &new.data {
+            Data::Copy(place) => (place.at, place.db),
+            Data::Own | Data::Incomplete => (facts.place, facts.db),
         };
-        *facts = FollowFacts { followed: Some(new.clone()), place, ..Default::default() };
+        *facts = FollowFacts { followed: Some(new.clone()), place, db, ..Default::default() };
         facts.down_since = Some(Instant::now());
         self.set_gate(&facts);
     }
@@ -555,5 +587,63 @@ fn end_waits(server: &Server) {
         {
             deliver(delivery);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::store::Facts;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    /// A pool with a whole copy, which takes no writes.
+    #[derive(Default)]
+    struct Full {
+        /// Whether all was to be deleted.
+        clears: Arc<AtomicBool>,
+        threads: Arc<AtomicUsize>,
+    }
+
+    impl Hands for Full {
+        fn read(&self) -> Result<Option<Followed>> {
+            let place = Place { id: [b'x'; 40], at: 7, db: 0 };
+            let master = Some(("127.0.0.1".to_owned(), 1));
+            Ok(Some(Followed { master, told: true, data: Data::Copy(place) }))
+        }
+
+        fn write(&self, _: &Followed, clears: bool) -> Result<u64> {
+            self.clears.store(clears, Ordering::SeqCst);
+            Err(Error::full(8))
+        }
+
+        fn turn(&self) -> Result<u64> {
+            Ok(1)
+        }
+
+        fn follow(&self, _: &Arc<Server>, _: u64) {
+            self.threads.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_promotion_that_fails_leaves_one_that_follows() {
+        let hands = Full::default();
+        let (clears, threads) = (Arc::clone(&hands.clears), Arc::clone(&hands.threads));
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = Server::new(Options::new().threads(1), address, Box::new(Facts::default));
+        let server = Arc::new(server);
+        let following = &server.following;
+        following.open(Arc::downgrade(&server), Box::new(hands), None).unwrap();
+        following.start();
+        // As before a clear that fails: the pool goes on to have all.
+        let mut facts = lock(&following.facts);
+        facts.followed.as_mut().unwrap().data = Data::Incomplete;
+        drop(facts);
+        assert!(following.change(&server, None, None).is_err());
+        assert!(following.is_replica() && !clears.load(Ordering::SeqCst));
+        following.stop();
+        // No second thread follows beside the first one.
+        assert_eq!(threads.load(Ordering::SeqCst), 1);
     }
 }

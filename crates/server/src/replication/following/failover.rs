@@ -112,7 +112,7 @@ impl Following {
             if let Err(why) = run(&own, &plan) {
                 warn!("the failover has come to nothing: {why}");
             }
-            own.following.failover.set_phase(Phase::No);
+            own.following.end_failover();
         };
         match thread::Builder::new().name("failover".to_owned()).spawn(body) {
             Ok(new) => {
@@ -126,6 +126,13 @@ impl Following {
             }
         }
         true
+    }
+
+    /// It is over: what clients may do is as the options say.
+    fn end_failover(&self) {
+        let facts = lock(&self.facts);
+        self.failover.set_phase(Phase::No);
+        self.set_gate(&facts);
     }
 }
 
@@ -181,7 +188,8 @@ fn step(server: &Server, plan: &Plan, until: Option<Instant>) -> Result<(), Give
 fn has(server: &Server, target: Option<(&str, u16)>, place: u64) -> Option<(String, u16)> {
     let is_it = |address: &str, port| target.is_none_or(|target| target == (address, port));
     let all = server.replication.facts();
-    let found = all.into_iter().find(|one| {
+    let id = server.replication.feed.facts().id;
+    let found = all.into_iter().filter(|one| one.id.as_ref() == Some(&id)).find(|one| {
         one.state == "online" && one.port > 0 && one.place >= place && is_it(&one.address, one.port)
     });
     found.map(|one| (one.address, one.port))

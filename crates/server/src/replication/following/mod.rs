@@ -25,7 +25,7 @@ pub(crate) use control::{Hands, Own};
 pub(crate) use failover::{Failover, Phase, Plan};
 
 use crate::command::Command;
-use crate::keyspace::followed::{Data, Followed};
+use crate::keyspace::followed::{Data, Followed, Place};
 use crate::options::Options;
 use crate::server::Server;
 use std::net::{Shutdown, TcpStream};
@@ -139,8 +139,9 @@ pub(crate) struct FollowFacts {
     pub(crate) sync: (Option<u64>, u64),
     /// Why the link is broken; whether it is for good.
     pub(crate) failure: Option<(String, bool)>,
-    /// Bytes of the stream that were read and performed.
+    /// Bytes of the stream that were read and performed, and are durable, and the database that is chosen there.
     pub(crate) place: u64,
+    pub(crate) db: u8,
 }
 
 impl FollowFacts {
@@ -154,6 +155,16 @@ impl FollowFacts {
         match &self.followed.as_ref()?.data {
             Data::Copy(place) => Some(String::from_utf8_lossy(&place.id).into_owned()),
             Data::Own | Data::Incomplete => None,
+        }
+    }
+
+    /// A copy's place, which the pool has, or a later one, up to where the stream has changed nothing: the pool is told of that
+    /// now and then only. Replicas have it already.
+    fn latest(&self, place: Place) -> Place {
+        let is_same = self.id().is_some_and(|id| id.as_bytes() == place.id);
+        match is_same && self.place > place.at {
+            true => Place { at: self.place, db: self.db, ..place },
+            false => place,
         }
     }
 
@@ -277,18 +288,26 @@ impl Following {
 
     /// Lets clients write though a master is followed, or not.
     pub(crate) fn set_read_only(&self, on: bool) {
-        let _alone = lock(&self.changing);
         self.read_only.store(on, Ordering::SeqCst);
         self.set_gate(&lock(&self.facts));
     }
 
-    /// Sets the gate by the facts.
+    /// Sets the gate by the facts. While a replica takes over, clients may not write whatever the option says: no replica
+    /// would be told of it.
     fn set_gate(&self, facts: &FollowFacts) {
+        let is_closed = self.is_read_only() || self.failover.phase() == Phase::Asks;
         let gate = match () {
             () if facts.is_incomplete() => Gate::Loading,
-            () if facts.master().is_some() && self.is_read_only() => Gate::ReadOnly,
+            () if facts.master().is_some() && is_closed => Gate::ReadOnly,
             () => Gate::Open,
         };
+        self.gate.store(gate as u8, Ordering::SeqCst);
+    }
+
+    /// Lets clients read only, or do all.
+    #[cfg(test)]
+    pub(crate) fn set_gate_of(&self, follows: bool) {
+        let gate = if follows { Gate::ReadOnly } else { Gate::Open };
         self.gate.store(gate as u8, Ordering::SeqCst);
     }
 

@@ -52,10 +52,15 @@ pub(super) fn follow<S: Session>(
     let mut comes = false;
     let most = server.options.max_request.saturating_add(SLACK);
     loop {
-        while let Some(request) = reader
-            .next(Limits::USUAL)
-            .map_err(|error| Ended::Broken(format!("the master's stream: {}", error.0)))?
-        {
+        loop {
+            let request = match reader.next(Limits::USUAL) {
+                Ok(Some(request)) => request,
+                Ok(None) => break,
+                Err(error) => {
+                    stream.finish()?;
+                    return Err(Ended::Broken(format!("the master's stream: {}", error.0)));
+                }
+            };
             let at = place.at.wrapping_add(read - reader.unread() as u64);
             stream.take(reader.args(request), at)?;
         }
@@ -64,6 +69,7 @@ pub(super) fn follow<S: Session>(
             stream.at = place.at.wrapping_add(read - reader.unread() as u64);
             stream.at_db = stream.db;
         } else if stream.performer.unpassed() > most {
+            stream.finish()?;
             let text = "a transaction of the master's is larger than --max-request";
             return Err(Ended::ForGood(text.to_owned()));
         }
@@ -72,7 +78,7 @@ pub(super) fn follow<S: Session>(
             unwaited = 0;
             stream.settle()?;
             server.following.note(life, |facts| {
-                facts.place = stream.at;
+                (facts.place, facts.db) = (stream.at, stream.at_db);
                 facts.heard = Some(master.heard());
             });
             if stream.wants_ack || told.elapsed() >= BEAT {

@@ -291,6 +291,8 @@ fn what_is_announced_is_shown() {
     let reset: [&[u8]; 6] =
         [b"CONFIG", b"SET", b"replica-announce-ip", b"", b"replica-announce-port", b"0"];
     assert_eq!(show(&client.call(&reset)), "OK");
+    // It may have been this master's last.
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
     follow(replica.address.port(), master.address.port());
     let own = format!("port={},", replica.address.port());
     await_text(&mut master.client(), "INFO replication", &own);

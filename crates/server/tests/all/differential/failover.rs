@@ -13,7 +13,9 @@ fn count(port: u16) -> JoinHandle<u64> {
     thread::spawn(move || {
         let mut client = at(port);
         let mut last = client.ask("GET count").parse().unwrap_or(0);
+        let start = Instant::now();
         loop {
+            assert!(start.elapsed() < Duration::from_secs(60), "it is the master for ever");
             client.send(b"INCR count\r\n");
             // A stock server lets clients wait, and tells them then.
             let answer = client.receive().map_or("gone".to_owned(), |answer| show(&answer));

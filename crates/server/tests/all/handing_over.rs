@@ -1,0 +1,164 @@
+//! A server that hands over to a replica, or follows another server from now on: what becomes of those that follow it.
+
+use crate::common::{Client, Running, await_text, show};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A replica that says only what the test says.
+struct Replica {
+    stream: TcpStream,
+    id: String,
+    place: u64,
+}
+
+impl Replica {
+    /// Has a snapshot.
+    fn attach(server: &Running) -> Self {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(b"REPLCONF listening-port 1\r\n").unwrap();
+        assert_eq!(line(&mut stream), "+OK");
+        stream.write_all(b"PSYNC ? -1\r\n").unwrap();
+        let answer = line(&mut stream);
+        let words: Vec<&str> = answer.split(' ').collect();
+        assert_eq!((words[0], words.len()), ("+FULLRESYNC", 3), "{answer}");
+        let len = line(&mut stream)[1..].parse().unwrap();
+        stream.read_exact(&mut vec![0; len]).unwrap();
+        Replica { id: words[1].to_owned(), place: words[2].parse().unwrap(), stream }
+    }
+
+    /// Says that it has all that there was, and is seen to be there.
+    fn acknowledge(&mut self, client: &mut Client) {
+        let place = self.place.to_string();
+        let bytes = format!("*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n${}\r\n{place}\r\n", place.len());
+        self.stream.write_all(bytes.as_bytes()).unwrap();
+        await_text(client, "INFO replication", &format!("state=online,offset={place},"));
+    }
+
+    /// Reads the stream until this text is in it.
+    fn await_part(&mut self, part: &str) {
+        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+        while !String::from_utf8_lossy(&bytes).contains(part) {
+            let read = self.stream.read(&mut piece).expect("more of the stream");
+            assert!(read > 0, "it was disconnected");
+            bytes.extend_from_slice(&piece[..read]);
+        }
+    }
+}
+
+/// The next line that is not empty.
+fn line(stream: &mut TcpStream) -> String {
+    let (mut line, mut byte) = (String::new(), [0]);
+    loop {
+        stream.read_exact(&mut byte).unwrap();
+        match byte[0] {
+            b'\n' if line.is_empty() => {}
+            b'\n' => return line,
+            b'\r' => {}
+            byte => line.push(byte.into()),
+        }
+    }
+}
+
+fn field(client: &mut Client, name: &str) -> String {
+    let info = client.ask("INFO");
+    let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    found.unwrap_or_else(|| panic!("no {name}: {info}")).trim_end().to_owned()
+}
+
+/// The replica does not get the rest within the time: it is still there, and it is tried again.
+#[test]
+fn a_replica_stays_when_a_failover_fails() {
+    let server = Running::with(|options| options.threads(2), 32 << 20);
+    let [mut client, mut blocked, mut other] = [(); 3].map(|()| server.client());
+    client.ask("SET a 1");
+    let mut replica = Replica::attach(&server);
+    replica.acknowledge(&mut client);
+    blocked.send(b"BLPOP list 0\r\n");
+    await_text(&mut client, "INFO clients", "blocked_clients:1");
+    assert_eq!(client.ask("CONFIG SET replica-read-only no"), "OK");
+    assert_eq!(client.ask("FAILOVER"), "OK");
+    let asks = "master_failover_state:failover-in-progress";
+    await_text(&mut client, "INFO replication", asks);
+    // Whatever the option says, and nobody waits for the replica.
+    await_text(&mut client, "SET a 2", "READONLY");
+    let start = Instant::now();
+    assert_eq!(client.ask("CONFIG SET replica-read-only no"), "OK");
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(client.ask("INFO replication").contains(asks));
+    assert!(client.ask("SET a 2").starts_with("READONLY"));
+    assert!(other.ask("PSYNC ? -1").starts_with("NOMASTERLINK"));
+    await_text(&mut client, "INFO replication", "master_failover_state:waiting-for-sync");
+    assert_eq!(client.ask("SET a 3"), "OK");
+    assert_eq!(field(&mut client, "master_replid"), replica.id);
+    replica.await_part("SET\r\n$1\r\na\r\n$1\r\n3\r\n");
+    // Others may come.
+    let late = Replica::attach(&server);
+    assert_eq!(late.id, replica.id);
+    assert_eq!(client.ask("FAILOVER ABORT"), "OK");
+    await_text(&mut client, "INFO replication", "master_failover_state:no-failover");
+    assert_eq!(client.ask("RPUSH list x"), "1");
+    assert_eq!(show(&blocked.receive().unwrap()), "[list x]");
+    replica.await_part("LPOP\r\n$4\r\nlist\r\n");
+    server.check();
+}
+
+/// What the same client has written just before is in the stream that the server goes on from.
+#[test]
+fn what_was_written_before_replicaof_is_told() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let mut replica = Replica::attach(&server);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    client.send(format!("SET a 1\r\nREPLICAOF 127.0.0.1 {free}\r\n").as_bytes());
+    assert_eq!(show(&client.receive().unwrap()), "OK");
+    assert_eq!(show(&client.receive().unwrap()), "OK");
+    assert_eq!(field(&mut client, "master_replid"), replica.id);
+    replica.await_part("SET\r\n$1\r\na\r\n");
+    server.check();
+}
+
+/// Nothing was written for a while, but the stream has gone on: those behind a replica of the new master go on.
+#[test]
+fn an_idle_chain_goes_on_when_the_master_changes() {
+    let all = [(); 4].map(|()| Running::with(|options| options.threads(1), 32 << 20));
+    let [mut top, mut first, mut second, mut third] = all.each_ref().map(Running::client);
+    let port = |at: usize| all[at].address.port();
+    for (client, master) in [(&mut first, 0), (&mut second, 1), (&mut third, 2)] {
+        assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", port(master))), "OK");
+        await_text(client, "INFO replication", "master_link_status:up");
+    }
+    assert_eq!(top.ask("SET a 1"), "OK");
+    await_text(&mut third, "GET a", "1");
+    // The replica is asked how far it is.
+    assert_eq!(top.ask("WAIT 9 100"), "1");
+    let end = field(&mut top, "master_repl_offset");
+    await_text(&mut third, "INFO replication", &format!("slave_repl_offset:{end}\r\n"));
+    assert_eq!(first.ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(first.ask("SET a 2"), "OK");
+    await_text(&mut third, "GET a", "2");
+    for client in [&mut first, &mut second] {
+        assert_eq!(field(client, "sync_full"), "1");
+        assert_eq!(field(client, "sync_partial_ok"), "1");
+    }
+    for running in &all {
+        running.check();
+    }
+}
+
+/// A client that cannot become a replica does not make the server the master.
+#[test]
+fn who_cannot_follow_does_not_promote() {
+    let [master, server] = [(); 2].map(|()| Running::with(|options| options.threads(1), 32 << 20));
+    let mut client = server.client();
+    assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", master.address.port())), "OK");
+    await_text(&mut client, "INFO replication", "master_link_status:up");
+    let id = field(&mut client, "master_replid");
+    assert_eq!(client.ask("MULTI"), "OK");
+    let answer = client.ask(&format!("PSYNC {id} 1 FAILOVER"));
+    assert!(answer.starts_with("ERR Command not allowed inside a transaction"), "{answer}");
+    thread::sleep(Duration::from_millis(100));
+    assert!(server.client().ask("ROLE").starts_with("[slave "));
+}
