@@ -108,7 +108,10 @@ fn of_two_that_watch_each_other_one_fails() {
                 let answers = [0; 3].map(|_| client.receive().expect("an answer"));
                 crate::common::show(&answers[2])
             });
-            assert!(answers.contains(&"nil".to_owned()), "{collection}, round {round}: {answers:?}");
+            assert!(
+                answers.contains(&"nil".to_owned()),
+                "{collection}, round {round}: {answers:?}"
+            );
         }
     }
 }
