@@ -40,7 +40,7 @@ enum Command {
     /// Run a table or figure of a paper again, and compare the results with the paper's
     Reproduce(reproduce::Arguments),
     /// As `perdura serve`: for the benchmarks' own servers
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// As `perdura pool`, for the benchmarks' own pools too
     #[command(subcommand)]
     Pool(pool::Command),
