@@ -44,15 +44,15 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     if !brief {
         call.env.tally.begin_long();
     }
-    let (done, mark): (Outcome, _) = match command.run {
-        Run::Read(run) => (run(&mut call), None),
-        Run::Write(run) => {
-            let mark = match call.env.careful {
-                true => Undo::To(call.tx.point()),
-                false => Undo::IfChanged(call.tx.moment().changes),
-            };
-            (run(&mut call), Some(mark))
-        }
+    // Also one that reads removes expired keys, if replicas are to hear of it.
+    let changes = command.writes() || call.env.effects.are_on();
+    let mark = match call.env.careful {
+        _ if !changes => None,
+        true => Some(Undo::To(call.tx.point())),
+        false => Some(Undo::IfChanged(call.tx.moment().changes)),
+    };
+    let done: Outcome = match command.run {
+        Run::Read(run) | Run::Write(run) => run(&mut call),
         Run::Client(_) => return Ok(Answer::Done),
     };
     if call.env.server.tracking.is_used() {

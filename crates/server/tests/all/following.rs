@@ -1,6 +1,7 @@
 //! Masters that are none: whatever they send, the server goes on, and says what is wrong.
 
-use crate::common::{Client, Running, await_text, encode};
+use crate::common::{Client, Running, await_text, encode, show};
+use perdura_server::Options;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -320,6 +321,41 @@ fn keys_expire_when_the_master_says_so() {
     assert_eq!([client.ask("GET a"), client.ask("GET b")], ["12", "nil"]);
     assert_eq!([client.ask("TTL a"), client.ask("DBSIZE")], ["-1", "2"]);
     server.check();
+}
+
+/// A command that only reads removes an expired key for replicas. If it fails after that, the key is there again.
+#[test]
+fn a_read_that_fails_removes_nothing_untold() {
+    let run = |options: Options| options.threads(1);
+    let master = Running::with(|options| run(options).debug_command(true), 32 << 20);
+    let follower = Running::with(run, 32 << 20);
+    let (mut theirs, mut ours) = (master.client(), follower.client());
+    follow(&mut ours, master.address.port());
+    await_text(&mut ours, "ROLE", &format!("[slave 127.0.0.1 {} connected", master.address.port()));
+    theirs.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    theirs.ask("SET text x");
+    let script = "return{redis.pcall('SUNION',KEYS[1],'text'),redis.call('DECR',KEYS[1])}";
+    let keys = ["alone", "before", "exec", "script"];
+    for key in keys {
+        theirs.ask(&format!("SET {key} 5 PX 1"));
+        thread::sleep(Duration::from_millis(5));
+        let (read, write) = (format!("SUNION {key} text"), format!("DECR {key}"));
+        let (sent, answers) = match key {
+            "alone" => (commands(&[&read]), 1),
+            "before" => (commands(&[&read, &write]), 2),
+            "exec" => (commands(&["MULTI", &read, &write, "EXEC"]), 4),
+            _ => (encode(&[b"EVAL", script.as_bytes(), b"1", key.as_bytes()]), 1),
+        };
+        theirs.send(&sent);
+        let answers: Vec<_> = (0..answers).map(|_| show(&theirs.receive().unwrap())).collect();
+        assert_eq!(answers.concat().matches("WRONGTYPE").count(), 1, "{answers:?}");
+    }
+    theirs.ask("DECR alone");
+    assert_eq!(theirs.ask("WAIT 1 10000"), "1");
+    for key in keys {
+        let get = format!("GET {key}");
+        assert_eq!([theirs.ask(&get), ours.ask(&get)], ["-1", "-1"], "{key}");
+    }
 }
 
 /// A master that has not begun to send its data may never do so.
