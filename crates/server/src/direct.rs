@@ -10,7 +10,7 @@ use crate::command::perform;
 use crate::command::{
     self, Call, Classes, Command, Env, Failure, Notes, Run, all, find, find_whole,
 };
-use crate::keyspace::{self, DATABASES, Database, Near, garbage};
+use crate::keyspace::{self, DATABASES, Database, Hint, garbage};
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
@@ -311,7 +311,7 @@ impl Commands {
         let written = self.notes.touched.mark();
         let (client, may_wait) = (&self.client, request.may_wait);
         let call =
-            Call { tx: &mut *tx, env, db, client, args, out, may_wait, near: Near::default() };
+            Call { tx: &mut *tx, env, db, client, args, out, may_wait, near: Hint::default() };
         perform::one(call, command)?;
         let wish = self.notes.waits.take_wish().map(|wish| {
             let sent = wish.args.as_ref().map_or(args, OwnedArgs::as_args);

@@ -2,7 +2,7 @@
 
 use super::lists::{end, many_of_lists, move_between, pop_first, pop_many};
 use super::{Call, Command, Env, Failure, Outcome, perform};
-use crate::keyspace::{Database, End, Entry, Kind, Near};
+use crate::keyspace::{Database, End, Entry, Hint, Kind};
 use crate::protocol::{Reply, number};
 use crate::waiting::{Doom, Name, Waiter, Wish};
 use perdura::{Error, Tx};
@@ -162,7 +162,7 @@ fn serve_one(
         args: waiter.args.as_args(),
         out: Reply::new(&mut reply, waiter.protocol).at_most(env.server.options.max_reply),
         may_wait: true,
-        near: Near::default(),
+        near: Hint::default(),
     };
     let other = env.tracked.act_as(waiter.to.id, waiter.client.remembers());
     let done = perform::one(call, waiter.command);

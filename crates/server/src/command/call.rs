@@ -1,7 +1,7 @@
 //! The context of a command on data.
 
 use super::{Failure, Outcome, events};
-use crate::keyspace::{Database, Entry, Found, Kind, Near};
+use crate::keyspace::{Database, Entry, Found, Hint, Kind};
 use crate::listing::Listing;
 use crate::pause::Paused;
 use crate::protocol::{Args, Reply, number};
@@ -275,7 +275,7 @@ pub(crate) struct Call<'a> {
     /// Whether its client may wait: not inside of EXEC.
     pub(crate) may_wait: bool,
     /// Hints where its key is, and the field that it sets.
-    pub(crate) near: Near,
+    pub(crate) near: Hint,
 }
 
 impl<'a> Call<'a> {
@@ -319,7 +319,7 @@ impl<'a> Call<'a> {
 
     /// As [`peek`](Call::peek), for a command that asks how the key is kept: if it is not there, that is no event.
     pub(crate) fn inspect(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
-        let found = self.db.find_near(self.tx, key, self.near.key)?.map(|found| found.entry);
+        let found = self.db.find_near(self.tx, key, self.near)?.map(|found| found.entry);
         if self.env.effects.are_on()
             && found.is_some_and(|entry| entry.expired(self.env.cutoff))
             && self.env.server.pause.now() == Paused::None
@@ -344,7 +344,7 @@ impl<'a> Call<'a> {
     pub(crate) fn claim(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
         self.note_use(key);
         self.env.keep(self.tx, self.db, key);
-        match self.db.find_near(self.tx, key, self.near.key)? {
+        match self.db.find_near(self.tx, key, self.near)? {
             Some(found) if found.entry.expired(self.env.cutoff) => {
                 self.db.remove(self.tx, key)?;
                 if let Some(time) = found.entry.expires() {

@@ -3,7 +3,7 @@
 use super::geohash::{Place, Search, Shape};
 use super::zsets;
 use super::{Call, Command, Failure, Outcome, Run, shown, zset_algebra};
-use crate::keyspace::Near;
+use crate::keyspace::Hint;
 use crate::keyspace::zset::{Edge, SortedSet};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Protocol, Reply, number};
@@ -105,7 +105,7 @@ fn geoadd(call: &mut Call<'_>) -> Outcome {
         args: changed.as_args(),
         out: call.out.again(),
         may_wait: false,
-        near: Near::default(),
+        near: Hint::default(),
     };
     let done = zsets::zadd(&mut inner);
     if inner.out.is_cut() {

@@ -4,7 +4,7 @@
 use super::{Call, Env, Notes, Run, find_whole, perform};
 #[cfg(test)]
 use crate::cron;
-use crate::keyspace::{self, Database, Near};
+use crate::keyspace::{self, Database, Hint};
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::protocol::args::OwnedArgs;
@@ -92,7 +92,7 @@ impl Bench {
             args,
             out,
             may_wait: false,
-            near: Near::default(),
+            near: Hint::default(),
         };
         let done = perform::one(call, command);
         match done {

@@ -55,7 +55,7 @@ fn set_fields(call: &mut Call<'_>, name: &str) -> Outcome<i64> {
     let mut added = 0;
     for index in (2..call.args.len()).step_by(2) {
         let (field, value) = (call.args.at(index), call.args.at(index + 1));
-        added += i64::from(hash.set_near(call.tx, call.db, (field, value), call.near.field)?);
+        added += i64::from(hash.set(call.tx, call.db, field, value)?);
     }
     save(call, old, hash)?;
     Ok(added)

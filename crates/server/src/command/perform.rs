@@ -4,7 +4,7 @@ use super::client::BRIEF;
 use super::events;
 use super::monitor::{self, By};
 use super::{Call, Command, Env, Exec, Failure, Outcome, Run, Step};
-use crate::keyspace::{Database, Near};
+use crate::keyspace::{Database, Hint};
 use crate::listing::Listing;
 use crate::protocol::Reply;
 use crate::replication;
@@ -267,7 +267,7 @@ fn step_of(
                     args,
                     out: out.again(),
                     may_wait: false,
-                    near: Near::default(),
+                    near: Hint::default(),
                 },
                 command,
             )

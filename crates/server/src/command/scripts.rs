@@ -7,7 +7,7 @@ use super::perform::Answer;
 use super::{Call, ClientCall, Command, Failure, Next, Outcome, Run, find, perform};
 use crate::acl::{self, User};
 use crate::client::Client;
-use crate::keyspace::{Database, Near};
+use crate::keyspace::{Database, Hint};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
 use crate::script::interpreter::{self, Code, Task, Thread};
@@ -226,7 +226,7 @@ impl Inner<'_, '_> {
             args,
             out: Reply::new(reply, protocol).at_most(env.server.options.max_reply),
             may_wait: false,
-            near: Near::default(),
+            near: Hint::default(),
         };
         match perform::one(call, command) {
             Ok(Answer::Done) => Ok(()),

@@ -1,6 +1,5 @@
 //! Has the processor fetch what operations will read soon, so that many places are fetched at a time, and not each of them
-//! waited for: first a key's bucket, then what the key's entry leads to, then what a field's value leads to. Of what was
-//! found only hints are kept: operations in between may change it. Damage is an error of the operation that looks for
+//! waited for: first a key's bucket, then what the key's entry leads to. Of what was found only hints are kept: operations in between may change it. Damage is an error of the operation that looks for
 //! the key.
 
 use super::database::found_at;
@@ -31,17 +30,8 @@ impl Ahead {
 pub(crate) enum Reached {
     /// Nothing.
     Nothing,
-    /// All that is read next.
+    /// All that is read next, but for the value of a hash's field: to look for that one ahead costs more than it gives.
     All,
-    /// The bucket of a member in the large hash at this place, whose value may have a block of its own.
-    Field(u64),
-}
-
-/// Hints where the key of an operation was found, and the field of a large hash.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Near {
-    pub(crate) key: Hint,
-    pub(crate) field: Hint,
 }
 
 /// The result, if there is one; the error, if it is a conflict.
@@ -101,10 +91,7 @@ fn reach_from<T: Tx + ?Sized>(tx: &mut T, entry: Entry, member: Option<&[u8]>) -
     let at = entry.at();
     match (entry.form(), member) {
         (Form::Inline, _) => Ok(Reached::Nothing),
-        (Form::Fields, Some(member)) => match announce_member(tx, Fields::new(at), member)? {
-            true => Ok(Reached::Field(at)),
-            false => Ok(Reached::Nothing),
-        },
+        (Form::Fields, Some(member)) => announced(announce_member(tx, Fields::new(at), member)?),
         (Form::Members, Some(member)) => announced(announce_member(tx, Members::new(at), member)?),
         (Form::Ranking, Some(member)) => {
             let scores = Scores::new(tx.read_word(at)?);
@@ -134,14 +121,4 @@ fn announce_member<T: Tx + ?Sized, V: Item, const COUNTED: bool>(
         Some(announcer) => announcer.announce(tx, member).map(|()| true),
         None => Ok(false),
     }
-}
-
-/// Has fetched the value of a field of the large hash at `at`, a place that was [reached](Reached::Field) before. Returns
-/// where the field is.
-///
-/// # Errors
-/// `Conflict`: the transaction is to be run again.
-pub(crate) fn reach_field(tx: &mut dyn Tx, at: u64, field: &[u8]) -> Result<Hint> {
-    let hint = unless_conflict(directly!(tx => Fields::new(at).announce_value(tx, field)))?;
-    Ok(hint.unwrap_or_default())
 }

@@ -47,13 +47,14 @@ pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod zset;
 
-pub(crate) use ahead::{Ahead, Near, Reached, reach_field};
+pub(crate) use ahead::{Ahead, Reached};
 pub use check::{Findings, check, check_root};
 pub use chunk::End;
 pub(crate) use database::{Database, Found, unguessable};
 pub(crate) use entry::{Entry, Kind, now};
 pub(crate) use header::{DATABASES, KIND, find, open, turn, turns};
 
+pub(crate) use perdura::collections::hash_map::Hint;
 use perdura::collections::{Bytes, HashMap, OrderedMap, Pair};
 
 /// A stored byte string that is usually short: up to 23 bytes are inline.

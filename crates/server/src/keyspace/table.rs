@@ -5,7 +5,6 @@
 use super::entry::{Entry, Form, Kind};
 use super::image::Image;
 use super::{Database, Short};
-use perdura::collections::hash_map::Hint;
 use perdura::collections::{HashMap, Item};
 use perdura::{Result, Tx};
 
@@ -101,17 +100,6 @@ impl<V: TableValue> Table<V> {
         field: &[u8],
         value: &[u8],
     ) -> Result<bool> {
-        self.set_near(tx, db, (field, value), Hint::default())
-    }
-
-    /// The same, with a hint from an earlier look.
-    pub(crate) fn set_near(
-        &mut self,
-        tx: &mut dyn Tx,
-        db: Database,
-        (field, value): (&[u8], &[u8]),
-        hint: Hint,
-    ) -> Result<bool> {
         if let Table::Small(image) = self
             && !image.has_room(field, value)
         {
@@ -120,7 +108,7 @@ impl<V: TableValue> Table<V> {
         match self {
             Table::Small(image) => Ok(image.set(field, value)),
             Table::Large(fields) => {
-                directly!(tx => fields.set_near(tx, field, V::lend(value), hint))
+                directly!(tx => fields.set(tx, field, V::lend(value)))
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Orders;
 use super::request::{Login, Move};
 use super::target::{Kept, Patience, Target};
 use crate::command::{Call, Env, Failure, Notes, blocking, find, perform};
-use crate::keyspace::{Database, Near, now};
+use crate::keyspace::{Database, Hint, now};
 use crate::listing::Listing;
 use crate::net::recheck;
 use crate::pause::Paused;
@@ -475,7 +475,7 @@ fn delete_unchanged<'k>(
         args: args.as_args(),
         out: Reply::new(&mut reply, Protocol::Resp2),
         may_wait: false,
-        near: Near::default(),
+        near: Hint::default(),
     };
     perform::one(call, del)?;
     match reply.strip_prefix(b"-") {

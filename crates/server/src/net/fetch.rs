@@ -2,12 +2,12 @@
 //! time.
 
 use super::turn::{Group, Op, Work};
-use crate::keyspace::{Ahead, Database, Reached, reach_field};
+use crate::keyspace::{Ahead, Database, Reached};
 use perdura::{Error, Tx};
 
-/// How many operations before its own an operation's key is announced, what its entry leads to is, and what a field's
-/// value leads to.
-pub(super) const AHEAD: [usize; 3] = [8, 4, 2];
+/// How many operations before its own an operation's key is announced, and what its entry leads to is.
+pub(super) const AHEAD: [usize; 2] = [8, 4];
+
 /// What is fetched ahead, for operations of one database.
 #[derive(Default)]
 pub(super) struct LookAhead {
@@ -16,8 +16,6 @@ pub(super) struct LookAhead {
     keys: Option<Ahead>,
     /// How many operations in a row lead to nothing more than their key.
     vain: u32,
-    /// Whether one has led to a large hash.
-    hashes: bool,
 }
 
 impl LookAhead {
@@ -26,8 +24,7 @@ impl LookAhead {
     fn does(&self, step: usize) -> bool {
         match step {
             0 => self.keys.is_some(),
-            1 => self.db.is_some() && self.vain < VAIN,
-            _ => self.hashes,
+            _ => self.db.is_some() && self.vain < VAIN,
         }
     }
 }
@@ -48,11 +45,11 @@ impl Group<'_> {
             return Ok(LookAhead::default());
         };
         let db = Database::new(self.env.keyspace, connection.client.db);
-        Ok(LookAhead { db: Some(db), keys: db.ahead(tx)?, vain: 0, hashes: false })
+        Ok(LookAhead { db: Some(db), keys: db.ahead(tx)?, vain: 0 })
     }
 
     /// Has fetched what an operation that is performed soon will read: then many places are fetched at a time, and not each
-    /// of them waited for. First its key's bucket, then what the key's entry leads to, then what a field's value leads to.
+    /// of them waited for. First its key's bucket, then what the key's entry leads to.
     #[inline]
     pub(super) fn look_ahead(
         &mut self,
@@ -75,12 +72,11 @@ impl Group<'_> {
         step: usize,
         index: usize,
     ) -> Result<(), Error> {
-        let Op { slot, work: Work::Request(request, command), hash, near, .. } =
-            &mut self.ops[index]
+        let Op { slot, work: Work::Request(request, command), near, .. } = &mut self.ops[index]
         else {
             return Ok(());
         };
-        if command.keys.0 <= 0 || step == 2 && *hash == 0 {
+        if command.keys.0 <= 0 {
             return Ok(());
         }
         let Some(connection) = self.slots.get(*slot) else { return Ok(()) };
@@ -93,7 +89,7 @@ impl Group<'_> {
         }
         match step {
             0 => ahead.keys.as_ref().map_or(Ok(()), |keys| keys.announce(tx, key)),
-            1 => {
+            _ => {
                 let member = command.member(&args);
                 // In a small database everything else is near.
                 if ahead.keys.is_none() && member.is_none() {
@@ -101,18 +97,8 @@ impl Group<'_> {
                     return Ok(());
                 }
                 let (reached, hint) = db.reach(tx, key, member)?;
-                near.key = hint;
+                *near = hint;
                 ahead.vain = if reached == Reached::Nothing { ahead.vain + 1 } else { 0 };
-                if let Reached::Field(at) = reached {
-                    (*hash, ahead.hashes) = (at, true);
-                }
-                Ok(())
-            }
-            _ => {
-                let at = std::mem::take(hash);
-                if let Some(field) = command.member(&args) {
-                    near.field = reach_field(tx, at, field)?;
-                }
                 Ok(())
             }
         }

@@ -34,7 +34,7 @@ use crate::command::monitor::{self, By};
 use crate::command::{
     Call, Command, Env, Exec, Failure, Next, Run, blocking, find, functions, perform,
 };
-use crate::keyspace::{Database, Near};
+use crate::keyspace::{Database, Hint};
 use crate::pause::{self, Paused};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
@@ -75,9 +75,7 @@ pub(super) struct Op {
     skipped: bool,
     /// What its client waits for.
     wish: Option<Box<Wish>>,
-    /// The large hash in which it looks for a field, once that is known.
-    pub(super) hash: u64,
-    pub(super) near: Near,
+    pub(super) near: Hint,
 }
 
 pub(super) enum Work {
@@ -445,8 +443,7 @@ impl Turn {
             claim,
             skipped: false,
             wish: None,
-            hash: 0,
-            near: Near::default(),
+            near: Hint::default(),
         });
     }
 

@@ -177,17 +177,4 @@ impl<K: Item, V: Item, const COUNTED: bool> HashMap<K, V, COUNTED> {
     ) -> Result<bool> {
         Ok(self.put::<T, _, true>(tx, key, value, hint, |_, _| Ok(()))?.is_none())
     }
-
-    /// Has a key's value fetched by the processor, if it has a block of its own: for a key whose bucket was
-    /// [announced](Announcer::announce) some time ago, and that will be looked for soon. Returns a hint for that.
-    ///
-    /// # Errors
-    /// As a look for the key.
-    pub fn announce_value<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Hint> {
-        let Some((slot, hint)) = self.slot_and_hint(tx, key)? else { return Ok(Hint::default()) };
-        if let Some(blob) = V::FORM.blob(tx, slot.at())? {
-            tx.prefetch(blob.at());
-        }
-        Ok(hint)
-    }
 }

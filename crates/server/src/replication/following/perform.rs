@@ -3,7 +3,7 @@
 use super::control::Ended;
 use super::{Following, lock};
 use crate::command::{Call, Command, Env, Notes, blocking, perform};
-use crate::keyspace::{Database, Near, followed, garbage, now};
+use crate::keyspace::{Database, Hint, followed, garbage, now};
 use crate::listing::Listing;
 use crate::net::recheck;
 use crate::protocol::args::OwnedArgs;
@@ -274,7 +274,7 @@ fn body(
             args: args.as_args(),
             out: Reply::new(&mut reply, Protocol::Resp2),
             may_wait: false,
-            near: Near::default(),
+            near: Hint::default(),
         };
         perform::one(call, command)?;
         if reply.first() == Some(&b'-') {
