@@ -12,8 +12,18 @@ use std::time::{Duration, Instant};
 
 /// What it is about is not what a key's expiry may disturb; or a key that is moved to another database is not looked at.
 const WITHOUT: [&str; 12] = [
-    "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SELECT", "SWAPDB", "FLUSH", "FUNCTION FLUSH",
-    "MOVED", "CONFIG", "PUBLISH",
+    "MULTI",
+    "EXEC",
+    "DISCARD",
+    "WATCH",
+    "UNWATCH",
+    "SELECT",
+    "SWAPDB",
+    "FLUSH",
+    "FUNCTION FLUSH",
+    "MOVED",
+    "CONFIG",
+    "PUBLISH",
 ];
 
 /// Performs the commands that its arguments are: each is the number of its words, and these.
