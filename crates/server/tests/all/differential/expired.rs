@@ -26,6 +26,9 @@ const WITHOUT: [&str; 12] = [
     "PUBLISH",
 ];
 
+/// Rounds from one comparison to the next.
+const ROUNDS: usize = 8;
+
 /// Performs the commands that its arguments are: each is the number of its words, and these.
 const SCRIPT: &str = "local at=1 while at<=#ARGV do local words={} local count=tonumber(ARGV[at]) \
     for i=1,count do words[i]=ARGV[at+i] end redis.pcall(unpack(words)) at=at+count+1 end";
@@ -136,6 +139,25 @@ fn encode_all(names: &[&[u8]]) -> Vec<u8> {
     names.iter().flat_map(|name| encode(&[name])).collect()
 }
 
+/// Some rounds of commands whose keys have just expired, or have not. Returns what was done.
+fn play(client: &mut Client, random: &mut Random, from: u64) -> Vec<String> {
+    let mut log = Vec::new();
+    for _ in 0..ROUNDS {
+        let commands: Vec<_> =
+            (0..1 + random.below(4)).map(|_| random_command(random, from)).collect();
+        for args in &commands {
+            for key in keys_of(client, args) {
+                fill(client, random, &key, &mut log);
+            }
+        }
+        thread::sleep(Duration::from_millis(3));
+        let how = send(client, random, &commands);
+        log.push(format!("{how}:"));
+        log.extend(commands.iter().map(|args| shown(args)));
+    }
+    log
+}
+
 /// Waits until both have all.
 fn await_both(master: &mut Client, follower: &mut Client, replicas: &str, log: &[String]) {
     master.ask("SET waited-for 1");
@@ -153,7 +175,7 @@ fn replicas_hear_of_keys_that_have_expired() {
     if redis.is_none() {
         println!("without a stock replica: there is no redis-server");
     }
-    let run = |options: perdura_server::Options| options.threads(1).debug_command(true);
+    let run = |options: perdura_server::Options| options.threads(2).debug_command(true);
     let (master, follower) = (Running::with(run, 64 << 20), Running::with(run, 64 << 20));
     let seed = seeds(now() % 1_000_000, 1).start;
     println!("replay with PERDURA_TEST_SEED={seed}");
@@ -167,33 +189,25 @@ fn replicas_hear_of_keys_that_have_expired() {
     }
     let replicas = if stock.is_some() { "2" } else { "1" };
     await_both(&mut theirs, &mut ours, replicas, &[]);
-    let (mut log, from) = (Vec::new(), now());
-    let rounds = times(if std::env::var_os(ENGINE).is_some() { 300 } else { 800 });
-    for round in 0..rounds {
-        let commands: Vec<_> =
-            (0..1 + random.below(4)).map(|_| random_command(&mut random, from)).collect();
-        for args in &commands {
-            for key in keys_of(&mut theirs, args) {
-                fill(&mut theirs, &mut random, &key, &mut log);
-            }
+    let from = now();
+    let count = times(if std::env::var_os(ENGINE).is_some() { 40 } else { 100 });
+    for turn in 0..count {
+        // By one client, whose log says how it came about, or by two at the same time.
+        let mut log = play(&mut theirs, &mut random, from);
+        if turn % 2 == 1 {
+            thread::scope(|scope| {
+                let (mut other, mut own) = (master.client(), Random::new(seed + 1 + turn));
+                let playing = scope.spawn(move || play(&mut other, &mut own, from));
+                log.extend(play(&mut theirs, &mut random, from));
+                log.extend(playing.join().expect("the other client"));
+            });
         }
-        thread::sleep(Duration::from_millis(3));
-        let how = send(&mut theirs, &mut random, &commands);
-        log.push(format!("{how}:"));
-        log.extend(commands.iter().map(|args| shown(args)));
-        if round % 8 == 7 || round + 1 == rounds {
-            await_both(&mut theirs, &mut ours, replicas, &log);
-            let wanted = told(&mut theirs);
-            for replica in [Some(&mut ours), stock.as_mut()].into_iter().flatten() {
-                let differences = compared(&told(replica), &wanted);
-                let is_ours = replica.ask("INFO server").contains("perdura");
-                assert!(
-                    differences.is_empty(),
-                    "seed {seed}, ours {is_ours}: {log:#?}\n{}",
-                    differences.join("\n")
-                );
-            }
-            log.clear();
+        await_both(&mut theirs, &mut ours, replicas, &log);
+        let wanted = told(&mut theirs);
+        for (name, replica) in [("ours", Some(&mut ours)), ("stock", stock.as_mut())] {
+            let Some(replica) = replica else { continue };
+            let differences = compared(&told(replica), &wanted).join("\n");
+            assert!(differences.is_empty(), "seed {seed}, {name}: {log:#?}\n{differences}");
         }
     }
     master.check();
