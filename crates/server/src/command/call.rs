@@ -3,7 +3,6 @@
 use super::{Failure, Outcome, events};
 use crate::keyspace::{Database, Entry, Found, Hint, Kind};
 use crate::listing::Listing;
-use crate::pause::Paused;
 use crate::protocol::{Args, Reply, number};
 use crate::pubsub::Posts;
 use crate::replication::Effects;
@@ -320,9 +319,8 @@ impl<'a> Call<'a> {
     /// As [`peek`](Call::peek), for a command that asks how the key is kept: if it is not there, that is no event.
     pub(crate) fn inspect(&mut self, key: &[u8]) -> Outcome<Option<Entry>> {
         let found = self.db.find_near(self.tx, key, self.near)?.map(|found| found.entry);
-        if self.env.effects.are_on()
+        if self.env.effects.tell_of_expired()
             && found.is_some_and(|entry| entry.expired(self.env.cutoff))
-            && self.env.server.pause.now() == Paused::None
         {
             // Replicas go by the key, and not by its time: what follows from its being gone is to hold for them, too.
             self.claim(key)?;

@@ -146,7 +146,9 @@ impl Op {
         // Clients may wait for a key that this operation fills.
         let serves = self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
         let before = serves.then(|| (tx.point(), env.waits.mark(), told));
-        if env.server.pause.now() != Paused::None && self.is_paused(env.server, connection) {
+        let is_pause = env.server.pause.now() != Paused::None;
+        env.effects.pause(is_pause);
+        if is_pause && self.is_paused(env.server, connection) {
             connection.hold(env.server);
             // Nor is what comes after it done.
             (self.skipped, connection.skips) = (true, true);

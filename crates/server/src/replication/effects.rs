@@ -28,6 +28,8 @@ struct Part {
 pub(crate) struct Effects {
     /// Whether anybody wants to know, in this transaction.
     on: Cell<bool>,
+    /// Whether replicas are to hear nothing of what reads meet.
+    paused: Cell<bool>,
     bytes: RefCell<Vec<u8>>,
     parts: RefCell<Vec<Part>>,
     /// How many units are open, one in the other.
@@ -54,6 +56,19 @@ impl Effects {
     #[inline]
     pub(crate) fn are_on(&self) -> bool {
         self.on.get()
+    }
+
+    /// What follows only reads, since writes are paused: it removes no expired key. Or it may write, also if a pause begins
+    /// meanwhile.
+    #[inline]
+    pub(crate) fn pause(&self, paused: bool) {
+        self.paused.set(paused);
+    }
+
+    /// Whether a key that is found to have expired is removed, so that replicas hear of it.
+    #[inline]
+    pub(crate) fn tell_of_expired(&self) -> bool {
+        self.on.get() && !self.paused.get()
     }
 
     /// Notes a command.
@@ -139,6 +154,7 @@ impl Effects {
         self.bytes.borrow_mut().shrink_to(KEEP);
         self.depth.set(0);
         self.on.set(false);
+        self.paused.set(false);
         self.sealed.take();
     }
 

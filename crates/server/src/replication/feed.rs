@@ -660,6 +660,50 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_that_is_not_here_begins_where_it_goes_on() {
+        let feed = Feed::new(100);
+        let (x, y, z) = ("x".repeat(40), "y".repeat(40), "z".repeat(40));
+        feed.restart(x, 50);
+        feed.pass(50, b"ab");
+        feed.release();
+        feed.resume(&y, &y, 51);
+        let FeedFacts { id, start, end, .. } = feed.facts();
+        assert_eq!((id, start, end), (y.clone(), 51, 51));
+        // What was performed, and is not durable, may come after the place, too.
+        feed.pass(51, b"cdef");
+        feed.resume(&y, &z, 53);
+        feed.pass(53, b"gh");
+        feed.release();
+        assert_eq!(read(&feed, 51).as_deref(), Ok("cdgh"));
+        assert_eq!(feed.go_on(y.as_bytes(), 54), GoOn::No);
+    }
+
+    #[test]
+    fn the_end_of_a_master_s_stream_waits_for_effects_that_are_yet_to_come() {
+        let feed = std::sync::Arc::new(Feed::new(100));
+        let id = feed.turn_on().unwrap();
+        feed.begin(4);
+        let own = std::sync::Arc::clone(&feed);
+        let holds = std::thread::spawn(move || own.hold(6, Duration::from_secs(20)));
+        std::thread::sleep(Duration::from_millis(50));
+        feed.add(vec![sealed(5, "late")]);
+        assert_eq!(holds.join().unwrap(), Some((id, 4)));
+    }
+
+    #[test]
+    fn a_replica_that_is_not_promoted_notes_nothing() {
+        let feed = Feed::new(100);
+        feed.restart("x".repeat(40), 50);
+        feed.prepare();
+        assert!(feed.is_on());
+        feed.stay();
+        assert!(feed.is_passed_on() && !feed.is_on());
+        feed.pass(50, b"ab");
+        feed.release();
+        assert_eq!(read(&feed, 50).as_deref(), Ok("ab"));
+    }
+
+    #[test]
     fn a_master_that_follows_nobody_after_all_keeps_its_stream() {
         let feed = Feed::new(100);
         feed.turn_on();

@@ -31,6 +31,9 @@ pub(crate) fn tell(call: &mut Call<'_>, command: &Command, start: usize) -> Outc
         "hincrbyfloat" => tell_field(call, key, args.at(2)),
         "restore" => tell_all(call, key),
         "sort" => tell_sorted(call),
+        "geosearchstore" => tell_all(call, key),
+        "georadius" => tell_placed(call, 6),
+        "georadiusbymember" => tell_placed(call, 5),
         "function|load" | "function|delete" | "function|flush" | "function|restore" => {
             tell_libraries(call)
         }
@@ -140,18 +143,33 @@ fn tell_all(call: &mut Call<'_>, key: &[u8]) -> Outcome {
 
 /// What SORT has stored: elements with the same weight have no order that all agree on.
 fn tell_sorted(call: &mut Call<'_>) -> Outcome {
-    let (args, mut at) = (call.args, 2);
+    let (args, mut at, mut key) = (call.args, 2, None);
     while at < args.len() {
         match () {
-            () if args.is(at, "store") => {
-                return tell_all(call, args.get(at + 1).unwrap_or_default());
-            }
+            // Of several the last one counts.
+            () if args.is(at, "store") => (key, at) = (args.get(at + 1), at + 2),
             () if args.is(at, "limit") => at += 3,
             () if args.is(at, "by") || args.is(at, "get") => at += 2,
             () => at += 1,
         }
     }
-    Ok(())
+    key.map_or(Ok(()), |key| tell_all(call, key))
+}
+
+/// The places that were stored, if any were: which are within a distance, and how far they are, follows from a library's
+/// sines; which of those that are as far as each other, from the way in which they are looked for. Options are at `at`.
+fn tell_placed(call: &mut Call<'_>, mut at: usize) -> Outcome {
+    let (args, mut key) = (call.args, None);
+    while at < args.len() {
+        match () {
+            () if args.is(at, "store") || args.is(at, "storedist") => {
+                (key, at) = (args.get(at + 1), at + 2);
+            }
+            () if args.is(at, "count") => at += 2,
+            () => at += 1,
+        }
+    }
+    key.map_or(Ok(()), |key| tell_all(call, key))
 }
 
 /// All libraries: a replica may have some of them already, or take other versions' payloads for wrong.

@@ -3,6 +3,7 @@
 //! Needs `redis-server`; without it the test says so and passes. `PERDURA_TEST_SEED=n` replays a failure.
 
 mod chain;
+mod expired;
 mod failover;
 mod families;
 mod following;

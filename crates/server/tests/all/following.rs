@@ -358,6 +358,41 @@ fn a_read_that_fails_removes_nothing_untold() {
     }
 }
 
+/// A pause that begins while a script runs does not keep replicas from hearing of the keys that it finds expired.
+#[test]
+fn a_pause_hides_no_expired_key_from_replicas() {
+    let master = Running::with(|options| options.threads(2).debug_command(true), 32 << 20);
+    let follower = Running::with(|options| options.threads(1), 32 << 20);
+    let (mut theirs, mut ours) = (master.client(), follower.client());
+    let mut runner = master.client();
+    follow(&mut ours, master.address.port());
+    await_text(&mut ours, "ROLE", &format!("[slave 127.0.0.1 {} connected", master.address.port()));
+    theirs.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    theirs.ask("SADD other there");
+    let rounds = [100_000, 300_000, 1_000_000, 3_000_000];
+    for turns in rounds {
+        theirs.send(&commands(&[&format!("SADD {turns} gone"), &format!("PEXPIRE {turns} 1")]));
+        (0..2).for_each(|_| drop(theirs.receive()));
+        thread::sleep(Duration::from_millis(5));
+        let script = format!(
+            "local n=0 while n<{turns} do n=n+1 end \
+             return redis.call('SUNIONSTORE','union-{turns}','{turns}','other')"
+        );
+        runner.send(&encode(&[b"EVAL", script.as_bytes(), b"0"]));
+        thread::sleep(Duration::from_millis(2));
+        // It is answered when the script has ended, whose thread is another one; or that is done after the pause.
+        assert_eq!(theirs.ask("CLIENT PAUSE 100000 WRITE"), "OK");
+        theirs.ask("CLIENT UNPAUSE");
+        assert_eq!(show(&runner.receive().unwrap()), "1");
+    }
+    theirs.ask("SET last 1");
+    assert_eq!(theirs.ask("WAIT 1 10000"), "1");
+    for turns in rounds {
+        let look = format!("SMEMBERS union-{turns}");
+        assert_eq!([theirs.ask(&look), ours.ask(&look)], ["[there]", "[there]"], "{turns}");
+    }
+}
+
 /// A master that has not begun to send its data may never do so.
 #[test]
 fn data_is_kept_until_there_is_other_data() {

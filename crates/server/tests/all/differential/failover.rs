@@ -2,7 +2,7 @@
 
 use super::Redis;
 use super::chain::{at, await_link, follow, settle};
-use super::following::number;
+use super::following::{Killed, free_address, kept_engine, number};
 use super::replicas::signal;
 use crate::common::{Running, await_text, show};
 use std::thread::{self, JoinHandle};
@@ -148,4 +148,45 @@ fn stock_servers_take_over_and_hand_over() {
     signal(&stock, "CONT");
     one.check();
     two.check();
+}
+
+/// A server that is killed while it hands over comes back as a replica of the one that should have taken over, which is a
+/// replica, too. An operator makes it the master again: it has all.
+#[test]
+fn a_server_that_is_killed_while_it_hands_over_has_all() {
+    if kept_engine().is_none() {
+        println!("skipped: nothing outlives a kill under this engine");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pools = ["one", "two"].map(|name| folder.path().join(name));
+    let (first, second) = (free_address(), free_address());
+    let mut one = Killed::start(&pools[0], first, None);
+    let two = Killed::start(&pools[1], second, Some(first.port()));
+    await_link(second.port());
+    assert_eq!(one.client().ask("SET known 1"), "OK");
+    settle(first.port(), &[second.port()], "before");
+    await_text(&mut one.client(), "INFO replication", "state=online");
+    two.signal("STOP");
+    assert_eq!(one.client().ask("SET unknown 2"), "OK");
+    let forced = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 200", second.port());
+    assert_eq!(one.client().ask(&forced), "OK");
+    let state = "master_failover_state:failover-in-progress";
+    await_text(&mut one.client(), "INFO replication", state);
+    await_text(&mut one.client(), "INFO replication", "role:slave");
+    one.kill_and_start(&pools[0], None);
+    two.signal("CONT");
+    // Each asks the other one for a while, and gets nothing from it.
+    thread::sleep(Duration::from_millis(2500));
+    for server in [&one, &two] {
+        await_text(&mut server.client(), "INFO replication", "role:slave");
+        assert!(server.client().ask("SET more 1").starts_with("READONLY"));
+    }
+    let asked = ["GET known", "GET unknown"].map(|command| one.client().ask(command));
+    assert_eq!(asked, ["1", "2"]);
+    assert_eq!(one.client().ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(one.client().ask("SET more 1"), "OK");
+    await_link(second.port());
+    settle(first.port(), &[second.port()], "after");
+    assert_eq!([two.client().ask("GET unknown"), two.client().ask("GET more")], ["2", "1"]);
 }

@@ -198,7 +198,13 @@ impl Killed {
         Client::connect(self.address)
     }
 
-    /// The same, and starts it again on its pool.
+    /// `kill -s`.
+    pub(super) fn signal(&self, name: &str) {
+        let done = Command::new("kill").args(["-s", name, &self.process.id().to_string()]).status();
+        assert!(done.is_ok_and(|status| status.success()), "kill -s {name}");
+    }
+
+    /// The same as [`start`](Self::start) on its pool, after SIGKILL.
     pub(super) fn kill_and_start(&mut self, pool: &Path, master: Option<u16>) {
         let address = self.address;
         let killed = std::mem::replace(self, Killed { process: dummy(), address });
