@@ -30,9 +30,9 @@ impl Percentiles {
         let parse = |word| match number::parse_f64(word) {
             None => Err("Invalid latency-tracking-info-percentiles parameters"),
             Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-            Some(_) => Err(
-                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
-            ),
+            Some(_) => {
+                Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+            }
         };
         words.map(parse).collect()
     }

@@ -325,7 +325,16 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         (ANNOUNCED_PORT[1], announced.port.to_string()),
         (BY_TLS, yes_no(server.following.speaks_tls()).to_owned()),
         (TRACKS_TIMES, yes_no(tracks_times(server)).to_owned()),
-        (PERCENTILES, server.percentiles.get().into_iter().map(percentiles::shown).collect::<Vec<_>>().join(" ")),
+        (
+            PERCENTILES,
+            server
+                .percentiles
+                .get()
+                .into_iter()
+                .map(percentiles::shown)
+                .collect::<Vec<_>>()
+                .join(" "),
+        ),
         (MOVES_BY_TLS, yes_no(server.migration.speaks_tls()).to_owned()),
         ("replica-serve-stale-data", "yes".to_owned()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),

@@ -9,9 +9,7 @@ use crate::pubsub::Kind;
 use crate::replication::following::{FollowFacts, Gate, Link};
 use crate::replication::{FeedFacts, ReplicaFacts};
 use crate::server::Server;
-use crate::stats::{
-    CODES, CommandStats, Counter, LOG_BUCKETS, Stats, bucket_end_nanos, sum,
-};
+use crate::stats::{CODES, CommandStats, Counter, LOG_BUCKETS, Stats, bucket_end_nanos, sum};
 use perdura::Result;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -431,12 +429,8 @@ fn write_latency(server: &Server, to: &mut String) {
         };
         if calls.iter().any(|calls| *calls > 0) {
             let values: Vec<_> = percentiles.iter().filter_map(value).collect();
-            let _ = write!(
-                to,
-                "latency_percentiles_usec_{}:{}\r\n",
-                command.name,
-                values.join(",")
-            );
+            let _ =
+                write!(to, "latency_percentiles_usec_{}:{}\r\n", command.name, values.join(","));
         }
     }
 }

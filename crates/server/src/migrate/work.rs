@@ -293,7 +293,8 @@ impl<'a, S: Session> Mover<'a, S> {
             let was_kept = kept.is_some();
             let mut lines = Vec::new();
             let mut step = Step::Connecting;
-            let connected = kept.map_or_else(|| Target::connect(request, tls.clone(), &patience), Ok);
+            let connected =
+                kept.map_or_else(|| Target::connect(request, tls.clone(), &patience), Ok);
             let done = connected.and_then(|mut target| {
                 step = Step::Writing;
                 // If the target lets nobody in, nothing of the keys was sent.

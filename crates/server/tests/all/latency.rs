@@ -196,14 +196,14 @@ fn fields_of_info_that_are_missing_are_documented() {
         let info = client.ask("INFO everything");
         info.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
     };
-    let (theirs, ours) = (
-        fields(&mut crate::common::Client::connect(redis.address)),
-        fields(&mut server.client()),
-    );
+    let (theirs, ours) =
+        (fields(&mut crate::common::Client::connect(redis.address)), fields(&mut server.client()));
     assert!(theirs.len() > 100 && ours.len() > 100);
     let docs = include_str!("../../../../docs/redis.md");
-    let paragraph = docs.lines().find(|line| line.starts_with("- *Fields of INFO that are not here*"));
-    let named: Vec<_> = paragraph.expect("a paragraph of them").split('`').skip(1).step_by(2).collect();
+    let paragraph =
+        docs.lines().find(|line| line.starts_with("- *Fields of INFO that are not here*"));
+    let named: Vec<_> =
+        paragraph.expect("a paragraph of them").split('`').skip(1).step_by(2).collect();
     for field in theirs.iter().filter(|field| !ours.contains(field)) {
         assert!(named.contains(&field.as_str()), "{field} is neither here nor documented");
     }
