@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) tracks_keys: bool,
     /// It has said so, by CLIENT CACHING, for its next command.
     pub(crate) caching: bool,
+    /// The number of the pause that its EXEC has begun.
+    pub(crate) own_pause: Option<u64>,
     /// The prefixes that it tracks.
     pub(crate) prefixes: Option<Box<OwnPrefixes>>,
     /// Whether it may send few commands only, since its replies may be messages.
@@ -95,6 +97,7 @@ impl Client {
             subscriptions: None,
             tracks_keys: false,
             caching: false,
+            own_pause: None,
             prefixes: None,
             restricted: false,
             announced: None,

@@ -40,6 +40,7 @@ mod net;
 mod notify;
 mod options;
 mod pause;
+mod percentiles;
 mod protocol;
 mod pubsub;
 mod rates;

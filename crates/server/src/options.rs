@@ -54,6 +54,8 @@ pub struct Options {
     pub replica_read_only: bool,
     /// Whether the followed server is spoken to by TLS: with [`tls`](Self::tls)'s certificates.
     pub tls_replication: bool,
+    /// Whether MIGRATE speaks TLS to the servers that keys go to, with the same certificates.
+    pub tls_cluster: bool,
     /// The address at which a followed server, and Sentinel, can reach this one, if it, or the port, is another one than it
     /// knows itself.
     pub announced_ip: Option<String>,
@@ -96,6 +98,7 @@ impl Default for Options {
             master_password: None,
             replica_read_only: true,
             tls_replication: false,
+            tls_cluster: false,
             announced_ip: None,
             announced_port: None,
         }
@@ -221,6 +224,12 @@ impl Options {
     /// Speaks TLS to the followed server, or not; the server's own certificate, and its list of those who sign, are used.
     pub fn tls_replication(mut self, on: bool) -> Self {
         self.tls_replication = on;
+        self
+    }
+
+    /// Has MIGRATE speak TLS, or not, with the server's own certificate, and its list of those who sign.
+    pub fn tls_cluster(mut self, on: bool) -> Self {
+        self.tls_cluster = on;
         self
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Pause {
     until: Mutex<u64>,
     /// Pauses that have ended.
     changes: AtomicU64,
+    /// How often CLIENT PAUSE was done.
+    begun: AtomicU64,
     /// Connections that are held.
     held: AtomicUsize,
 }
@@ -72,11 +74,22 @@ impl Pause {
     }
 
     /// Begins a pause. Of one that is under way already, the end that is later counts, and what keeps more from being done.
-    pub(crate) fn begin(&self, kind: Paused, end: u64) {
-        let before = self.now();
+    ///
+    /// Returns the pause's number if it is all the client's own: there was none, or the client's own with the number `own`.
+    pub(crate) fn begin(&self, kind: Paused, end: u64, own: Option<u64>) -> Option<u64> {
+        // One that is over ends first.
+        self.now();
         let mut until = self.until();
-        *until = end.max(if before == Paused::None { 0 } else { *until });
-        self.kind.store(kind.max(before) as u8, Ordering::SeqCst);
+        let before = self.kind.load(Ordering::Acquire);
+        *until = end.max(if before == 0 { 0 } else { *until });
+        self.kind.store(before.max(kind as u8), Ordering::SeqCst);
+        let last = self.begun.fetch_add(1, Ordering::SeqCst);
+        (before == 0 || own == Some(last)).then_some(last + 1)
+    }
+
+    /// Whether the pause is the one with this number, and nobody has lengthened it.
+    pub(crate) fn is_last(&self, number: u64) -> bool {
+        self.begun.load(Ordering::SeqCst) == number
     }
 
     /// Ends it.
@@ -138,30 +151,33 @@ mod tests {
     fn a_second_pause_is_added_to_the_first() {
         let pause = Pause::default();
         assert_eq!(pause.now(), Paused::None);
-        pause.begin(Paused::Writes, now() + 60_000);
-        pause.begin(Paused::All, now() + 10);
+        let own = pause.begin(Paused::Writes, now() + 60_000, None);
+        assert!(own.is_some_and(|own| pause.is_last(own)));
+        let again = pause.begin(Paused::All, now() + 10, own);
+        assert!(again.is_some_and(|again| pause.is_last(again) && !pause.is_last(own.unwrap())));
         assert!(pause.now() == Paused::All && pause.left() > Duration::from_secs(50));
-        pause.begin(Paused::Writes, now() + 20);
+        assert_eq!(pause.begin(Paused::Writes, now() + 20, None), None);
+        assert!(again.is_some_and(|again| !pause.is_last(again)));
         assert!(pause.now() == Paused::All && pause.changes() == 0);
         pause.end();
         assert!(pause.now() == Paused::None && pause.changes() == 1);
         pause.end();
         assert_eq!(pause.changes(), 1);
         // What has ended counts no longer.
-        pause.begin(Paused::All, now() + 60_000);
+        pause.begin(Paused::All, now() + 60_000, None);
         pause.end();
-        pause.begin(Paused::Writes, now() + 60_000);
+        pause.begin(Paused::Writes, now() + 60_000, None);
         assert_eq!(pause.now(), Paused::Writes);
     }
 
     #[test]
     fn a_pause_ends_by_itself() {
         let pause = Pause::default();
-        pause.begin(Paused::All, now() + 5);
+        pause.begin(Paused::All, now() + 5, None);
         assert_eq!(pause.now(), Paused::All);
         std::thread::sleep(pause.left());
         assert!(pause.now() == Paused::None && pause.changes() == 1);
-        pause.begin(Paused::All, 0);
+        pause.begin(Paused::All, 0, None);
         assert!(pause.now() == Paused::None);
     }
 }

@@ -476,7 +476,7 @@ pub fn check_files(options: &Options) -> Result<(), ServeError> {
 
 /// The certificates, if there are any.
 fn read_certificates(options: &Options) -> Result<Option<Tls>, ServeError> {
-    if options.tls_replication {
+    if options.tls_replication || options.tls_cluster {
         let files = options.tls.as_ref().ok_or(ServeError::NoCertificate)?;
         files.read_for_master().map_err(ServeError::Tls)?;
     }

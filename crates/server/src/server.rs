@@ -11,6 +11,7 @@ use crate::migrate::Migration;
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::pause::Pause;
+use crate::percentiles::Percentiles;
 use crate::pubsub::{Parcel, Post, PubSub};
 use crate::rates::Rates;
 use crate::replication::following::Following;
@@ -94,6 +95,9 @@ pub(crate) struct Server {
     engine: Box<[Mutex<Counters>]>,
     pub(crate) slow_log: SlowLog,
     pub(crate) latency: Latency,
+    pub(crate) percentiles: Percentiles,
+    /// The most bytes of the pool that were taken at once, as far as they were looked at.
+    memory_peak: AtomicU64,
     pub(crate) rates: Rates,
     pub(crate) acl: Acl,
     pub(crate) pubsub: PubSub,
@@ -137,6 +141,7 @@ impl Server {
             eviction,
             expires_actively: AtomicBool::new(true),
             protected: AtomicBool::new(options.protected_mode),
+            migration: Migration::new(options.tls_cluster),
             options,
             address,
             doors: Doors::default(),
@@ -162,10 +167,11 @@ impl Server {
             engine: (0..workers).map(|_| Mutex::default()).collect(),
             slow_log: SlowLog::default(),
             latency: Latency::default(),
+            percentiles: Percentiles::default(),
+            memory_peak: AtomicU64::new(0),
             rates: Rates::default(),
             pubsub: PubSub::default(),
             pause: Pause::default(),
-            migration: Migration::default(),
             tracking: Tracking::default(),
             hand: OnceLock::new(),
             events: Events::default(),
@@ -385,6 +391,13 @@ impl Server {
         if !self.told_of_disk.swap(true, Ordering::AcqRel) {
             warn!("{error}. Until then clients that write are told MISCONF");
         }
+    }
+
+    /// Looks at how many bytes of the pool are taken, if so many were never before. Returns the most of all looks. To be
+    /// called now and then.
+    pub(crate) fn look_at_memory(&self) -> u64 {
+        let taken = self.facts().taken();
+        self.memory_peak.fetch_max(taken, Ordering::Relaxed).max(taken)
     }
 
     /// Logs that a write was refused since the pool is full, and what takes its space.

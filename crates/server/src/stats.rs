@@ -7,7 +7,7 @@
 use crate::command::{Command, all};
 use crate::slow_log::SlowCommand;
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A counter that one thread advances, and any reads or starts anew.
@@ -127,6 +127,8 @@ pub(crate) struct Stats {
     pub(crate) waited: Histogram,
     /// Times that the thread looked for something to do: it stands still only while the thread is stuck.
     pub(crate) looks: Counter,
+    /// Whether calls are left out of the histograms of their commands.
+    leaves_out_times: AtomicBool,
 }
 
 /// The outcome of one command.
@@ -155,8 +157,13 @@ fn log_bucket(nanos: u64) -> usize {
 
 /// The end of a bucket in microseconds, as Redis names it: its histograms have seven bits of a number.
 pub(crate) fn bucket_end(bucket: usize) -> u64 {
+    bucket_end_nanos(bucket) / 1000
+}
+
+/// The same in nanoseconds.
+pub(crate) fn bucket_end_nanos(bucket: usize) -> u64 {
     let end = 1_u64 << (FIRST_POWER as usize + bucket);
-    (end + (end >> 7) - 1) / 1000
+    end + (end >> 7) - 1
 }
 
 impl CommandStats {
@@ -479,12 +486,23 @@ impl Stats {
         &self.by_command.0[command.number]
     }
 
+    /// Whether the histograms of commands have their calls, as `latency-tracking` says.
+    pub(crate) fn tracks_times(&self) -> bool {
+        !self.leaves_out_times.load(Relaxed)
+    }
+
+    pub(crate) fn set_tracks_times(&self, on: bool) {
+        self.leaves_out_times.store(!on, Relaxed);
+    }
+
     /// A command was called, `count` times with the same outcome.
     pub(crate) fn called(&self, Called { command, done, nanos }: Called, count: u64) {
         let counters = self.of(command);
         counters.calls.add(count);
         counters.nanos.add(nanos.wrapping_mul(count));
-        counters.buckets[log_bucket(nanos)].add(count);
+        if self.tracks_times() {
+            counters.buckets[log_bucket(nanos)].add(count);
+        }
         self.took.add_some(nanos, count);
         if !done {
             counters.failed.add(count);

@@ -190,6 +190,10 @@ pub struct Arguments {
     #[arg(long, value_name = "yes|no", default_value = "no")]
     tls_replication: YesNo,
 
+    /// Have MIGRATE speak TLS to the server that keys go to: with the same files
+    #[arg(long, value_name = "yes|no", default_value = "no")]
+    tls_cluster: YesNo,
+
     /// The address at which the server that is followed, and Sentinel, can reach this one [default: as it is seen]
     #[arg(long, value_name = "ADDRESS")]
     replica_announce_ip: Option<String>,
@@ -529,6 +533,7 @@ fn options(arguments: &Arguments, password: Option<String>) -> Options {
     }
     options = options.replica_read_only(arguments.replica_read_only.0);
     options = options.tls_replication(arguments.tls_replication.0);
+    options = options.tls_cluster(arguments.tls_cluster.0);
     let announced = arguments.replica_announce_ip.clone();
     options = options.announce(announced, arguments.replica_announce_port);
     options.timeout(arguments.timeout).tcp_keepalive(arguments.tcp_keepalive)

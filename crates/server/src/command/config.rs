@@ -8,6 +8,7 @@ use crate::descriptors;
 use crate::eviction::EvictionPolicy;
 use crate::keyspace::followed::HOST_MAX;
 use crate::options::Options;
+use crate::percentiles::{self, Percentiles};
 use crate::protocol::{Args, glob, number};
 use crate::pubsub::{UNSENT_MAX, UNSENT_SECONDS, UNSENT_SOFT};
 use crate::rdb;
@@ -323,6 +324,18 @@ fn options(server: &Server) -> Vec<(&'static str, String)> {
         (ANNOUNCED_PORT[0], announced.port.to_string()),
         (ANNOUNCED_PORT[1], announced.port.to_string()),
         (BY_TLS, yes_no(server.following.speaks_tls()).to_owned()),
+        (TRACKS_TIMES, yes_no(tracks_times(server)).to_owned()),
+        (
+            PERCENTILES,
+            server
+                .percentiles
+                .get()
+                .into_iter()
+                .map(percentiles::shown)
+                .collect::<Vec<_>>()
+                .join(" "),
+        ),
+        (MOVES_BY_TLS, yes_no(server.migration.speaks_tls()).to_owned()),
         ("replica-serve-stale-data", "yes".to_owned()),
         ("proto-max-bulk-len", (512u64 << 20).to_string()),
         ("save", String::new()),
@@ -356,6 +369,16 @@ const ANNOUNCED_IP: [&str; 2] = ["replica-announce-ip", "slave-announce-ip"];
 const ANNOUNCED_PORT: [&str; 2] = ["replica-announce-port", "slave-announce-port"];
 /// Whether masters are spoken to by TLS.
 const BY_TLS: &str = "tls-replication";
+/// Whether LATENCY HISTOGRAM and INFO know how long commands took, and which percentiles of it INFO shows.
+const TRACKS_TIMES: &str = "latency-tracking";
+const PERCENTILES: &str = "latency-tracking-info-percentiles";
+
+fn tracks_times(server: &Server) -> bool {
+    server.stats.iter().all(Stats::tracks_times)
+}
+
+/// Whether MIGRATE speaks TLS.
+const MOVES_BY_TLS: &str = "tls-cluster";
 
 fn yes_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
@@ -465,7 +488,9 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     let (mut password, mut opens) = (None, None);
     let (mut protected, mut tls, mut tls_name) = (None, None, "");
     let (mut read_only, mut announced, mut priority) = (None, None, None);
-    let (mut by_tls, mut announced_ip, mut announced_port) = (None, None, None);
+    let (mut by_tls, mut moves_by_tls) = (None, None);
+    let (mut times, mut percentiles) = (None, None);
+    let (mut announced_ip, mut announced_port) = (None, None);
     let (mut master_user, mut master_password) = (None, None);
     for (at, (name, current)) in given.into_iter().enumerate() {
         let value = 2 * at + 1;
@@ -483,7 +508,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
         } else if name == PROTECTED
             || READ_ONLY.contains(&name)
             || name == ANNOUNCED
-            || name == BY_TLS
+            || [BY_TLS, MOVES_BY_TLS, TRACKS_TIMES].contains(&name)
         {
             let why = "argument must be 'yes' or 'no'";
             let is = |on: &bool| pairs.is(value, yes_no(*on));
@@ -491,11 +516,13 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             match name {
                 PROTECTED => protected = on,
                 ANNOUNCED => announced = on,
-                BY_TLS if on == Some(true) && server.tls.is_none() => {
+                BY_TLS | MOVES_BY_TLS if on == Some(true) && server.tls.is_none() => {
                     let why = "there is no certificate, see tls-cert-file";
                     return Err(refused(name, why));
                 }
                 BY_TLS => by_tls = on,
+                MOVES_BY_TLS => moves_by_tls = on,
+                TRACKS_TIMES => times = on,
                 _ => read_only = on,
             }
         } else if name == "masterauth" || name == "masteruser" {
@@ -514,6 +541,9 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             let why = "argument must be between 0 and 65535 inclusive";
             let port = number::parse_i64(pairs.at(value)).and_then(|port| u16::try_from(port).ok());
             announced_port = Some(port.ok_or_else(|| refused(name, why))?);
+        } else if name == PERCENTILES {
+            let parsed = Percentiles::parse(pairs.at(value));
+            percentiles = Some(parsed.map_err(|why| refused(name, why))?);
         } else if PRIORITY.contains(&name) {
             let why = "argument must be between 0 and 2147483647 inclusive";
             let number =
@@ -554,6 +584,15 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
     }
     if let Some(on) = by_tls {
         server.following.set_speaks_tls(on);
+    }
+    if let Some(on) = times {
+        server.stats.iter().for_each(|stats| stats.set_tracks_times(on));
+    }
+    if let Some(percentiles) = percentiles {
+        server.percentiles.set(percentiles);
+    }
+    if let Some(on) = moves_by_tls {
+        server.migration.set_speaks_tls(on);
     }
     server.following.set_announcement(|known| {
         known.address = announced_ip.map_or(std::mem::take(&mut known.address), str::to_owned);

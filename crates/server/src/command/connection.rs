@@ -455,7 +455,7 @@ fn pause(call: &mut ClientCall<'_>) -> Outcome<Next> {
     }
     let server = call.server;
     let before = server.pause.now();
-    server.pause.begin(kind, end);
+    call.client.own_pause = server.pause.begin(kind, end, call.client.own_pause);
     // All but the thread of a master's commands, which go on.
     let waits_for = |thread| thread != server.stats.len();
     let done = server.runs.await_writers(call.client.home.worker, waits_for);

@@ -2,12 +2,14 @@
 
 use super::{Call, ClientCall, Command, Next, Outcome, Run};
 use crate::acl::Reason;
+use crate::keyspace::functions::Functions;
 use crate::keyspace::{DATABASES, Database, garbage, now};
+use crate::percentiles;
 use crate::pubsub::Kind;
 use crate::replication::following::{FollowFacts, Gate, Link};
 use crate::replication::{FeedFacts, ReplicaFacts};
 use crate::server::Server;
-use crate::stats::{CODES, CommandStats, Counter, sum};
+use crate::stats::{CODES, CommandStats, Counter, LOG_BUCKETS, Stats, bucket_end_nanos, sum};
 use perdura::Result;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -38,7 +40,7 @@ const SECTIONS: [&str; 10] = [
     "cluster",
     "keyspace",
 ];
-const MORE: [&str; 1] = ["commandstats"];
+const MORE: [&str; 2] = ["commandstats", "latencystats"];
 
 fn info(call: &mut Call<'_>) -> Outcome {
     let args = call.args.from(1);
@@ -68,6 +70,7 @@ fn write_section(call: &mut Call<'_>, section: &str, to: &mut String) -> Outcome
         "replication" => write_replication(server, to),
         "cpu" => write_cpu(to),
         "commandstats" => write_commands(server, to),
+        "latencystats" => write_latency(server, to),
         "errorstats" => write_errors(server, to),
         "cluster" => to.push_str("# Cluster\r\ncluster_enabled:0\r\n"),
         _ => write_keyspace(call, to)?,
@@ -123,15 +126,33 @@ fn write_memory(call: &mut Call<'_>, to: &mut String) -> Result<()> {
     let slots = facts.usage.free_slot_bytes;
     let ratio = (facts.taken() + slots) as f64 / facts.taken().max(1) as f64;
     let pages = facts.usage.free_page_bytes + facts.limit.saturating_sub(facts.bytes);
+    let (resident, installed) = (resident_bytes().unwrap_or(0), installed_bytes().unwrap_or(0));
+    let peak = server.look_at_memory().max(facts.taken());
+    let (libraries, functions) = match Functions::find(call.tx, call.env.keyspace)? {
+        Some(functions) => functions.counts(call.tx)?,
+        None => (0, 0),
+    };
+    let FeedFacts { start, end, is_kept, .. } = server.replication.feed.facts();
+    let backlog = if is_kept { end - start } else { 0 };
     to.push_str("# Memory\r\n");
     lines!(to,
         "used_memory": facts.taken(),
         "used_memory_human": human(facts.taken()),
-        "used_memory_rss": resident_bytes().unwrap_or(0),
+        "used_memory_rss": resident,
+        "used_memory_rss_human": human(resident),
+        "used_memory_peak": peak,
+        "used_memory_peak_human": human(peak),
+        "used_memory_peak_perc": percent(facts.taken(), peak),
         "used_memory_overhead": facts.overhead,
         "used_memory_dataset": facts.used,
+        "used_memory_dataset_perc": percent(facts.used, facts.taken()),
+        "total_system_memory": installed,
+        "total_system_memory_human": human(installed),
         "number_of_cached_scripts": server.scripts.size().0,
         "used_memory_scripts": server.scripts.size().1,
+        "used_memory_scripts_human": human(server.scripts.size().1 as u64),
+        "number_of_functions": functions,
+        "number_of_libraries": libraries,
         "maxmemory": facts.limit,
         "maxmemory_human": human(facts.limit),
         "maxmemory_policy": server.eviction.policy(),
@@ -143,6 +164,7 @@ fn write_memory(call: &mut Call<'_>, to: &mut String) -> Result<()> {
         "pinned_bytes": facts.pinned_bytes,
         "oldest_transaction_seconds": facts.oldest_transaction.map_or(0, |age| age.as_secs()),
         "pool_file_bytes": facts.bytes,
+        "mem_replication_backlog": backlog,
         "mem_allocator": "libc",
         "active_defrag_running": 0,
         "lazyfree_pending_objects": u8::from(is_freeing),
@@ -156,6 +178,19 @@ fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Bytes of memory that the machine has, as Linux counts them; none elsewhere.
+fn installed_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// A part of a whole as Redis shows it.
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
 fn human(bytes: u64) -> String {
@@ -184,6 +219,9 @@ fn write_persistence(server: &Server, to: &mut String) {
         "async_loading": 0,
         "aof_rewrite_in_progress": 0,
         "aof_rewrite_scheduled": 0,
+        "aof_rewrites": 0,
+        "aof_last_rewrite_time_sec": -1,
+        "aof_current_rewrite_time_sec": -1,
         "aof_last_bgrewrite_status": "ok",
         "aof_last_write_status": status,
         "rdb_bgsave_in_progress": u8::from(save.since.is_some()),
@@ -371,6 +409,28 @@ fn write_commands(server: &Server, to: &mut String) {
                 "cmdstat_{name}:calls={calls},usec={usec},usec_per_call={each:.2},\
                  rejected_calls={rejected},failed_calls={failed}\r\n"
             );
+        }
+    }
+}
+
+/// Of each command that was called, the percentiles of how long that took, in microseconds.
+fn write_latency(server: &Server, to: &mut String) {
+    to.push_str("# Latencystats\r\n");
+    if !server.stats.iter().all(Stats::tracks_times) {
+        return;
+    }
+    let percentiles = server.percentiles.get();
+    for (_, command) in super::all() {
+        let mut calls = [0; LOG_BUCKETS];
+        server.stats.iter().for_each(|stats| stats.of(command).add_to(&mut calls));
+        let value = |percent: &f64| {
+            let micros = bucket_end_nanos(percentiles::bucket_of(&calls, *percent)?) as f64 / 1e3;
+            Some(format!("p{}={micros:.3}", percentiles::shown(*percent)))
+        };
+        if calls.iter().any(|calls| *calls > 0) {
+            let values: Vec<_> = percentiles.iter().filter_map(value).collect();
+            let _ =
+                write!(to, "latency_percentiles_usec_{}:{}\r\n", command.name, values.join(","));
         }
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct Exec {
     pub(crate) aborted: bool,
     /// Whether its client tracks the keys that it reads.
     pub(crate) remembers: bool,
+    /// The number of the pause that CLIENT PAUSE in it has begun: it begins for others, and at its end for this client.
+    pub(crate) own_pause: Option<u64>,
 }
 
 /// A command of it.
@@ -193,8 +195,10 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
             disturbed: true,
             aborted: false,
             remembers: false,
+            own_pause: None,
         }));
     }
+    call.client.own_pause = None;
     let mut said = 0;
     let steps = queue.commands.into_iter().map(|(command, args)| {
         let step = step(call, command, args);
@@ -208,7 +212,16 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
         step
     });
     let steps = steps.collect();
-    Ok(Next::Exec(Exec { steps, watched, db, disturbed: false, aborted: false, remembers: false }))
+    let own_pause = call.client.own_pause.take();
+    Ok(Next::Exec(Exec {
+        steps,
+        watched,
+        db,
+        disturbed: false,
+        aborted: false,
+        remembers: false,
+        own_pause,
+    }))
 }
 
 /// Prepares one queued command; one on the client is done now.

@@ -9,6 +9,7 @@
 //! Invariants: no lock of writers is held while the thread waits for a target. A key that the target has confirmed, and that
 //! was not written since it was read, is deleted before the client is answered, and durably.
 
+mod channel;
 mod request;
 mod target;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use crate::command::Failure;
 use crate::protocol::{Protocol, Reply};
 use crate::server::Server;
 use crate::waiting::{Address, Delivery};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -35,6 +36,8 @@ type Start = dyn Fn(Receiver<Move>) -> std::io::Result<JoinHandle<()>> + Send + 
 pub(crate) struct Migration {
     start: OnceLock<Box<Start>>,
     thread: Mutex<Option<Thread>>,
+    /// Whether targets are spoken to by TLS.
+    by_tls: AtomicBool,
     /// Connections to targets that are kept for a while.
     sockets: AtomicUsize,
     /// Bytes of memory of orders that are not done yet.
@@ -47,6 +50,11 @@ struct Thread {
 }
 
 impl Migration {
+    /// By TLS, or not.
+    pub(crate) fn new(by_tls: bool) -> Self {
+        Migration { by_tls: AtomicBool::new(by_tls), ..Migration::default() }
+    }
+
     fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,6 +63,15 @@ impl Migration {
     pub(crate) fn open(&self, start: Box<Start>) {
         // The only one that says so.
         let _ = self.start.set(start);
+    }
+
+    /// Whether targets are spoken to by TLS.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.by_tls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_speaks_tls(&self, on: bool) {
+        self.by_tls.store(on, Ordering::Relaxed);
     }
 
     /// Has keys moved.

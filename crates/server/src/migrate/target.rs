@@ -1,9 +1,12 @@
 //! Connections to the servers that keys go to.
 
+use super::channel::Channel;
 use super::request::{Login, Move};
+use rustls::ClientConfig;
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -23,7 +26,7 @@ const DIALS_MAX: usize = 64;
 
 /// A connection to a target, on which nothing is owed.
 pub(super) struct Target {
-    stream: TcpStream,
+    channel: Channel,
     /// Bytes of replies that are yet to be read.
     received: Vec<u8>,
     /// The database that is chosen there.
@@ -31,8 +34,8 @@ pub(super) struct Target {
     used: Instant,
 }
 
-/// Whose connection it is: one that is logged in serves nobody else.
-pub(super) type Name = (Vec<u8>, Vec<u8>, Option<Login>);
+/// Whose connection it is: one that is logged in serves nobody else, nor does one by TLS, or without, serve the other kind.
+pub(super) type Name = (Vec<u8>, Vec<u8>, Option<Login>, bool);
 
 /// Why a step takes no longer.
 pub(super) struct Patience<'a> {
@@ -41,7 +44,12 @@ pub(super) struct Patience<'a> {
 }
 
 impl Target {
-    pub(super) fn connect(request: &Move, patience: &Patience<'_>) -> io::Result<Self> {
+    /// Connects, by TLS if there is a configuration of it.
+    pub(super) fn connect(
+        request: &Move,
+        tls: Option<Arc<ClientConfig>>,
+        patience: &Patience<'_>,
+    ) -> io::Result<Self> {
         let wrong = |_| io::Error::from(ErrorKind::InvalidInput);
         let host = std::str::from_utf8(&request.host).map_err(wrong)?;
         let port = std::str::from_utf8(&request.port).map_err(wrong)?;
@@ -50,8 +58,14 @@ impl Target {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(SLICE))?;
         stream.set_write_timeout(Some(SLICE))?;
+        let mut channel = match tls {
+            None => Channel::Plain(stream),
+            Some(config) => Channel::secure(stream, config, host)?,
+        };
+        let began = Instant::now();
+        while !patience.try_once(began, || channel.settle())?.unwrap_or(false) {}
         let used = Instant::now();
-        Ok(Target { stream, received: Vec::new(), db: None, used })
+        Ok(Target { channel, received: Vec::new(), db: None, used })
     }
 
     /// Sends all of it.
@@ -60,13 +74,13 @@ impl Target {
             let mut left = piece;
             let began = Instant::now();
             while !left.is_empty() {
-                patience.go_on(began)?;
-                match self.stream.write(left) {
-                    Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                    Ok(written) => left = &left[written..],
-                    Err(error) => patience.bear(error, began)?,
+                match patience.try_once(began, || self.channel.write_some(left))? {
+                    Some(0) => return Err(ErrorKind::WriteZero.into()),
+                    Some(written) => left = &left[written..],
+                    None => {}
                 }
             }
+            while !patience.try_once(began, || self.channel.flush_some())?.unwrap_or(false) {}
         }
         Ok(())
     }
@@ -83,15 +97,14 @@ impl Target {
                 }
                 return Ok(line);
             }
-            patience.go_on(began)?;
             if self.received.len() > LINE_MAX {
                 return Err(ErrorKind::InvalidData.into());
             }
             let mut room = [0; 4096];
-            match self.stream.read(&mut room) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => self.received.extend_from_slice(&room[..read]),
-                Err(error) => patience.bear(error, began)?,
+            match patience.try_once(began, || self.channel.read_some(&mut room))? {
+                Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Some(read) => self.received.extend_from_slice(&room[..read]),
+                None => {}
             }
         }
     }
@@ -171,13 +184,20 @@ impl Patience<'_> {
         }
     }
 
-    /// Whether to go on after an error of a step that began then: if it only says that nothing has happened for a moment.
-    fn bear(&self, error: io::Error, began: Instant) -> io::Result<()> {
-        match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
-                self.go_on(began)
-            }
-            _ => Err(error),
+    /// Does a part of a step that began then, if the step may go on. Nothing is returned if nothing has happened for a
+    /// moment.
+    fn try_once<T>(
+        &self,
+        began: Instant,
+        part: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        self.go_on(began)?;
+        match part() {
+            Ok(done) => Ok(Some(done)),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(None),
+                _ => Err(error),
+            },
         }
     }
 }
@@ -191,17 +211,17 @@ impl Kept {
         self.0.len()
     }
 
-    pub(super) fn name(request: &Move) -> Name {
-        (request.host.clone(), request.port.clone(), request.login.clone())
+    pub(super) fn name(request: &Move, by_tls: bool) -> Name {
+        (request.host.clone(), request.port.clone(), request.login.clone(), by_tls)
     }
 
-    pub(super) fn take(&mut self, request: &Move) -> Option<Target> {
-        self.0.remove(&Kept::name(request))
+    pub(super) fn take(&mut self, name: &Name) -> Option<Target> {
+        self.0.remove(name)
     }
 
     /// Keeps one more, if need be instead of the one that was not used for longest. Not one that has sent more than it
     /// was asked for: that would be taken for later answers.
-    pub(super) fn put(&mut self, request: &Move, target: Target) {
+    pub(super) fn put(&mut self, name: Name, target: Target) {
         if !target.received.is_empty() {
             return;
         }
@@ -211,7 +231,7 @@ impl Kept {
             let oldest = oldest.0.clone();
             self.0.remove(&oldest);
         }
-        self.0.insert(Kept::name(request), Target { used: Instant::now(), ..target });
+        self.0.insert(name, Target { used: Instant::now(), ..target });
     }
 
     /// Closes those that were not used for long.

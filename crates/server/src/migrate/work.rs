@@ -17,8 +17,10 @@ use crate::stats::Stats;
 use crate::store::Session;
 use crate::watch::Watched;
 use perdura::{Error, Tx};
+use rustls::ClientConfig;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
@@ -282,12 +284,17 @@ impl<'a, S: Session> Mover<'a, S> {
         let server = self.server;
         let is_over = || server.stopping();
         let patience = Patience { timeout: request.timeout, is_over: &is_over };
+        let by_tls = server.migration.speaks_tls();
+        let tls = by_tls.then(|| client_config(server)).transpose();
+        let tls = tls.map_err(|refused| (Vec::new(), refused))?;
+        let name = Kept::name(request, by_tls);
         loop {
-            let kept = self.kept.take(request);
+            let kept = self.kept.take(&name);
             let was_kept = kept.is_some();
             let mut lines = Vec::new();
             let mut step = Step::Connecting;
-            let connected = kept.map_or_else(|| Target::connect(request, &patience), Ok);
+            let connected =
+                kept.map_or_else(|| Target::connect(request, tls.clone(), &patience), Ok);
             let done = connected.and_then(|mut target| {
                 step = Step::Writing;
                 // If the target lets nobody in, nothing of the keys was sent.
@@ -311,7 +318,7 @@ impl<'a, S: Session> Mover<'a, S> {
             });
             match done {
                 Ok(target) => {
-                    self.kept.put(request, target);
+                    self.kept.put(name, target);
                     return Ok(lines);
                 }
                 // The target had closed a connection that was kept.
@@ -482,6 +489,13 @@ fn delete_unchanged<'k>(
         None => Ok(changed),
         Some(text) => Err(Error::Aborted(String::from_utf8_lossy(text).trim_end().to_owned())),
     }
+}
+
+/// How targets are spoken to by TLS: as masters are.
+fn client_config(server: &Server) -> Result<Arc<ClientConfig>, Refused> {
+    let files = server.tls.as_ref().ok_or("a certificate is needed, see tls-cert-file".to_owned());
+    let config = files.and_then(|tls| tls.files().read_for_master());
+    config.map_err(|why| Refused(format!("ERR tls-cluster: {why}")))
 }
 
 /// Has the target let in who is to be, and choose the database. Returns its error.

@@ -112,6 +112,11 @@ impl Op {
     /// Whether it waits for the end of a pause that has begun since it was planned. Whether FCALL does is not known yet.
     #[cold]
     fn is_paused(&self, server: &Server, connection: &Connection) -> bool {
+        if let Work::Exec(exec) = &self.work
+            && exec.own_pause.is_some_and(|own| server.pause.is_last(own))
+        {
+            return false;
+        }
         server.pause.now() == Paused::All
             || match &self.work {
                 Work::Request(request, command) => {

@@ -627,6 +627,9 @@ impl<S: Session> Worker<S> {
         }
         let server = Arc::clone(&self.server);
         server.look_at_disk();
+        if self.index == 0 {
+            server.look_at_memory();
+        }
         server.replication.tick(&server, now);
         server.rates.sample(&server.stats, now);
         if server.tracking.is_used() {

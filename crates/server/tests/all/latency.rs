@@ -1,6 +1,6 @@
 //! LATENCY, and what else monitors and tools ask a server for.
 
-use crate::common::{Frame, Running};
+use crate::common::{Frame, Running, show};
 
 fn start() -> Running {
     Running::with(|options| options.threads(1).debug_command(true), 64 << 20)
@@ -112,4 +112,102 @@ fn tools_find_what_they_look_for() {
     let closed = Running::start();
     let text = "ERR DEBUG command not allowed. Start the server with --debug-command to allow it";
     assert_eq!(closed.client().ask("DEBUG OBJECT number"), text);
+}
+
+/// The part of INFO that names the percentiles of a command's calls, if there are any.
+fn percentiles(client: &mut crate::common::Client, command: &str) -> Option<String> {
+    let info = client.ask("INFO latencystats");
+    let name = format!("latency_percentiles_usec_{command}:");
+    info.lines().find_map(|line| Some(line.strip_prefix(&name)?.trim_end().to_owned()))
+}
+
+#[test]
+fn times_are_counted_unless_that_is_switched_off() {
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(client.ask("CONFIG GET latency-tracking"), "[latency-tracking yes]");
+    assert_eq!(client.ask("CONFIG SET latency-tracking no"), "OK");
+    client.ask("SET a 1");
+    assert_eq!(percentiles(&mut client, "set"), None);
+    assert_eq!(client.ask("LATENCY HISTOGRAM set"), "[]");
+    assert_eq!(client.ask("CONFIG SET latency-tracking yes"), "OK");
+    // The call before was left out for good.
+    assert_eq!(client.ask("LATENCY HISTOGRAM set"), "[]");
+    for _ in 0..99 {
+        client.ask("DEBUG SLEEP 0");
+    }
+    client.ask("DEBUG SLEEP 0.02");
+    let shown = percentiles(&mut client, "debug").expect("percentiles");
+    let parts: Vec<_> = shown.split(',').filter_map(|part| part.split_once('=')).collect();
+    let [("p50", half), ("p99", _), ("p99.9", most)] = parts.as_slice() else {
+        panic!("three percentiles: {shown}")
+    };
+    let micros = |text: &str| text.parse::<f64>().expect("a number");
+    // On a busy machine sleeping for no time may take some.
+    assert!(micros(half) < 10_000.0 && (20_000.0..500_000.0).contains(&micros(most)), "{shown}");
+    let set = "CONFIG SET latency-tracking-info-percentiles";
+    let answer = show(&client.call(&[b"CONFIG", b"SET", &set.as_bytes()[11..], b"0.0 50 100"]));
+    assert_eq!(answer, "OK");
+    let known = client.ask("CONFIG GET latency-tracking-info-percentiles");
+    assert_eq!(known, "[latency-tracking-info-percentiles 0 50 100]");
+    let shown = percentiles(&mut client, "debug").expect("percentiles");
+    assert!(shown.starts_with("p0=") && shown.contains(",p100="), "{shown}");
+    assert!(client.ask(&format!("{set} 101")).contains("should sit between [0.0,100.0]"));
+    assert!(client.ask(&format!("{set} x")).contains("Invalid "));
+    client.ask("CONFIG RESETSTAT");
+    assert_eq!(percentiles(&mut client, "debug"), None);
+    // It is no part of INFO unless it is asked for, as in Redis.
+    assert!(!client.ask("INFO").contains("# Latencystats"));
+}
+
+/// The most that was taken stays when it is given back.
+#[test]
+fn the_peak_of_memory_is_remembered() {
+    let server = start();
+    let mut client = server.client();
+    let number = |client: &mut crate::common::Client, field: &str| -> u64 {
+        let info = client.ask("INFO memory");
+        let line = info.lines().find_map(|line| line.strip_prefix(field));
+        line.expect("the field").trim_end().parse().expect("a number")
+    };
+    let before = number(&mut client, "used_memory:");
+    client.call(&[b"SET", b"large", &vec![b'x'; 8 << 20]]);
+    // The server looks now and then, also if nobody asks.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    client.ask("DEL large");
+    let began = std::time::Instant::now();
+    while number(&mut client, "used_memory:") > before + (4 << 20) {
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "it is not freed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(number(&mut client, "used_memory_peak:") >= before + (8 << 20));
+}
+
+/// Each field of a stock server's INFO is here, or docs/redis.md says that it is not.
+#[test]
+fn fields_of_info_that_are_missing_are_documented() {
+    let Some(redis) = crate::migrating::Redis::start() else {
+        println!("not tested: there is no redis-server");
+        return;
+    };
+    let server = start();
+    let fields = |client: &mut crate::common::Client| -> Vec<String> {
+        client.ask("SET a 1");
+        let info = client.ask("INFO everything");
+        info.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
+    };
+    let (theirs, ours) =
+        (fields(&mut crate::common::Client::connect(redis.address)), fields(&mut server.client()));
+    assert!(theirs.len() > 100 && ours.len() > 100);
+    let docs = include_str!("../../../../docs/redis.md");
+    let paragraph =
+        docs.lines().find(|line| line.starts_with("- *Fields of INFO that are not here*"));
+    let named: Vec<_> =
+        paragraph.expect("a paragraph of them").split('`').skip(1).step_by(2).collect();
+    for field in theirs.iter().filter(|field| !ours.contains(field)) {
+        assert!(named.contains(&field.as_str()), "{field} is neither here nor documented");
+    }
+    for field in named {
+        assert!(!ours.iter().any(|own| own == field), "{field} is here");
+    }
 }

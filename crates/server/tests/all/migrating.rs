@@ -1,6 +1,8 @@
 //! MIGRATE, between two servers, and to targets that do not answer as they should.
 
 use crate::common::{Client, Running, await_text, encode, show};
+use crate::doors::{self, files};
+use perdura_server::{ClientCertificates, Listener, Options};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -414,14 +416,89 @@ fn keys_move_to_redis() {
     assert_eq!([here.ask("DBSIZE"), here.ask("HGET h f")], ["6", "v"]);
 }
 
-struct Redis {
+/// A server with the certificate of this name, which moves keys by TLS, and its address for that.
+fn start_secure(name: &str) -> (Running, SocketAddr) {
+    let listener = Listener::bind_tls(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+    let options = Options::new().tls(files(name, ClientCertificates::Required)).tls_cluster(true);
+    let (running, address) = doors::start(listener, options);
+    (running, address.unwrap())
+}
+
+#[test]
+fn keys_move_by_tls() {
+    let ((from, _), (to, secure)) = (start_secure("client"), start_secure("server"));
+    let (mut here, mut there) = (from.client(), to.client());
+    // Values that are larger than any buffer on the way.
+    let value: Vec<u8> = (0..5_000_000_u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+    for key in [b"a", b"b", b"c"] {
+        here.call(&[b"SET", key, &value]);
+    }
+    assert_eq!(migrate(&mut here, secure, "- 0 5000 KEYS a b"), "OK");
+    // By the connection that was kept.
+    assert_eq!(migrate(&mut here, secure, "c 0 5000 COPY"), "OK");
+    assert_eq!([here.ask("DBSIZE"), there.ask("DBSIZE")], ["1", "3"]);
+    let sent = crate::common::Frame::Text(value);
+    for key in [b"a", b"b", b"c"] {
+        assert!(there.call(&[b"GET", key]) == sent, "the value is another one");
+    }
+    await_text(&mut here, "INFO stats", "migrate_cached_sockets:1\r");
+    // One that speaks no TLS is not spoken to, nor is one by a connection of the other kind.
+    assert!(migrate(&mut here, to.address, "c 0 500 REPLACE").starts_with("IOERR "));
+    assert_eq!(here.ask("CONFIG SET tls-cluster no"), "OK");
+    assert!(migrate(&mut here, secure, "c 0 500 REPLACE").starts_with("IOERR "));
+    assert_eq!(migrate(&mut here, to.address, "c 0 5000 REPLACE"), "OK");
+    // A stranger is not let in, and nothing goes to one.
+    let (stranger, theirs) = start_secure("stranger");
+    let mut other = stranger.client();
+    here.ask("SET mine 1");
+    other.ask("SET theirs 1");
+    assert_eq!(here.ask("CONFIG SET tls-cluster yes"), "OK");
+    assert!(migrate(&mut here, theirs, "mine 0 2000").starts_with("IOERR "));
+    assert!(migrate(&mut other, secure, "theirs 0 2000").starts_with("IOERR "));
+    assert_eq!([here.ask("GET mine"), other.ask("DBSIZE"), there.ask("DBSIZE")], ["1", "1", "3"]);
+    let none = start();
+    let why = "there is no certificate, see tls-cert-file";
+    let set = none.client().ask("CONFIG SET tls-cluster yes");
+    assert!(set.ends_with(why), "{set}");
+    from.check();
+    to.check();
+}
+
+/// One that says a byte of its handshake now and then.
+#[test]
+fn a_slow_handshake_is_given_up() {
+    let (from, _) = start_secure("client");
+    let mut here = from.client();
+    here.ask("SET a 1");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let slow = std::thread::spawn(move || {
+        let mut peer = listener.accept().unwrap().0;
+        // The beginning of a long record.
+        peer.write_all(&[22, 3, 3, 0x40, 0]).unwrap();
+        for _ in 0..300 {
+            std::thread::sleep(Duration::from_millis(10));
+            if peer.write_all(&[0]).is_err() {
+                return;
+            }
+        }
+    });
+    let began = Instant::now();
+    let answer = "IOERR error or timeout connecting to the client";
+    assert_eq!(migrate(&mut here, address, "a 0 300"), answer);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(here.ask("GET a"), "1");
+    slow.join().unwrap();
+}
+
+pub(crate) struct Redis {
     process: std::process::Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _folder: tempfile::TempDir,
 }
 
 impl Redis {
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let program = std::env::var("PERDURA_REDIS_SERVER").unwrap_or("redis-server".into());
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();

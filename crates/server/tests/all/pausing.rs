@@ -140,3 +140,33 @@ fn nothing_expires_meanwhile() {
         assert!(began.elapsed() < Duration::from_secs(20), "it expires");
     }
 }
+
+/// A pause that an EXEC begins keeps its own commands from nothing, also if it is begun twice; it does others.
+#[test]
+fn an_exec_does_not_wait_for_its_own_pause() {
+    let server = start();
+    let (mut control, mut other) = (server.client(), server.client());
+    for mode in ["WRITE", "ALL"] {
+        let pause = format!("CLIENT PAUSE 100000 {mode}");
+        for command in ["SET a 1", "MULTI", "INCR a", &pause, &pause, "INCR a"] {
+            control.ask(command);
+        }
+        let mut third = server.client();
+        ["MULTI", "INCR a"].iter().for_each(|command| drop(third.ask(command)));
+        let began = Instant::now();
+        assert_eq!(control.ask("EXEC"), "[2 OK OK 3]");
+        assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
+        send(&mut other, "INCR a");
+        if mode == "WRITE" {
+            await_text(&mut control, "INFO clients", "blocked_clients:1\r");
+            // Another EXEC waits.
+            send(&mut third, "EXEC");
+            await_text(&mut control, "INFO clients", "blocked_clients:2\r");
+            assert_eq!(control.ask("GET a"), "3");
+            assert_eq!(control.ask("CLIENT UNPAUSE"), "OK");
+            received(&mut third);
+            received(&mut other);
+            assert_eq!(control.ask("GET a"), "5");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! CLIENT TRACKING, on servers of several threads, to which clients go in turn.
 
-use crate::common::{Client, Frame, Running, await_text, encode, show};
+use crate::common::{Client, Frame, Random, Running, await_text, encode, show};
+use perdura_testing::times;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -237,80 +238,143 @@ fn messages_go_to_another_client() {
     assert_eq!(info, format!("[flags [on broken_redirect] redirect {id} prefixes []]"));
 }
 
-/// Clients that keep what they read, and forget what they are told of, have in the end what the server has, whatever others
-/// have written meanwhile.
-#[test]
-fn nobody_is_left_with_an_old_value() {
-    const KEYS: u64 = 8;
-    let server = Running::with(|options| options.threads(3), 64 << 20);
-    let ends = AtomicBool::new(false);
-    let key = |number: u64| format!("key{}", number % KEYS).into_bytes();
-    let caches = std::thread::scope(|scope| {
-        let trackers: Vec<_> = (0..4_u64)
-            .map(|index| {
-                let (mut tracker, ends) = (server.client(), &ends);
-                scope.spawn(move || {
-                    tracker.ask("HELLO 3");
-                    let options = if index % 2 == 0 { "" } else { " NOLOOP" };
-                    assert_eq!(tracker.ask(&format!("CLIENT TRACKING ON{options}")), "OK");
-                    let mut cache: HashMap<Vec<u8>, Frame> = HashMap::new();
-                    let mut number = index;
-                    while !ends.load(Ordering::SeqCst) {
-                        number = number.wrapping_mul(31).wrapping_add(7);
-                        let wanted = key(number >> 7);
-                        let value = ask(&mut tracker, &mut cache, &[b"GET", &wanted]);
-                        cache.insert(wanted, value);
-                    }
-                    (tracker, cache)
-                })
-            })
-            .collect();
-        let writers: Vec<_> = (0..3_u64)
-            .map(|index| {
-                let mut writer = server.client();
-                scope.spawn(move || {
-                    for number in 0..3_000_u64 {
-                        let wanted = key(number.wrapping_mul(13) + index);
-                        match number % 5 {
-                            0 => drop(writer.call(&[b"DEL", &wanted])),
-                            1 => drop(writer.call(&[b"SET", &wanted, b"1", b"PX", b"2"])),
-                            _ => drop(writer.call(&[b"INCR", &wanted])),
-                        }
-                    }
-                })
-            })
-            .collect();
-        writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
-        // What expires has gone by then.
-        std::thread::sleep(Duration::from_millis(300));
-        ends.store(true, Ordering::SeqCst);
-        let trackers = trackers.into_iter().map(|tracker| tracker.join().expect("it reads"));
-        trackers.collect::<Vec<_>>()
-    });
-    let mut other = server.client();
-    std::thread::sleep(Duration::from_millis(200));
-    for (mut tracker, mut cache) in caches {
-        for _ in 0..3 {
-            ask(&mut tracker, &mut cache, &[b"PING"]);
+/// Keys of the test below.
+const KEYS: usize = 48;
+
+type Cache = HashMap<Vec<u8>, Frame>;
+
+fn random_key(random: &mut Random) -> Vec<u8> {
+    format!("key{}", random.below(KEYS)).into_bytes()
+}
+
+/// Keeps what it reads until it is told that it is invalid, until nobody writes any longer.
+fn read_what_is_missing(tracker: &mut Client, cache: &mut Cache, ends: &AtomicBool, seed: u64) {
+    let mut random = Random::new(seed);
+    while !ends.load(Ordering::SeqCst) {
+        let wanted: Vec<Vec<u8>> =
+            (0..1 + random.below(KEYS)).map(|_| random_key(&mut random)).collect();
+        let missing: Vec<&[u8]> =
+            wanted.iter().filter(|key| !cache.contains_key(*key)).map(Vec::as_slice).collect();
+        if missing.is_empty() {
+            ask(tracker, cache, &[b"PING"]);
+            continue;
         }
-        for (key, value) in cache {
-            let now = other.call(&[b"GET", &key]);
-            assert_eq!(now, value, "{}", String::from_utf8_lossy(&key));
+        let args: Vec<&[u8]> =
+            [b"MGET".as_slice()].into_iter().chain(missing.iter().copied()).collect();
+        let Frame::List(values) = ask(tracker, cache, &args) else { panic!("values") };
+        assert_eq!(values.len(), missing.len());
+        cache.extend(missing.into_iter().map(<[u8]>::to_vec).zip(values));
+    }
+}
+
+/// Writes some keys, in all ways.
+fn write_some(writer: &mut Client, seed: u64) {
+    let mut random = Random::new(seed);
+    for number in 0..40 {
+        let (key, other) = (random_key(&mut random), random_key(&mut random));
+        // Reading takes so long that others write meanwhile.
+        let value = format!("{seed}-{number}-{}", "x".repeat(8000)).into_bytes();
+        let script = b"redis.call('set',KEYS[1],ARGV[1]) return redis.call('get',KEYS[2])";
+        match random.below(40) {
+            0..6 => drop(writer.call(&[b"DEL", &key])),
+            6..10 => drop(writer.call(&[b"SET", &key, &value, b"PX", b"2"])),
+            10..14 => drop(writer.call(&[b"MSET", &key, &value, &other, &value])),
+            14..18 => drop(writer.call(&[b"EVAL", script, b"2", &key, &other, &value])),
+            18..22 => drop(writer.call(&[b"RENAME", &key, &other])),
+            22..25 => {
+                writer.call(&[b"MULTI"]);
+                writer.call(&[b"APPEND", &key, &value]);
+                writer.call(&[b"SET", &other, &value]);
+                writer.call(&[b"EXEC"]);
+            }
+            25 => drop(writer.call(&[b"FLUSHDB"])),
+            _ => drop(writer.call(&[b"SET", &key, &value])),
         }
     }
 }
 
+/// Clients that keep what they read, and forget what they are told of, have in the end what the server has, whatever others
+/// have written meanwhile.
+///
+/// A client asks for nothing that it has, and in a round a key is written a few times only: no later message, and no later
+/// look, makes up for a message that was left out.
+#[test]
+fn nobody_is_left_with_an_old_value() {
+    let server = Running::with(|options| options.threads(3), 64 << 20);
+    let mut other = server.client();
+    let kinds = ["", " NOLOOP", " BCAST", " BCAST PREFIX key", ""];
+    let mut trackers: Vec<(Client, Cache)> =
+        kinds.iter().map(|_| (server.client(), Cache::new())).collect();
+    for ((tracker, _), kind) in trackers.iter_mut().zip(kinds) {
+        tracker.ask("HELLO 3");
+        assert_eq!(tracker.ask(&format!("CLIENT TRACKING ON{kind}")), "OK");
+    }
+    let mut writers: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for round in 0..times(60) {
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (number, (tracker, cache)) in (0..).zip(&mut trackers) {
+                let ends = &ends;
+                scope
+                    .spawn(move || read_what_is_missing(tracker, cache, ends, 10 * round + number));
+            }
+            let writing: Vec<_> = (0..)
+                .zip(&mut writers)
+                .map(|(number, writer)| {
+                    scope.spawn(move || write_some(writer, 10 * round + number))
+                })
+                .collect();
+            writing.into_iter().for_each(|writing| writing.join().expect("it writes"));
+            ends.store(true, Ordering::SeqCst);
+        });
+        for ((tracker, cache), kind) in trackers.iter_mut().zip(kinds) {
+            let began = Instant::now();
+            // Messages are under way, and keys expire.
+            while let Some((key, value, kept)) = first_difference(tracker, cache, &mut other) {
+                assert!(
+                    began.elapsed() < Duration::from_secs(5),
+                    "round {round}, a client that tracks{kind}: {key} is {value}, and it has {kept}"
+                );
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+    server.check();
+}
+
+/// A key of which a client keeps another value than the server has, both values, if there is one.
+fn first_difference(
+    tracker: &mut Client,
+    cache: &mut Cache,
+    other: &mut Client,
+) -> Option<(String, String, String)> {
+    ask(tracker, cache, &[b"PING"]);
+    let brief = |frame: &Frame| show(frame).chars().take(20).collect();
+    cache.iter().find_map(|(key, kept)| {
+        let value = other.call(&[b"GET", key]);
+        (value != *kept)
+            .then(|| (String::from_utf8_lossy(key).into_owned(), brief(&value), brief(kept)))
+    })
+}
+
 /// A request's answer; what is invalid is forgotten.
-fn ask(client: &mut Client, cache: &mut HashMap<Vec<u8>, Frame>, args: &[&[u8]]) -> Frame {
+fn ask(client: &mut Client, cache: &mut Cache, args: &[&[u8]]) -> Frame {
     client.send(&encode(args));
     loop {
         let frame = client.receive().expect("an answer");
         let Frame::List(parts) = &frame else { return frame };
-        assert_eq!(parts[0], Frame::Text(b"invalidate".to_vec()));
-        let Frame::List(keys) = &parts[1] else { panic!("keys: {frame:?}") };
-        for key in keys {
-            let Frame::Text(key) = key else { panic!("a key: {key:?}") };
-            cache.remove(key);
+        if parts.first() != Some(&Frame::Text(b"invalidate".to_vec())) {
+            return frame;
+        }
+        match &parts[1] {
+            Frame::Null => cache.clear(),
+            Frame::List(keys) => {
+                for key in keys {
+                    let Frame::Text(key) = key else { panic!("a key: {key:?}") };
+                    cache.remove(key);
+                }
+            }
+            other => panic!("keys: {other:?}"),
         }
     }
 }
