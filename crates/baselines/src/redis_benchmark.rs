@@ -6,6 +6,9 @@ use crate::{Error, Result};
 use serde::Serialize;
 use std::process::Command;
 
+/// The client puts twelve random digits in its place.
+const DRAWN: &str = "__rand_int__";
+
 /// What the clients request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -32,7 +35,8 @@ impl Request {
     }
 
     fn arguments(self, bytes: usize) -> Vec<String> {
-        let value = "x".repeat(bytes);
+        // A write of what is there already may be none.
+        let value = "x".repeat(bytes.saturating_sub(DRAWN.len())) + DRAWN;
         match self {
             Request::Set => vec!["SET".into(), "key:__rand_int__".into(), value],
             Request::Get => vec!["GET".into(), "key:__rand_int__".into()],
@@ -56,7 +60,7 @@ pub struct Load {
     pub requests: u64,
     /// Different keys.
     pub keys: u64,
-    /// Bytes in a value.
+    /// Bytes in a value, twelve at least: these are drawn anew for each request.
     pub bytes: usize,
 }
 
