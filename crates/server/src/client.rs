@@ -3,6 +3,7 @@
 use crate::acl::{self, Context, DEFAULT, Denied, User};
 use crate::command::{Command, Failure, Queue};
 use crate::listing::{Label, Listing};
+use crate::pause::OwnPause;
 use crate::protocol::{Args, Limits, Protocol};
 use crate::pubsub::{Listener, Subscriptions};
 use crate::replication::Ask;
@@ -31,8 +32,8 @@ pub(crate) struct Client {
     pub(crate) tracks_keys: bool,
     /// It has said so, by CLIENT CACHING, for its next command.
     pub(crate) caching: bool,
-    /// The number of the pause that its EXEC has begun.
-    pub(crate) own_pause: Option<u64>,
+    /// The pause that its EXEC is let through.
+    pub(crate) own_pause: Option<OwnPause>,
     /// The prefixes that it tracks.
     pub(crate) prefixes: Option<Box<OwnPrefixes>>,
     /// Whether it may send few commands only, since its replies may be messages.

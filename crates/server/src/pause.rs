@@ -24,6 +24,22 @@ pub(crate) enum Paused {
     All,
 }
 
+/// A pause that a client's EXEC is let through: its own, or another one that does not keep it from being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnPause {
+    /// How often CLIENT PAUSE was done.
+    number: u64,
+    /// Whether nobody else has begun one.
+    alone: bool,
+}
+
+impl OwnPause {
+    /// Whether nobody else has begun one.
+    pub(crate) fn is_alone(self) -> bool {
+        self.alone
+    }
+}
+
 /// The pause under way, if there is one.
 #[derive(Default)]
 pub(crate) struct Pause {
@@ -75,8 +91,8 @@ impl Pause {
 
     /// Begins a pause. Of one that is under way already, the end that is later counts, and what keeps more from being done.
     ///
-    /// Returns the pause's number if it is all the client's own: there was none, or the client's own with the number `own`.
-    pub(crate) fn begin(&self, kind: Paused, end: u64, own: Option<u64>) -> Option<u64> {
+    /// Returns the pause if the client's EXEC is let through it: there was none, or it is let through the one before, `own`.
+    pub(crate) fn begin(&self, kind: Paused, end: u64, own: Option<OwnPause>) -> Option<OwnPause> {
         // One that is over ends first.
         self.now();
         let mut until = self.until();
@@ -84,12 +100,27 @@ impl Pause {
         *until = end.max(if before == 0 { 0 } else { *until });
         self.kind.store(before.max(kind as u8), Ordering::SeqCst);
         let last = self.begun.fetch_add(1, Ordering::SeqCst);
-        (before == 0 || own == Some(last)).then_some(last + 1)
+        let own = own.filter(|own| own.number == last);
+        let alone = before == 0 || own.is_some_and(|own| own.alone);
+        (before == 0 || own.is_some()).then_some(OwnPause { number: last + 1, alone })
     }
 
-    /// Whether the pause is the one with this number, and nobody has lengthened it.
-    pub(crate) fn is_last(&self, number: u64) -> bool {
-        self.begun.load(Ordering::SeqCst) == number
+    /// What a client is let through that has not to wait for the pause under way, if it is asked about after this.
+    pub(crate) fn let_through(&self) -> OwnPause {
+        OwnPause { number: self.begun.load(Ordering::SeqCst), alone: false }
+    }
+
+    /// Whether nobody has begun, or lengthened, a pause since.
+    pub(crate) fn is_last(&self, own: OwnPause) -> bool {
+        self.begun.load(Ordering::SeqCst) == own.number
+    }
+
+    /// Ends the pause, if it is all the client's own.
+    pub(crate) fn end_own(&self, own: OwnPause) {
+        let mut until = self.until();
+        if own.alone && self.is_last(own) {
+            self.end_at(&mut until);
+        }
     }
 
     /// Ends it.
@@ -146,6 +177,24 @@ pub(crate) fn queue_writes(server: &Server, queue: &Queue) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_pause_that_is_all_its_own_is_ended_by_an_exec() {
+        let pause = Pause::default();
+        let others = pause.begin(Paused::Writes, now() + 60_000, None).expect("it is alone");
+        let own = pause.begin(Paused::All, now() + 60_000, Some(pause.let_through()));
+        let own = own.expect("it is let through");
+        assert!(!own.is_alone() && pause.is_last(own));
+        pause.end_own(own);
+        pause.end_own(others);
+        assert_eq!(pause.now(), Paused::All);
+        pause.end();
+        let own = pause.begin(Paused::All, now() + 60_000, Some(pause.let_through()));
+        let again = pause.begin(Paused::All, now() + 60_000, own).expect("it is let through");
+        assert!(again.is_alone());
+        pause.end_own(again);
+        assert_eq!(pause.now(), Paused::None);
+    }
 
     #[test]
     fn a_second_pause_is_added_to_the_first() {

@@ -273,6 +273,16 @@ impl Tally {
         self.keys.set(Keys { expired: keys.expired + 1, ..keys });
     }
 
+    /// How many expired keys were deleted so far.
+    pub(crate) fn expired_so_far(&self) -> u64 {
+        self.keys.get().expired
+    }
+
+    /// Only so many were.
+    pub(crate) fn expired_back_to(&self, expired: u64) {
+        self.keys.set(Keys { expired, ..self.keys.get() });
+    }
+
     /// A key was deleted to make room.
     pub(crate) fn evicted(&self) {
         let keys = self.keys.get();

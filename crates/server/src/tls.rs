@@ -108,7 +108,9 @@ impl TlsFiles {
     pub(crate) fn read_for_master(&self) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let Some(ca_file) = &self.ca_file else {
-            return Err("a master's certificate cannot be checked without tls-ca-cert-file".into());
+            return Err(
+                "another server's certificate cannot be checked without tls-ca-cert-file".into()
+            );
         };
         let wrong = |path: &Path, what: &str| format!("{}: {what}", path.display());
         let key = PrivateKeyDer::from_pem_file(&self.key_file)

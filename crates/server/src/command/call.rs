@@ -273,7 +273,7 @@ pub(crate) struct Call<'a> {
     pub(crate) out: Reply<'a>,
     /// Whether its client may wait: not inside of EXEC.
     pub(crate) may_wait: bool,
-    /// Hints where its key is, and the field that it sets.
+    /// Hints where its key is.
     pub(crate) near: Hint,
 }
 

@@ -516,12 +516,12 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
             match name {
                 PROTECTED => protected = on,
                 ANNOUNCED => announced = on,
-                BY_TLS | MOVES_BY_TLS if on == Some(true) && server.tls.is_none() => {
-                    let why = "there is no certificate, see tls-cert-file";
-                    return Err(refused(name, why));
+                BY_TLS | MOVES_BY_TLS => {
+                    if on == Some(true) {
+                        can_connect_by_tls(server).map_err(|why| refused(name, &why))?;
+                    }
+                    *(if name == BY_TLS { &mut by_tls } else { &mut moves_by_tls }) = on;
                 }
-                BY_TLS => by_tls = on,
-                MOVES_BY_TLS => moves_by_tls = on,
                 TRACKS_TIMES => times = on,
                 _ => read_only = on,
             }
@@ -650,6 +650,12 @@ fn names<'k>(
 
 fn refused(name: &str, why: &str) -> Failure {
     Failure::say(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+/// Whether this server can connect to others by TLS.
+fn can_connect_by_tls(server: &Server) -> Result<(), String> {
+    let tls = server.tls.as_ref().ok_or("there is no certificate, see tls-cert-file")?;
+    tls.files().read_for_master().map(drop)
 }
 
 /// A policy, by its name in any case of letters.

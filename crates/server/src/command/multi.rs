@@ -6,6 +6,7 @@
 
 use super::{ClientCall, Command, Env, Failure, Next, Outcome, Run, find};
 use crate::acl::{self, Context};
+use crate::pause::OwnPause;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Reply};
 use crate::replication::following::Gate;
@@ -84,8 +85,8 @@ pub(crate) struct Exec {
     pub(crate) aborted: bool,
     /// Whether its client tracks the keys that it reads.
     pub(crate) remembers: bool,
-    /// The number of the pause that CLIENT PAUSE in it has begun: it begins for others, and at its end for this client.
-    pub(crate) own_pause: Option<u64>,
+    /// The pause that it is let through: that of CLIENT PAUSE in it begins for others, and at its end for this client.
+    pub(crate) own_pause: Option<OwnPause>,
 }
 
 /// A command of it.
@@ -198,7 +199,6 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
             own_pause: None,
         }));
     }
-    call.client.own_pause = None;
     let mut said = 0;
     let steps = queue.commands.into_iter().map(|(command, args)| {
         let step = step(call, command, args);

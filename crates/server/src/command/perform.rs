@@ -21,35 +21,36 @@ pub(crate) enum Answer {
     Full(Failure),
 }
 
-/// How a command that writes is undone.
+/// How a command that may change something is undone.
 enum Undo {
     To(Savepoint),
-    /// With its transaction, which is run again, unless it has changed nothing: then this number is still the same.
-    IfChanged(u64),
+    /// With its transaction, which is run again, unless it has changed nothing.
+    WithAll,
 }
 
 /// Runs one command; if it fails, its writes are undone and its reply is the error.
 pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answer, Error> {
     let start = call.out.len();
     let told = call.env.effects.mark();
-    let before = if call.env.effects.are_on() { call.tx.moment().changes } else { 0 };
+    // Also one that reads removes expired keys, if replicas are to hear of it.
+    let may_change = command.writes() || call.env.effects.are_on();
+    let before = if may_change { call.tx.moment().changes } else { 0 };
     if command.nests {
         call.env.effects.open();
     }
     // Those that it performs may fail by themselves.
     call.env.careful |= command.nests;
     // The commands that it performs are timed themselves.
-    let began = command.nests.then(|| (Instant::now(), call.env.posts.mark()));
+    let began = command.nests.then(Instant::now);
+    let (posted, expired) = (call.env.posts.mark(), call.env.tally.expired_so_far());
     let brief = command.is_brief(&call.args);
     if !brief {
         call.env.tally.begin_long();
     }
-    // Also one that reads removes expired keys, if replicas are to hear of it.
-    let changes = command.writes() || call.env.effects.are_on();
-    let mark = match call.env.careful {
-        _ if !changes => None,
+    let undo = match call.env.careful {
+        _ if !may_change => None,
         true => Some(Undo::To(call.tx.point())),
-        false => Some(Undo::IfChanged(call.tx.moment().changes)),
+        false => Some(Undo::WithAll),
     };
     let done: Outcome = match command.run {
         Run::Read(run) | Run::Write(run) => run(&mut call),
@@ -80,7 +81,7 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
     if !again {
         let brief = brief && call.out.len() - start <= BRIEF;
         let mut timed = call.env.tally.ended(command, done.is_ok(), brief);
-        if let Some((began, _)) = began {
+        if let Some(began) = began {
             timed = Some(call.env.tally.took(began.elapsed()));
         }
         if let Some(took) = timed.filter(|took| call.env.server.tuning.is_notable(*took)) {
@@ -96,16 +97,19 @@ pub(crate) fn one(mut call: Call<'_>, command: &'static Command) -> Result<Answe
         // The whole transaction is run again, with no more care than before.
         return Err(Error::Conflict);
     }
-    match mark {
-        Some(Undo::To(mark)) => call.tx.undo_to(mark)?,
-        Some(Undo::IfChanged(changes)) if call.tx.moment().changes != changes => {
+    let is_changed = may_change && call.tx.moment().changes != before;
+    match undo {
+        Some(Undo::To(point)) => call.tx.undo_to(point)?,
+        Some(Undo::WithAll) if is_changed => {
             call.env.tally.need_care();
             return Err(Error::Conflict);
         }
         _ => {}
     }
-    if let Some((_, posted)) = began {
+    if is_changed || command.nests {
+        // Keys that had expired are there again.
         call.env.posts.back_to(posted);
+        call.env.tally.expired_back_to(expired);
     }
     match failure {
         Failure::Pool(error) if !is_answer(&error, call.env) => Err(error),

@@ -1,6 +1,6 @@
 //! Has the processor fetch what operations will read soon, so that many places are fetched at a time, and not each of them
-//! waited for: first a key's bucket, then what the key's entry leads to. Of what was found only hints are kept: operations in between may change it. Damage is an error of the operation that looks for
-//! the key.
+//! waited for: first a key's bucket, then what the key's entry leads to. Of what was found only hints are kept: operations
+//! in between may change it. Damage is an error of the operation that looks for the key.
 
 use super::database::found_at;
 use super::entry::{Entry, Form};

@@ -54,6 +54,7 @@ impl Target {
         let host = std::str::from_utf8(&request.host).map_err(wrong)?;
         let port = std::str::from_utf8(&request.port).map_err(wrong)?;
         let port: u16 = port.parse().map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
+        let began = Instant::now();
         let stream = open(host.to_owned(), port, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(SLICE))?;
@@ -62,7 +63,6 @@ impl Target {
             None => Channel::Plain(stream),
             Some(config) => Channel::secure(stream, config, host)?,
         };
-        let began = Instant::now();
         while !patience.try_once(began, || channel.settle())?.unwrap_or(false) {}
         let used = Instant::now();
         Ok(Target { channel, received: Vec::new(), db: None, used })

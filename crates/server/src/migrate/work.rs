@@ -285,16 +285,15 @@ impl<'a, S: Session> Mover<'a, S> {
         let is_over = || server.stopping();
         let patience = Patience { timeout: request.timeout, is_over: &is_over };
         let by_tls = server.migration.speaks_tls();
-        let tls = by_tls.then(|| client_config(server)).transpose();
-        let tls = tls.map_err(|refused| (Vec::new(), refused))?;
         let name = Kept::name(request, by_tls);
         loop {
             let kept = self.kept.take(&name);
             let was_kept = kept.is_some();
+            let tls = (by_tls && !was_kept).then(|| client_config(server)).transpose();
+            let tls = tls.map_err(|refused| (Vec::new(), refused))?;
             let mut lines = Vec::new();
             let mut step = Step::Connecting;
-            let connected =
-                kept.map_or_else(|| Target::connect(request, tls.clone(), &patience), Ok);
+            let connected = kept.map_or_else(|| Target::connect(request, tls, &patience), Ok);
             let done = connected.and_then(|mut target| {
                 step = Step::Writing;
                 // If the target lets nobody in, nothing of the keys was sent.

@@ -35,7 +35,7 @@ use crate::command::{
     Call, Command, Env, Exec, Failure, Next, Run, blocking, find, functions, perform,
 };
 use crate::keyspace::{Database, Hint};
-use crate::pause::{self, Paused};
+use crate::pause::{self, OwnPause, Paused};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
 use crate::replication::following::Gate;
@@ -109,6 +109,11 @@ impl Op {
         }
     }
 
+    /// Whether it is an EXEC that writes, if it is let through a pause.
+    fn writes_in_own_pause(&self) -> bool {
+        matches!(&self.work, Work::Exec(exec) if exec.own_pause.is_some_and(OwnPause::is_alone) && exec.writes())
+    }
+
     /// Whether it waits for the end of a pause that has begun since it was planned. Whether FCALL does is not known yet.
     #[cold]
     fn is_paused(&self, server: &Server, connection: &Connection) -> bool {
@@ -152,7 +157,7 @@ impl Op {
         let serves = self.writes() && env.server.waiting.count() > 0 && !env.waits.are_left();
         let before = serves.then(|| (tx.point(), env.waits.mark(), told));
         let is_pause = env.server.pause.now() != Paused::None;
-        env.effects.pause(is_pause);
+        env.effects.pause(is_pause && !self.writes_in_own_pause());
         if is_pause && self.is_paused(env.server, connection) {
             connection.hold(env.server);
             // Nor is what comes after it done.
@@ -337,6 +342,8 @@ impl Turn {
         budget.pass();
         let busy = env.server.runs.busy();
         let gate = env.server.following.gate();
+        // In this order: it is let through the pause that is seen, and no later one.
+        let let_through = env.server.pause.let_through();
         let paused = env.server.pause.now();
         for _ in 0..AT_ONCE {
             if !self.has_room() {
@@ -404,6 +411,7 @@ impl Turn {
             let is_own = route.command().is_some_and(|command| command.name == "client");
             let command = route.command().filter(|_| env.server.pubsub.is_monitored());
             let remembered = connection.client.remembers();
+            connection.client.own_pause = Some(let_through);
             let next = route.answer((env.server, env.stats), connection, request);
             let is_done = !is_own && !matches!(next, Next::Exec(_));
             if connection.client.caching && is_done && connection.client.queue.is_none() {

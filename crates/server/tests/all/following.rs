@@ -385,8 +385,19 @@ fn a_pause_hides_no_expired_key_from_replicas() {
         theirs.ask("CLIENT UNPAUSE");
         assert_eq!(show(&runner.receive().unwrap()), "1");
     }
+    // Nor does one that an EXEC begins itself.
+    theirs.send(&commands(&["SADD gone x", "PEXPIRE gone 1"]));
+    (0..2).for_each(|_| drop(theirs.receive()));
+    thread::sleep(Duration::from_millis(5));
+    for command in ["MULTI", "CLIENT PAUSE 100000 WRITE", "SUNIONSTORE union-own gone other"] {
+        theirs.ask(command);
+    }
+    assert_eq!(theirs.ask("EXEC"), "[OK 1]");
+    theirs.ask("CLIENT UNPAUSE");
     theirs.ask("SET last 1");
     assert_eq!(theirs.ask("WAIT 1 10000"), "1");
+    let look = "SMEMBERS union-own";
+    assert_eq!([theirs.ask(look), ours.ask(look)], ["[there]", "[there]"]);
     for turns in rounds {
         let look = format!("SMEMBERS union-{turns}");
         assert_eq!([theirs.ask(&look), ours.ask(&look)], ["[there]", "[there]"], "{turns}");

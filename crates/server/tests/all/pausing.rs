@@ -142,6 +142,21 @@ fn nothing_expires_meanwhile() {
 }
 
 /// A pause that an EXEC begins keeps its own commands from nothing, also if it is begun twice; it does others.
+/// Of an EXEC that may go on under a pause, its own one keeps only others.
+#[test]
+fn an_exec_that_lengthens_a_pause_does_not_wait_for_it() {
+    let server = start();
+    let (mut first, mut second) = (server.client(), server.client());
+    first.ask("SET a 1");
+    assert_eq!(first.ask("CLIENT PAUSE 100000 WRITE"), "OK");
+    for command in ["MULTI", "GET a", "CLIENT PAUSE 100000 ALL", "GET a"] {
+        second.ask(command);
+    }
+    let began = Instant::now();
+    assert_eq!(second.ask("EXEC"), "[1 OK 1]");
+    assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
+}
+
 #[test]
 fn an_exec_does_not_wait_for_its_own_pause() {
     let server = start();

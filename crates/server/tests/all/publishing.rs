@@ -162,6 +162,28 @@ fn events_of_keys_are_published() {
     assert_eq!(received(&mut listener), "[pmessage __key* __keyspace@0__:p expired]");
 }
 
+/// A command that fails after it has removed an expired key leaves it there: it expires once.
+#[test]
+fn a_key_expires_once() {
+    let server = Running::with(|options| options.threads(1).debug_command(true), 32 << 20);
+    let (mut listener, mut client) = pair(&server, "PSUBSCRIBE *", "[psubscribe * 1]");
+    client.ask("CONFIG SET notify-keyspace-events Ex");
+    client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.ask("SET key 1 PX 1");
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    for _ in 0..3 {
+        assert_eq!(client.ask("RENAME key other"), "ERR no such key");
+    }
+    let info = client.ask("INFO stats");
+    assert!(info.contains("expired_keys:0\r"), "{info}");
+    assert_eq!(client.ask("DEL key"), "0");
+    client.ask("PUBLISH end 1");
+    assert_eq!(received(&mut listener), "[pmessage * __keyevent@0__:expired key]");
+    assert_eq!(received(&mut listener), "[pmessage * end 1]");
+    let info = client.ask("INFO stats");
+    assert!(info.contains("expired_keys:1\r"), "{info}");
+}
+
 #[test]
 fn a_client_that_reads_no_messages_is_disconnected() {
     let server = start();

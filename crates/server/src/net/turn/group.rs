@@ -152,9 +152,12 @@ impl Group<'_> {
                 }
             }
             let Work::Exec(exec) = &op.work else { continue };
-            if exec.aborted
-                && let Some(connection) = self.slots.get(op.slot)
-            {
+            if !exec.aborted {
+                continue;
+            }
+            // Its commands change neither the client nor the server.
+            exec.own_pause.into_iter().for_each(|own| self.env.server.pause.end_own(own));
+            if let Some(connection) = self.slots.get(op.slot) {
                 connection.client.select(exec.db);
             }
         }
