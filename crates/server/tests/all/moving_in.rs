@@ -290,7 +290,8 @@ fn a_living_redis_is_read() {
         let writer = scope.spawn(move || {
             let mut client = redis.client();
             let mut number = 0;
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            // At least until the file was written anew.
+            while number <= 300 || !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 client.ask("MULTI");
                 client.ask(&format!("SET a {number}"));
                 client.ask(&format!("SET b {number}"));

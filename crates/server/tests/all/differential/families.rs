@@ -287,7 +287,7 @@ pub(super) fn choices(template: &str) -> Option<&'static [&'static str]> {
         "group-id" => &["$", "0", ">", "1-1", "3", "8", "x", "-", "+"],
         "last-id" => &["$", "0", "5", "34-5", ">", "x"],
         "length" => &["0", "1", "2", "3", "5", "10", "100", "-1", "x", "30", "200"],
-        "idle" => &["0", "0", "0", "100000000", "-5", "x", "1"],
+        "idle" => &["0", "0", "0", "100000000", "-5", "x", "7200000"],
         "wait" => &["1", "2", "-1", "x", "0.5"],
         "stream-option" => {
             &["MAXLEN", "MINID", "LIMIT", "COUNT", "NOACK", "FULL", "FORCE", "IDLE", "nothing"]
