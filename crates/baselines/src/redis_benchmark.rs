@@ -77,6 +77,15 @@ pub struct Answer {
     pub max_ms: f64,
 }
 
+/// Whether a request may have set this value of so many bytes.
+pub fn is_value(value: &str, bytes: usize) -> bool {
+    let filled = bytes.saturating_sub(DRAWN.len());
+    let (fill, drawn) = value.split_at_checked(filled).unwrap_or_default();
+    fill.bytes().all(|byte| byte == b'x')
+        && drawn.len() == DRAWN.len()
+        && drawn.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Loads `server`; an error reply fails the run.
 ///
 /// # Errors
@@ -129,6 +138,19 @@ fn cells(row: &str) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::server::Launch;
+
+    #[test]
+    fn values_are_known() {
+        for (value, bytes) in [("xxxx000000000813", 16), ("000000000813", 12), ("000000000813", 3)]
+        {
+            assert!(is_value(value, bytes), "{value}");
+        }
+        for value in
+            ["xxxxxxxxxxxxxxxx", "xxxx00000000081", "yxxx000000000813", "", "xxxx0000000008131"]
+        {
+            assert!(!is_value(value, 16), "{value}");
+        }
+    }
 
     #[test]
     fn reads_the_printed_table() {
