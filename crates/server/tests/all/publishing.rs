@@ -166,7 +166,7 @@ fn events_of_keys_are_published() {
 #[test]
 fn a_key_expires_once() {
     let server = Running::with(|options| options.threads(1).debug_command(true), 32 << 20);
-    let (mut listener, mut client) = pair(&server, "PSUBSCRIBE *", "[psubscribe * 1]");
+    let (mut client, mut listener) = pair(&server, "PSUBSCRIBE *", "[psubscribe * 1]");
     client.ask("CONFIG SET notify-keyspace-events Ex");
     client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
     client.ask("SET key 1 PX 1");
