@@ -35,7 +35,7 @@ impl Request {
     }
 
     fn arguments(self, bytes: usize) -> Vec<String> {
-        // A write of what is there already may be none.
+        // Each value is another one: a server may skip the write of an equal value.
         let value = "x".repeat(bytes.saturating_sub(DRAWN.len())) + DRAWN;
         match self {
             Request::Set => vec!["SET".into(), "key:__rand_int__".into(), value],

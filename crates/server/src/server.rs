@@ -125,6 +125,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// How other servers are spoken to by TLS: with the server's own certificate. Its files are read.
+    ///
+    /// # Errors
+    /// What is wrong with one of them, or that there are none.
+    pub(crate) fn client_config(&self) -> Result<Arc<rustls::ClientConfig>, String> {
+        let tls = self.tls.as_ref().ok_or("a certificate is needed, see tls-cert-file")?;
+        tls.files().read_for_master()
+    }
+
     pub(crate) fn new(
         options: Options,
         address: SocketAddr,

@@ -518,7 +518,7 @@ fn set_options(server: &Server, pairs: Args<'_>) -> Outcome {
                 ANNOUNCED => announced = on,
                 BY_TLS | MOVES_BY_TLS => {
                     if on == Some(true) {
-                        can_connect_by_tls(server).map_err(|why| refused(name, &why))?;
+                        server.client_config().map_err(|why| refused(name, &why))?;
                     }
                     *(if name == BY_TLS { &mut by_tls } else { &mut moves_by_tls }) = on;
                 }
@@ -650,12 +650,6 @@ fn names<'k>(
 
 fn refused(name: &str, why: &str) -> Failure {
     Failure::say(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
-}
-
-/// Whether this server can connect to others by TLS.
-fn can_connect_by_tls(server: &Server) -> Result<(), String> {
-    let tls = server.tls.as_ref().ok_or("there is no certificate, see tls-cert-file")?;
-    tls.files().read_for_master().map(drop)
 }
 
 /// A policy, by its name in any case of letters.

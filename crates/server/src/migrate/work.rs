@@ -17,10 +17,8 @@ use crate::stats::Stats;
 use crate::store::Session;
 use crate::watch::Watched;
 use perdura::{Error, Tx};
-use rustls::ClientConfig;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
@@ -289,8 +287,9 @@ impl<'a, S: Session> Mover<'a, S> {
         loop {
             let kept = self.kept.take(&name);
             let was_kept = kept.is_some();
-            let tls = (by_tls && !was_kept).then(|| client_config(server)).transpose();
-            let tls = tls.map_err(|refused| (Vec::new(), refused))?;
+            let tls = (by_tls && !was_kept).then(|| server.client_config()).transpose();
+            let refused = |why| (Vec::new(), Refused(format!("ERR tls-cluster: {why}")));
+            let tls = tls.map_err(refused)?;
             let mut lines = Vec::new();
             let mut step = Step::Connecting;
             let connected = kept.map_or_else(|| Target::connect(request, tls, &patience), Ok);
@@ -488,13 +487,6 @@ fn delete_unchanged<'k>(
         None => Ok(changed),
         Some(text) => Err(Error::Aborted(String::from_utf8_lossy(text).trim_end().to_owned())),
     }
-}
-
-/// How targets are spoken to by TLS: as masters are.
-fn client_config(server: &Server) -> Result<Arc<ClientConfig>, Refused> {
-    let files = server.tls.as_ref().ok_or("a certificate is needed, see tls-cert-file".to_owned());
-    let config = files.and_then(|tls| tls.files().read_for_master());
-    config.map_err(|why| Refused(format!("ERR tls-cluster: {why}")))
 }
 
 /// Has the target let in who is to be, and choose the database. Returns its error.

@@ -109,9 +109,10 @@ impl Op {
         }
     }
 
-    /// Whether it is an EXEC that writes, if it is let through a pause.
+    /// Whether it is an EXEC that writes, and goes on under a pause, if there is one, that is all its own.
     fn writes_in_own_pause(&self) -> bool {
-        matches!(&self.work, Work::Exec(exec) if exec.own_pause.is_some_and(OwnPause::is_alone) && exec.writes())
+        let Work::Exec(exec) = &self.work else { return false };
+        exec.own_pause.is_some_and(OwnPause::is_alone) && exec.writes()
     }
 
     /// Whether it waits for the end of a pause that has begun since it was planned. Whether FCALL does is not known yet.

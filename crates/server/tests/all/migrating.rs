@@ -457,7 +457,7 @@ fn keys_move_by_tls() {
     assert!(migrate(&mut other, secure, "theirs 0 2000").starts_with("IOERR "));
     assert_eq!([here.ask("GET mine"), other.ask("DBSIZE"), there.ask("DBSIZE")], ["1", "1", "3"]);
     let none = start();
-    let why = "there is no certificate, see tls-cert-file";
+    let why = "a certificate is needed, see tls-cert-file";
     let set = none.client().ask("CONFIG SET tls-cluster yes");
     assert!(set.ends_with(why), "{set}");
     from.check();

@@ -66,9 +66,7 @@ pub(super) fn connect<'a>(
         false => Wire::plain(stream),
         true => {
             let wrong = |text: String| Ended::Broken(format!("tls-replication: {text}"));
-            let lacks = "a certificate is needed, see tls-cert-file";
-            let tls = server.tls.as_ref().ok_or_else(|| wrong(lacks.to_owned()))?;
-            let config = tls.files().read_for_master().map_err(wrong)?;
+            let config = server.client_config().map_err(wrong)?;
             let until = Instant::now() + CONNECT;
             let secured = Wire::secure(stream, config, host, until, &wanted);
             secured.map_err(|error| wrong(format!("{host}:{port}: {error}")))?
