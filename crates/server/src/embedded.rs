@@ -140,7 +140,7 @@ impl Keyspace {
                 set
             }
         };
-        let old = set.score(tx, member)?;
+        let old = set.find(tx, member)?;
         set.set(tx, member, old, score)?;
         Ok(old.is_none())
     }

@@ -119,6 +119,13 @@ impl Source {
             Err(error) => return Err(CopyError::Io(beside(path, "-wal"), error)),
         };
         let wal = wal::read(&log, page_size as usize);
+        if wal.count.is_none() && length < whole_length(&header, length, page_size) {
+            return Err(CopyError::Refused(format!(
+                "{}: the database is cut: it has {length} bytes of {}; copy it again from where it is whole",
+                path.display(),
+                whole_length(&header, length, page_size)
+            )));
+        }
         let length = wal.count.map_or(length, |count| count * page_size);
         Ok(Source { file, log, wal, page_size, length })
     }
@@ -134,6 +141,14 @@ impl Source {
         }
         Ok(())
     }
+}
+
+/// Bytes that a database file should have, by its header if that is current, and at least whole pages.
+fn whole_length(header: &[u8; 100], length: u64, page_size: u64) -> u64 {
+    let number = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap_or_default());
+    // SQLite, too, believes the count of pages only if the change counter is the one of when it was written.
+    let count = if number(24) == number(92) { u64::from(number(28)) } else { 0 };
+    length.next_multiple_of(page_size).max(count * page_size)
 }
 
 /// Locks all of a file, if no other process has a lock of any part of it.

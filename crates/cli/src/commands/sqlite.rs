@@ -124,17 +124,25 @@ fn failed(path: &Path) -> impl Fn(CopyError) -> Failure + '_ {
 
 fn import(arguments: &Import) -> Outcome {
     let Import { pool: path, file, name, size, engine, domain, json } = arguments;
-    // A file that cannot be imported makes no pool.
     std::fs::metadata(file).map_err(|error| Failure::io(file, &error))?;
     let mut options = Options::new().domain(domain.0);
-    if !path.exists() {
-        options = options.size(*size);
-    }
     if let Some(engine) = engine {
         options = options.engine(*engine);
     }
-    let pool = options.open_or_create(path).map_err(|error| Failure::at(path, error))?;
-    let moved = copy::import(&pool, name, file).map_err(failed(path))?;
+    let is_new = !path.exists();
+    let pool = if is_new { options.size(*size).create(path) } else { options.open(path) };
+    let pool = pool.map_err(|error| Failure::at(path, error))?;
+    let moved = match copy::import(&pool, name, file) {
+        Ok(moved) => moved,
+        Err(error) => {
+            drop(pool);
+            if is_new {
+                // A file that cannot be imported makes no pool.
+                std::fs::remove_file(path).map_err(|error| Failure::io(path, &error))?;
+            }
+            return Err(failed(path)(error));
+        }
+    };
     close(path, pool)?;
     report(name, moved, *json)
 }

@@ -71,5 +71,19 @@ fn what_is_no_database_makes_no_pool() {
     std::fs::write(&file, "something else").unwrap();
     let refused = fail(&["sqlite", "import", arg(&pool), arg(&file)]);
     assert!(refused.contains("no database of SQLite"), "{refused}");
+    assert!(!pool.exists());
     assert!(fail(&["sqlite", "check", arg(&file)]).contains("a.db"));
+    let whole = empty_database();
+    for len in [whole.len() - 1, 200] {
+        std::fs::write(&file, &whole[..len]).unwrap();
+        let refused = fail(&["sqlite", "import", arg(&pool), arg(&file)]);
+        assert!(refused.contains("the database is cut"), "{refused}");
+        assert!(!pool.exists());
+    }
+    std::fs::write(&file, whole).unwrap();
+    succeed(&["sqlite", "import", arg(&pool), arg(&file), "--size", "16M"]);
+    // A pool that was there stays.
+    std::fs::write(&file, "something else").unwrap();
+    fail(&["sqlite", "import", arg(&pool), arg(&file), "--name", "other"]);
+    assert!(succeed(&["sqlite", "check", arg(&pool)]).contains("main"));
 }

@@ -117,12 +117,35 @@ fn ordered_map_of_strings() {
 #[test]
 fn ordered_map_of_scores() {
     on_test_heap(24, |run, seed| {
-        model::check_counted_map::<Pair<Total, Bytes>, ()>(
+        model::check_pair_map::<Total, Bytes, ()>(
             run,
             seed,
             250,
             |rng| (Total(rng.below(8) as f64 - 4.0), rng.bytes(40)),
             |_| (),
+        )
+    });
+}
+
+/// Few keys, so that entries often move to where one is, with values that have blocks of their own.
+#[test]
+fn ordered_map_of_pairs() {
+    on_test_heap(24, |run, seed| {
+        model::check_pair_map::<u64, Bytes, Bytes>(
+            run,
+            seed,
+            250,
+            |rng| (rng.below(50), rng.bytes(2)),
+            |rng| rng.bytes(40),
+        )
+    });
+    on_test_heap(8, |run, seed| {
+        model::check_pair_map::<u64, u8, u64>(
+            run,
+            seed,
+            250,
+            |rng| (rng.below(500), rng.below(3) as u8),
+            Rng::next,
         )
     });
 }

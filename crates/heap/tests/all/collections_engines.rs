@@ -24,7 +24,7 @@ fn every_check(run: &mut Run<'_>, seed: u64) -> Result<()> {
     model::check_hash_map::<u64, u64, true>(run, seed, 120, small, Rng::next)?;
     model::check_hash_map::<Bytes, Bytes<3>, false>(run, seed, 120, string, |rng| rng.bytes(2000))?;
     model::check_ordered_map::<u64, u64>(run, seed, 120, small, Rng::next)?;
-    model::check_counted_map::<Pair<Total, Bytes>, ()>(
+    model::check_pair_map::<Total, Bytes, ()>(
         run,
         seed,
         120,

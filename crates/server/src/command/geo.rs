@@ -496,7 +496,7 @@ fn search(call: &mut Call<'_>, form: Form) -> Outcome {
             Some(set) => set,
             None => *stored.insert(SortedSet::create(call.tx, call.db)?),
         };
-        let old = set.score(call.tx, &hit.member)?;
+        let old = set.find(call.tx, &hit.member)?;
         set.set(call.tx, &hit.member, old, query.score(hit))?;
         Outcome::Ok(())
     };

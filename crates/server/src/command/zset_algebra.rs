@@ -275,10 +275,10 @@ impl Query {
                 None => *result.insert(SortedSet::create(call.tx, call.db)?),
             };
             let old = match self.operation {
-                Operation::Union => set.score(call.tx, &member)?,
+                Operation::Union => set.find(call.tx, &member)?,
                 Operation::Intersection | Operation::Difference => None,
             };
-            let new = old.map_or(score, |old| self.aggregate.of(old, score));
+            let new = old.map_or(score, |old| self.aggregate.of(old.score, score));
             set.set(call.tx, &member, old, new + 0.0)?;
             Ok(true)
         })?;

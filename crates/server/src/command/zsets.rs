@@ -139,13 +139,13 @@ fn add(call: &mut Call<'_>, options: AddOptions, first: usize) -> Outcome {
     if let Some((_, set)) = claimed {
         for index in (first..call.args.len()).step_by(2) {
             let (given, member) = (call.float(index)?, call.args.at(index + 1));
-            let old = set.score(call.tx, member)?;
-            last = options.score(old, given)?;
+            let old = set.find(call.tx, member)?;
+            last = options.score(old.map(|old| old.score), given)?;
             let Some(new) = last else { continue };
             // The negative zero is stored as the other one, as in Redis's small sets.
             set.set(call.tx, member, old, new + 0.0)?;
             added += i64::from(old.is_none());
-            updated += i64::from(old.is_some_and(|old| old != new));
+            updated += i64::from(old.is_some_and(|old| old.score != new));
         }
         if added + updated > 0 {
             call.touch(call.args.at(1))?;

@@ -7,7 +7,7 @@ use super::entry::{Entry, Form, Kind};
 use super::{Database, Short};
 use perdura::collections::ordered_map::Cursor;
 use perdura::collections::{HashMap, OrderedMap, Pair, Total};
-use perdura::{Purpose, Result, Tx};
+use perdura::{Error, Ptr, Purpose, Result, Tx, TxExt};
 
 pub(super) type Scores = HashMap<Short, f64, false>;
 type Order = OrderedMap<Pair<Total, Short>, (), true>;
@@ -18,6 +18,13 @@ pub(crate) struct SortedSet {
     at: u64,
     pub(super) scores: Scores,
     pub(super) order: Order,
+}
+
+/// A member's score, and its address.
+#[derive(Clone, Copy)]
+pub(crate) struct MemberScore {
+    at: Ptr<f64>,
+    pub(crate) score: f64,
 }
 
 /// A walk over members in order, one way or the other.
@@ -88,26 +95,37 @@ impl SortedSet {
         directly!(tx => self.scores.get(tx, member))
     }
 
-    /// Adds a member, whose old score, if any, is `old`.
+    /// Looks for a member.
+    pub(crate) fn find(self, tx: &mut dyn Tx, member: &[u8]) -> Result<Option<MemberScore>> {
+        directly!(tx => {
+            let Some(at) = self.scores.slot(tx, member)? else { return Ok(None) };
+            Ok(Some(MemberScore { at, score: tx.read(at)? }))
+        })
+    }
+
+    /// Adds a member, or changes its score: `old` is what was [found](Self::find), since when no member was added or removed.
     pub(crate) fn set(
         self,
         tx: &mut dyn Tx,
         member: &[u8],
-        old: Option<f64>,
+        old: Option<MemberScore>,
         score: f64,
     ) -> Result<()> {
         let score = plain(score);
-        if old == Some(score) {
-            return Ok(());
+        match old {
+            None => directly!(tx => {
+                self.order.set(tx, (Total(score), member), ())?;
+                self.scores.set(tx, member, score)?;
+                Ok(())
+            }),
+            Some(old) if old.score == score => Ok(()),
+            Some(old) => directly!(tx => {
+                if !self.order.set_first(tx, (Total(old.score), member), Total(score))? {
+                    return Err(Error::corrupt("a sorted set that lacks a member's score", self.at));
+                }
+                tx.write(old.at, score)
+            }),
         }
-        if let Some(old) = old {
-            self.order.remove(tx, (Total(old), member))?;
-        }
-        directly!(tx => {
-            self.order.set(tx, (Total(score), member), ())?;
-            self.scores.set(tx, member, score)?;
-            Ok(())
-        })
     }
 
     /// Removes a member. Whether it was there.

@@ -239,7 +239,7 @@ pub(crate) fn apply(tx: &mut dyn Tx, header: u64, record: &Record, now: u64) -> 
                 }
             };
             for (score, member) in members {
-                let before = set.score(tx, member)?;
+                let before = set.find(tx, member)?;
                 set.set(tx, member, before, *score)?;
             }
         }

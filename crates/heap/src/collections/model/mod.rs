@@ -9,7 +9,7 @@ mod sequence;
 
 use crate::{Error, Result, Tx, TxExt};
 pub use hash::check_hash_map;
-pub use ordered::{check_counted_map, check_ordered_map};
+pub use ordered::{check_counted_map, check_ordered_map, check_pair_map};
 pub use sequence::{check_blob, check_vector};
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,7 +1,7 @@
 //! The ordered map against std's.
 
 use super::{Blocks, Rng, Run, destroy, explore, same, victim};
-use crate::collections::{Item, OrderedItem, OrderedMap};
+use crate::collections::{Item, OrderedItem, OrderedMap, Pair};
 use crate::{Result, Tx};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,6 +13,14 @@ type Ranks<K, V, const COUNTED: bool> = fn(
     OrderedMap<K, V, COUNTED>,
     &BTreeMap<<K as Item>::Owned, <V as Item>::Owned>,
     &<K as Item>::Owned,
+) -> Result<()>;
+
+/// Changes the first item of a key to another key's, in a map of pairs and in the model; does nothing in others.
+type Moves<K, V, const COUNTED: bool> = fn(
+    &mut dyn Tx,
+    OrderedMap<K, V, COUNTED>,
+    &mut BTreeMap<<K as Item>::Owned, <V as Item>::Owned>,
+    [&<K as Item>::Owned; 2],
 ) -> Result<()>;
 
 /// Random operations on an ordered map that does not count, in `transactions` transactions.
@@ -30,7 +38,12 @@ where
     K::Owned: Ord + Clone + Debug,
     V::Owned: PartialEq + Clone + Debug,
 {
-    check::<K, V, false>(run, seed, transactions, (key, value, |_, _, _, _| Ok(())))
+    check::<K, V, false>(
+        run,
+        seed,
+        transactions,
+        (key, value, |_, _, _, _| Ok(()), |_, _, _, _| Ok(())),
+    )
 }
 
 /// The same for one that counts.
@@ -48,11 +61,34 @@ where
     K::Owned: Ord + Clone + Debug,
     V::Owned: PartialEq + Clone + Debug,
 {
-    check::<K, V, true>(run, seed, transactions, (key, value, ranks))
+    check::<K, V, true>(run, seed, transactions, (key, value, ranks, |_, _, _, _| Ok(())))
 }
 
-type Makers<K, V, const COUNTED: bool> =
-    (fn(&mut Rng) -> <K as Item>::Owned, fn(&mut Rng) -> <V as Item>::Owned, Ranks<K, V, COUNTED>);
+/// The same for one of pairs, whose first items change.
+///
+/// # Errors
+/// The first thing that differs from the model; the engine's errors.
+pub fn check_pair_map<A: OrderedItem, B: OrderedItem, V: Item>(
+    run: &mut Run<'_>,
+    seed: u64,
+    transactions: u64,
+    key: fn(&mut Rng) -> (A::Owned, B::Owned),
+    value: fn(&mut Rng) -> V::Owned,
+) -> Result<()>
+where
+    A::Owned: Ord + Clone + Debug,
+    B::Owned: Ord + Clone + Debug,
+    V::Owned: PartialEq + Clone + Debug,
+{
+    check::<Pair<A, B>, V, true>(run, seed, transactions, (key, value, ranks, moves))
+}
+
+type Makers<K, V, const COUNTED: bool> = (
+    fn(&mut Rng) -> <K as Item>::Owned,
+    fn(&mut Rng) -> <V as Item>::Owned,
+    Ranks<K, V, COUNTED>,
+    Moves<K, V, COUNTED>,
+);
 
 fn check<K: OrderedItem, V: Item, const COUNTED: bool>(
     run: &mut Run<'_>,
@@ -90,7 +126,7 @@ fn step<K: OrderedItem, V: Item, const COUNTED: bool>(
     model: &mut BTreeMap<K::Owned, V::Owned>,
     rng: &mut Rng,
     growing: bool,
-    (key, value, ranks): Makers<K, V, COUNTED>,
+    (key, value, ranks, moves): Makers<K, V, COUNTED>,
 ) -> Result<()>
 where
     K::Owned: Ord + Clone + Debug,
@@ -101,7 +137,11 @@ where
     let inserts = if growing { 8 } else { 2 };
     match rng.below(16) {
         0 => same("get", map.get(tx, k)?.as_ref(), model.get(&name)),
-        1 => ranks(tx, map, model, &name),
+        1 if rng.below(2) == 0 => ranks(tx, map, model, &name),
+        1 => {
+            let old = victim(rng, model, name.clone());
+            moves(tx, map, model, [&old, &name])
+        }
         2 => walk(tx, map, model, (&name, &key(rng)), rng),
         3 => {
             let ends = (map.first(tx)?, map.last(tx)?);
@@ -206,6 +246,25 @@ where
     for index in [below, model.len() - below] {
         let wanted = model.iter().nth(index).map(|(k, v)| (k.clone(), v.clone()));
         same("nth", map.nth(tx, index as u64)?, wanted)?;
+    }
+    Ok(())
+}
+
+fn moves<A: OrderedItem, B: OrderedItem, V: Item>(
+    tx: &mut dyn Tx,
+    map: OrderedMap<Pair<A, B>, V, true>,
+    model: &mut BTreeMap<(A::Owned, B::Owned), V::Owned>,
+    [old, new]: [&(A::Owned, B::Owned); 2],
+) -> Result<()>
+where
+    A::Owned: Ord + Clone,
+    B::Owned: Ord + Clone,
+{
+    let moved = map.set_first(tx, Pair::<A, B>::borrow(old), A::borrow(&new.0))?;
+    let value = model.remove(old);
+    same("set_first", moved, value.is_some())?;
+    if let Some(value) = value {
+        model.insert((new.0.clone(), old.1.clone()), value);
     }
     Ok(())
 }

@@ -1,12 +1,55 @@
 //! How nodes split and merge.
 
 use super::path::Path;
+use super::search::Sought;
 use super::tree::{Node, Order, Tree};
 use crate::collections::codec::OrderedItem;
 use crate::collections::tag::end;
 use crate::{Error, Result, Tx};
 
 impl Tree {
+    /// Opens a slot for a key that was sought and is not there, and counts it. Returns its address.
+    pub(super) fn open_at<T: Tx + ?Sized, K: OrderedItem>(
+        &self,
+        tx: &mut T,
+        sought: Sought,
+        key: K::Probe<'_>,
+    ) -> Result<u64> {
+        let Sought { mut path, leaf, .. } = sought;
+        let (mut leaf, position) = match leaf {
+            Some(leaf) if !self.is_full(&leaf) => (leaf, path.last()),
+            Some(_) => {
+                self.make_room::<T, K>(tx, &mut path, key)?;
+                path.end(tx, self)?
+            }
+            None => {
+                let leaf = self.new_node(tx, 0, Order(0), &[])?;
+                self.set_root(tx, leaf.at)?;
+                path.push(&leaf, 0)?;
+                (leaf, 0)
+            }
+        };
+        let at = self.open_slot(tx, &mut leaf, position)?;
+        self.count(tx, &path, 1)?;
+        Ok(at)
+    }
+
+    /// Closes the slot of an entry that was found, which no longer owns anything.
+    pub(super) fn close_at<T: Tx + ?Sized>(&self, tx: &mut T, sought: &Sought) -> Result<()> {
+        let Sought { path, leaf: Some(leaf), found: true } = sought else { return Ok(()) };
+        let mut leaf = *leaf;
+        let order = leaf.order.without(path.last());
+        self.set_order(tx, &mut leaf, order)?;
+        self.count(tx, path, 1u64.wrapping_neg())?;
+        if self.is_low(&leaf) { self.rebalance(tx, path) } else { Ok(()) }
+    }
+
+    /// Whether a node should be merged with a sibling.
+    const fn is_low(&self, node: &Node) -> bool {
+        let len = node.order.len();
+        len == 0 || len < self.shape(node.level).slots / 3
+    }
+
     /// Ensures that the leaf of a path that leads to the place for `key` has a free slot. Afterwards the path leads to
     /// the same place.
     pub(super) fn make_room<T: Tx + ?Sized, K: OrderedItem>(
@@ -37,8 +80,8 @@ impl Tree {
     fn grow<T: Tx + ?Sized>(&self, tx: &mut T, path: &mut Path) -> Result<()> {
         let old = path.node(tx, self, 0)?;
         let mut root = self.new_node(tx, old.level + 1, Order(0), &[])?;
-        path.push_root(&root)?;
         let slot = self.open_slot(tx, &mut root, 0)?;
+        path.push_root(&root)?;
         self.clear_key(tx, slot)?;
         tx.write_word(slot + self.key.bytes(), old.at)?;
         if self.has_counts(root.level) {
@@ -129,11 +172,11 @@ impl Tree {
     /// Adds to the counts of all subtrees that a path passes through.
     pub(super) fn count<T: Tx + ?Sized>(&self, tx: &mut T, path: &Path, change: u64) -> Result<()> {
         for depth in 0..path.len() {
-            let node = path.node(tx, self, depth)?;
-            if !self.has_counts(node.level) {
+            if !self.has_counts(path.level(depth)) {
                 break;
             }
-            self.add_weight(tx, &node, path.position(depth), change)?;
+            let slot = path.inner_slot(self, depth)?;
+            self.add_to_count(tx, slot, change)?;
         }
         Ok(())
     }
@@ -143,10 +186,8 @@ impl Tree {
     pub(super) fn rebalance<T: Tx + ?Sized>(&self, tx: &mut T, path: &Path) -> Result<()> {
         for depth in (1..path.len()).rev() {
             // Its parent was checked before it lost a slot, and may be empty now.
-            let level = path.len() - 1 - depth;
             let node = self.drained(tx, path, depth)?;
-            let len = node.order.len();
-            if len > 0 && len >= self.shape(level).slots / 3 {
+            if !self.is_low(&node) {
                 return Ok(());
             }
             let parent = path.node(tx, self, depth - 1)?;
@@ -161,7 +202,7 @@ impl Tree {
     fn drained<T: Tx + ?Sized>(&self, tx: &mut T, path: &Path, depth: usize) -> Result<Node> {
         let at = path.at(depth);
         if tx.read_word(at + 8)? == 0 {
-            return Ok(Node { at, level: path.len() - 1 - depth, order: Order(0) });
+            return Ok(Node { at, level: path.level(depth), order: Order(0) });
         }
         path.node(tx, self, depth)
     }

@@ -90,8 +90,8 @@ impl Tree {
                 return Err(Error::corrupt("a key out of order", at));
             }
             let key = K::load(tx, at)?;
-            let (found, is_there) = self.seek::<T, K>(tx, K::probe(K::borrow(&key), 0))?;
-            if !is_there || !found.is_at(&place) {
+            let sought = self.seek::<T, K>(tx, K::probe(K::borrow(&key), 0))?;
+            if !sought.found || !sought.path.is_at(&place) {
                 return Err(Error::corrupt("a key that no search finds", at));
             }
             before = Some(key);

@@ -11,10 +11,11 @@ mod tree;
 mod untyped;
 
 use self::path::Path;
+use self::search::Sought;
+use self::tree::ROOT;
 pub(super) use self::tree::Tree;
-use self::tree::{Order, ROOT};
-use super::codec::{Item, OrderedItem};
-use super::form::Form;
+use super::codec::{Item, OrderedItem, Pair};
+use super::form::{Form, update_word};
 use super::tag::{Expected, Tag};
 use super::{Visit, kind};
 use crate::{Ptr, Purpose, Result, Tx};
@@ -214,26 +215,17 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     ) -> Result<Option<R>> {
         let tree = self.tree(tx)?;
         let (key, value) = (K::probe(key, 0), V::probe_value(value));
-        let (mut path, found) = tree.seek::<T, K>(tx, key)?;
-        if found {
-            let at = path.entry(tx, &tree)? + Self::VALUE;
-            let old = old(tx, at)?;
+        let sought = tree.seek::<T, K>(tx, key)?;
+        if let Some(at) = sought.entry(tx, &tree)? {
+            let old = old(tx, at + Self::VALUE)?;
             if REPLACES {
-                V::replace(tx, at, value, Purpose::Value)?;
+                V::replace(tx, at + Self::VALUE, value, Purpose::Value)?;
             }
             return Ok(Some(old));
         }
-        if path.len() == 0 {
-            let leaf = tree.new_node(tx, 0, Order(0), &[])?;
-            tree.set_root(tx, leaf.at)?;
-            path.push(&leaf, 0)?;
-        }
-        tree.make_room::<T, K>(tx, &mut path, key)?;
-        let (mut leaf, position) = path.end(tx, &tree)?;
-        let at = tree.open_slot(tx, &mut leaf, position)?;
+        let at = tree.open_at::<T, K>(tx, sought, key)?;
         K::store(tx, at, key, Purpose::Key)?;
         V::store(tx, at + Self::VALUE, value, Purpose::Value)?;
-        tree.count(tx, &path, 1)?;
         Ok(None)
     }
 
@@ -243,18 +235,11 @@ impl<K: OrderedItem, V: Item, const COUNTED: bool> OrderedMap<K, V, COUNTED> {
     /// `Corrupt` if the map is damaged; `ReadOnly`, `TooLarge`.
     pub fn remove<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<Option<V::Owned>> {
         let tree = self.tree(tx)?;
-        let (path, found) = tree.seek::<T, K>(tx, K::probe(key, 0))?;
-        if !found {
-            return Ok(None);
-        }
-        let (mut leaf, position) = path.end(tx, &tree)?;
-        let at = tree.slot(tx, &leaf, position)?;
+        let sought = tree.seek::<T, K>(tx, K::probe(key, 0))?;
+        let Some(at) = sought.entry(tx, &tree)? else { return Ok(None) };
         let old = V::load(tx, at + Self::VALUE)?;
         tree.release(tx, at)?;
-        let order = leaf.order.without(position);
-        tree.set_order(tx, &mut leaf, order)?;
-        tree.count(tx, &path, 1u64.wrapping_neg())?;
-        tree.rebalance(tx, &path)?;
+        tree.close_at(tx, &sought)?;
         Ok(Some(old))
     }
 
@@ -439,7 +424,7 @@ impl<K: OrderedItem, V: Item> OrderedMap<K, V, true> {
     /// `Corrupt` if the map is damaged.
     pub fn rank<T: Tx + ?Sized>(self, tx: &mut T, key: K::Ref<'_>) -> Result<(u64, bool)> {
         let tree = self.tree(tx)?;
-        let (path, found) = tree.seek::<T, K>(tx, K::probe(key, 0))?;
+        let Sought { path, found, .. } = tree.seek::<T, K>(tx, K::probe(key, 0))?;
         Ok((path.rank(tx, &tree)?, found))
     }
 
@@ -459,6 +444,63 @@ impl<K: OrderedItem, V: Item> OrderedMap<K, V, true> {
         let tree = self.tree(tx)?;
         let place = Path::to_index(tx, &tree, index)?;
         Ok(self.cursor(tx, ..)?.placed(place))
+    }
+}
+
+impl<A: OrderedItem, B: OrderedItem, V: Item, const COUNTED: bool>
+    OrderedMap<Pair<A, B>, V, COUNTED>
+{
+    /// Changes the first item of an entry's key, and so its place: as removing the entry and inserting it with another
+    /// key, but the second item and the value are not stored anew. If the new place is between the same neighbours,
+    /// which are in the same leaf, nothing but the first item is written. An entry that has the new key is replaced.
+    /// Returns `false` if there is no entry with the old key.
+    ///
+    /// ```
+    /// # perdura::testing::TestHeap::new().run(&mut |tx| {
+    /// use perdura::collections::{Bytes, OrderedMap, Pair};
+    ///
+    /// let scores = OrderedMap::<Pair<u64, Bytes>, (), true>::create(tx)?;
+    /// scores.insert(tx, (7, b"ann"), ())?;
+    /// scores.insert(tx, (8, b"bob"), ())?;
+    /// assert!(scores.set_first(tx, (7, b"ann"), 9)?);
+    /// assert_eq!(scores.rank(tx, (9, b"ann"))?, (1, true));
+    /// # Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tx::allocate`]; `Corrupt` if the map is damaged.
+    pub fn set_first<'a, T: Tx + ?Sized>(
+        self,
+        tx: &mut T,
+        (old, second): (A::Ref<'a>, B::Ref<'a>),
+        first: A::Ref<'a>,
+    ) -> Result<bool> {
+        let tree = self.tree(tx)?;
+        let new = Pair::<A, B>::probe((first, second), 0);
+        let sought = tree.seek::<T, Pair<A, B>>(tx, Pair::<A, B>::probe((old, second), 0))?;
+        let Some(at) = sought.entry(tx, &tree)? else { return Ok(false) };
+        if tree.stays::<T, Pair<A, B>>(tx, &sought, at, new)? {
+            A::store(tx, at, new.0, Purpose::Key)?;
+            return Ok(true);
+        }
+        let rest = (A::FORM.bytes()..tree.leaf.slot).step_by(8);
+        let words: Vec<u64> =
+            rest.clone().map(|word| tx.read_word(at + word)).collect::<Result<_, _>>()?;
+        tree.close_at(tx, &sought)?;
+        let sought = tree.seek::<T, Pair<A, B>>(tx, new)?;
+        let at = match sought.entry(tx, &tree)? {
+            Some(at) => {
+                tree.release(tx, at)?;
+                at
+            }
+            None => tree.open_at::<T, Pair<A, B>>(tx, sought, new)?,
+        };
+        A::store(tx, at, new.0, Purpose::Key)?;
+        for (word, value) in rest.zip(words) {
+            update_word(tx, at + word, value)?;
+        }
+        Ok(true)
     }
 }
 

@@ -30,12 +30,14 @@ fn folded(order: Order) -> u32 {
 pub(super) struct Path {
     /// The steps, root first.
     steps: [Step; MAX_LEVELS],
+    /// The slots at the positions of inner nodes: a count there is changed without another look at the node.
+    slots: [u8; MAX_LEVELS],
     len: usize,
 }
 
 impl Path {
     pub(super) const fn new() -> Self {
-        Path { steps: [Step::NONE; MAX_LEVELS], len: 0 }
+        Path { steps: [Step::NONE; MAX_LEVELS], slots: [0; MAX_LEVELS], len: 0 }
     }
 
     /// Number of nodes; 0 in an empty tree.
@@ -47,8 +49,8 @@ impl Path {
         if self.len == MAX_LEVELS {
             return Err(Error::corrupt("a tree that is too high", node.at));
         }
-        self.steps[self.len] = Step::new(node, position);
         self.len += 1;
+        self.set(self.len - 1, node, position);
         Ok(())
     }
 
@@ -56,7 +58,13 @@ impl Path {
     pub(super) fn push_root(&mut self, node: &Node) -> Result<()> {
         self.push(node, 0)?;
         self.steps[..self.len].rotate_right(1);
+        self.slots[..self.len].rotate_right(1);
         Ok(())
+    }
+
+    /// The position in the leaf, at the end of a path that is not empty.
+    pub(super) const fn last(&self) -> usize {
+        self.position(self.len - 1)
     }
 
     pub(super) const fn position(&self, depth: usize) -> usize {
@@ -69,6 +77,21 @@ impl Path {
 
     pub(super) fn set(&mut self, depth: usize, node: &Node, position: usize) {
         self.steps[depth] = Step::new(node, position);
+        self.slots[depth] = match position < node.order.len() {
+            true => node.order.slot(position) as u8,
+            // After a leaf's last entry.
+            false => 0,
+        };
+    }
+
+    /// The level of the node at a depth.
+    pub(super) const fn level(&self, depth: usize) -> usize {
+        self.len - 1 - depth
+    }
+
+    /// The address of the slot that the path takes in the inner node at a depth, where it was when the path came by.
+    pub(super) fn inner_slot(&self, tree: &Tree, depth: usize) -> Result<u64> {
+        tree.slot_at(self.steps[depth].at, self.level(depth), u64::from(self.slots[depth]))
     }
 
     /// The node at a depth, read anew.
@@ -78,7 +101,7 @@ impl Path {
         tree: &Tree,
         depth: usize,
     ) -> Result<Node> {
-        tree.node(tx, self.steps[depth].at, self.len - 1 - depth)
+        tree.node(tx, self.steps[depth].at, self.level(depth))
     }
 
     /// Whether the tree still has this path: its nodes have the same slots in the same order, and are in the same

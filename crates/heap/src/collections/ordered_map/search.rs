@@ -4,7 +4,29 @@ use super::path::Path;
 use super::tree::{Node, Tree};
 use crate::collections::codec::OrderedItem;
 use crate::{Result, Tx};
+use std::cmp::Ordering;
 use std::hint::select_unpredictable;
+
+/// What a search for a key has found.
+pub(super) struct Sought {
+    /// The path to the key, or to where it would be inserted.
+    pub(super) path: Path,
+    /// The leaf that it leads to; none in an empty tree.
+    pub(super) leaf: Option<Node>,
+    /// Whether the key is there.
+    pub(super) found: bool,
+}
+
+impl Sought {
+    /// The address of the key's entry, if it is there.
+    #[inline]
+    pub(super) fn entry<T: Tx + ?Sized>(&self, tx: &mut T, tree: &Tree) -> Result<Option<u64>> {
+        match &self.leaf {
+            Some(leaf) if self.found => tree.slot(tx, leaf, self.path.last()).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
 
 impl Tree {
     /// The first position in a leaf whose key is not less than this one, and whether it is equal.
@@ -70,14 +92,16 @@ impl Tree {
         if found { self.slot(tx, &node, position).map(Some) } else { Ok(None) }
     }
 
-    /// The path to a key, or to where it would be inserted, and whether it is there.
+    /// Looks for a key.
     pub(super) fn seek<T: Tx + ?Sized, K: OrderedItem>(
         &self,
         tx: &mut T,
         key: K::Probe<'_>,
-    ) -> Result<(Path, bool)> {
+    ) -> Result<Sought> {
         let mut path = Path::new();
-        let Some(mut node) = self.root(tx)? else { return Ok((path, false)) };
+        let Some(mut node) = self.root(tx)? else {
+            return Ok(Sought { path, leaf: None, found: false });
+        };
         while node.level > 0 {
             let position = self.in_inner::<T, K>(tx, &node, key)?;
             path.push(&node, position)?;
@@ -85,7 +109,7 @@ impl Tree {
         }
         let (position, found) = self.in_leaf::<T, K>(tx, &node, key)?;
         path.push(&node, position)?;
-        Ok((path, found))
+        Ok(Sought { path, leaf: Some(node), found })
     }
 
     /// The path to the gap before or after a key, settled.
@@ -95,13 +119,36 @@ impl Tree {
         key: K::Probe<'_>,
         behind: bool,
     ) -> Result<Path> {
-        let (mut path, found) = self.seek::<T, K>(tx, key)?;
+        let Sought { mut path, found, .. } = self.seek::<T, K>(tx, key)?;
         if found && behind {
             path.forward(tx, self)?;
         } else {
             path.settle(tx, self)?;
         }
         Ok(path)
+    }
+
+    /// Whether an entry that was found may have this key where it is: it stays between the same neighbours, which are in
+    /// its leaf.
+    pub(super) fn stays<T: Tx + ?Sized, K: OrderedItem>(
+        &self,
+        tx: &mut T,
+        sought: &Sought,
+        at: u64,
+        key: K::Probe<'_>,
+    ) -> Result<bool> {
+        let Some(leaf) = &sought.leaf else { return Ok(false) };
+        let towards = K::compare(tx, at, key)?;
+        let neighbour = match towards {
+            Ordering::Equal => return Ok(true),
+            Ordering::Less => Some(sought.path.last() + 1),
+            Ordering::Greater => sought.path.last().checked_sub(1),
+        };
+        let Some(neighbour) = neighbour.filter(|position| *position < leaf.order.len()) else {
+            return Ok(false);
+        };
+        let slot = self.slot(tx, leaf, neighbour)?;
+        Ok(K::compare(tx, slot, key)? == towards.reverse())
     }
 
     /// Counts the entries, leaf by leaf.

@@ -219,12 +219,20 @@ impl Tree {
         node: &Node,
         position: usize,
     ) -> Result<u64> {
-        let shape = self.shape(node.level);
-        let slot = node.order.slot(position);
-        if position >= node.order.len() || slot >= shape.slots as u64 {
+        if position >= node.order.len() {
             return Err(Error::corrupt("a tree node's order", node.at));
         }
-        Ok(node.at + shape.start + slot * shape.slot)
+        self.slot_at(node.at, node.level, node.order.slot(position))
+    }
+
+    /// The address of a slot of the node at `at`.
+    #[inline(always)]
+    pub(super) fn slot_at(&self, at: u64, level: usize, slot: u64) -> Result<u64> {
+        let shape = self.shape(level);
+        if slot >= shape.slots as u64 {
+            return Err(Error::corrupt("a tree node's order", at));
+        }
+        Ok(at + shape.start + slot * shape.slot)
     }
 
     pub(super) fn set_order<T: Tx + ?Sized>(
@@ -330,6 +338,16 @@ impl Tree {
         change: u64,
     ) -> Result<()> {
         let slot = self.slot(tx, node, position)?;
+        self.add_to_count(tx, slot, change)
+    }
+
+    /// Adds to (or, wrapping, subtracts from) the count of an inner slot.
+    pub(super) fn add_to_count<T: Tx + ?Sized>(
+        &self,
+        tx: &mut T,
+        slot: u64,
+        change: u64,
+    ) -> Result<()> {
         let count = tx.read_word(self.count_at(slot))?;
         tx.write_word(self.count_at(slot), count.wrapping_add(change))
     }
