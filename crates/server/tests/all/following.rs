@@ -768,6 +768,40 @@ fn idle_bytes_of_a_master_count() {
     }
 }
 
+/// A master's stream that goes on by another name is known by that name after a restart.
+#[test]
+fn the_stream_s_new_name_is_kept() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let first = commands(&["SET a 2"]);
+    let (middle, end) = (100 + first.len(), 100 + 2 * first.len());
+    let name = "f".repeat(40);
+    let (says, hears) = mpsc::channel();
+    let new = name.clone();
+    let master = Pretender::start(move |stream, asked| {
+        if asked.contains("$2\r\n-1") {
+            whole(stream, 100, &first);
+            acknowledged(stream, middle);
+            return;
+        }
+        let words: Vec<&str> =
+            asked.split("\r\n").filter(|word| !word.starts_with(['$', '*'])).collect();
+        says.send(words.join(" ").trim_end().to_owned()).unwrap();
+        let answer = format!("+CONTINUE {new}\r\n");
+        stream.write_all(&[answer.as_bytes(), &commands(&["SET a 3"])].concat()).unwrap();
+        says.send(acknowledged(stream, end)).unwrap();
+        while read(stream).is_some() {}
+    });
+    let hear = || hears.recv_timeout(Duration::from_secs(20)).expect("the master says");
+    follow(&mut client, master.port);
+    assert_eq!(hear(), format!("PSYNC {ID} {}", middle + 1));
+    assert_eq!(hear(), end.to_string());
+    drop(client);
+    let server = server.restarted();
+    assert_eq!(hear(), format!("PSYNC {name} {}", end + 1));
+    server.check();
+}
+
 /// A master may say for long only that it is there: the pool is told now and then, so that a server that is started again does
 /// not ask for all of that once more.
 #[test]

@@ -301,21 +301,59 @@ fn body(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace;
+    use crate::keyspace::followed::{Data, Followed, Place};
     use crate::options::Options;
     use crate::store::Facts;
     use std::sync::atomic::Ordering;
 
-    /// What was read of a master's stream before another one was followed is no part of that one's.
-    #[test]
-    fn a_stream_has_nothing_of_an_earlier_one() {
+    fn pool() -> (tempfile::TempDir, perdura::Pool) {
         let folder = tempfile::tempdir().unwrap();
         let options = perdura::Options::new().size(16 << 20).domain(Some(perdura::Domain::Process));
         let pool = options.create(folder.path().join("pool")).unwrap();
-        let mut session = pool.session().unwrap();
+        (folder, pool)
+    }
+
+    /// A server that follows the first master of its life.
+    fn server() -> Server {
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         let server = Server::new(Options::new().threads(1), address, Box::new(Facts::default));
+        server.following.life.store(1, Ordering::SeqCst);
+        server
+    }
+
+    /// What was read of a master's commands before another one was followed is not performed, nor is its place noted.
+    #[test]
+    fn commands_of_an_earlier_master_are_not_performed() {
+        let (_folder, pool) = pool();
+        let mut session = pool.session().unwrap();
+        let header = session.transaction(|tx| keyspace::open(tx, 1)).unwrap().unwrap();
+        let data = Data::Copy(Place { id: [b'x'; 40], at: 50, db: 0 });
+        let known = Followed { master: Some(("127.0.0.1".to_owned(), 1)), told: true, data };
+        session.transaction(|tx| followed::write(tx, header, &known)).unwrap();
+        let place_in = |session: &mut perdura::Handle| {
+            let found = session.read(|tx| followed::read(tx, header)).unwrap();
+            match found.unwrap().data {
+                Data::Copy(place) => place.at,
+                other => panic!("{other:?}"),
+            }
+        };
+        let server = server();
+        let mut performer = Performer::new(&server, &mut session, header, 1);
+        let unit = |at| Unit { steps: Vec::new(), at, db: 0 };
+        performer.perform(&[unit(60)], true).unwrap();
+        server.following.life.store(3, Ordering::SeqCst);
+        assert!(matches!(performer.perform(&[unit(70)], true), Err(Ended::Over)));
+        assert_eq!(place_in(&mut session), 60);
+    }
+
+    /// What was read of a master's stream before another one was followed is no part of that one's.
+    #[test]
+    fn a_stream_has_nothing_of_an_earlier_one() {
+        let (_folder, pool) = pool();
+        let mut session = pool.session().unwrap();
+        let server = server();
         let (feed, following) = (&server.replication.feed, &server.following);
-        following.life.store(1, Ordering::SeqCst);
         feed.restart("x".repeat(40), 50);
         let mut performer = Performer::new(&server, &mut session, 0, 1);
         performer.passes_on_from(50);
