@@ -1,7 +1,7 @@
 //! Masters that are none: whatever they send, the server goes on, and says what is wrong.
 
 use crate::common::{Client, Running, await_text, encode, show};
-use crate::handing_over::Replica;
+use crate::handing_over::{Replica, line};
 use perdura_server::Options;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -578,10 +578,12 @@ fn an_endless_transaction_is_given_up() {
 fn odd_replicas_of_a_follower_harm_nobody() {
     let server = Running::with(|options| options.threads(1), 32 << 20);
     let mut client = server.client();
+    // Empty lines come before an answer that takes its time.
     let ask = |place: &str| {
-        let mut client = server.client();
-        client.send(format!("PSYNC {ID} {place}\r\n").as_bytes());
-        client
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(format!("PSYNC {ID} {place}\r\n").as_bytes()).unwrap();
+        line(&mut stream)
     };
     // The longest stream that there is.
     let longest = i64::MAX as u64;
@@ -611,12 +613,8 @@ fn odd_replicas_of_a_follower_harm_nobody() {
         (i64::MAX.to_string(), "+FULLRESYNC"),
         ((at + 2).to_string(), "+FULLRESYNC"),
     ] {
-        let mut replica = ask(&place);
-        let said = match replica.receive() {
-            Some(crate::common::Frame::Text(text)) => String::from_utf8(text).unwrap(),
-            other => panic!("{place}: {}", other.is_some()),
-        };
-        assert!(said.starts_with(&answer[1..]), "{place}: {said}");
+        let said = ask(&place);
+        assert!(said.starts_with(answer), "{place}: {said}");
     }
     server.check();
 }

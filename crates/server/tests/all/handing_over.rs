@@ -50,7 +50,7 @@ impl Replica {
 }
 
 /// The next line that is not empty.
-fn line(stream: &mut TcpStream) -> String {
+pub(crate) fn line(stream: &mut TcpStream) -> String {
     let (mut line, mut byte) = (String::new(), [0]);
     loop {
         stream.read_exact(&mut byte).unwrap();
