@@ -47,8 +47,6 @@ pub(crate) struct Node {
     /// Whether that is known of all clients.
     all_known: bool,
     tidied: Instant,
-    /// Whether it was new.
-    pub(crate) is_new: bool,
     pub(crate) snapshots: Snapshots,
     watch: Watch,
     /// How long the host waits before it sends replies while a script runs; zero for ever.
@@ -88,7 +86,6 @@ impl Node {
             known: HashSet::new(),
             all_known: false,
             tidied: Instant::now(),
-            is_new,
             snapshots: Snapshots::new().map_err(|error| error.to_string())?,
             watch: Watch::start(&pool).map_err(|error| error.to_string())?,
             threshold: Duration::ZERO,

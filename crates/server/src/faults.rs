@@ -56,6 +56,10 @@ impl Store for FaultyPool {
     fn export_path(&self) -> Option<PathBuf> {
         self.pool.export_path()
     }
+
+    fn has_snapshots(&self) -> bool {
+        self.pool.has_snapshots()
+    }
 }
 
 impl Session for FaultySession {
@@ -123,7 +127,9 @@ impl Running {
         let options = change(Options::new().threads(2));
         let server = Server::on(store, listener, options).unwrap();
         let (address, shutdown) = (server.local_addr(), server.shutdown());
-        let thread = std::thread::spawn(move || server.run().unwrap());
+        // It is the first of the threads that serve clients.
+        let thread = std::thread::Builder::new().name("worker-0".to_owned());
+        let thread = thread.spawn(move || server.run().unwrap()).unwrap();
         Running { address, shutdown, thread: Some(thread), _folder: folder }
     }
 

@@ -45,6 +45,8 @@ mod protocol;
 mod pubsub;
 mod rates;
 mod rdb;
+#[cfg(test)]
+mod replicating_tests;
 mod replication;
 mod room;
 mod save;

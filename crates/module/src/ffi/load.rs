@@ -24,7 +24,11 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     // SAFETY: it is the first call of the binding, with the host's context.
     let begun = unsafe { raw::Export_RedisModule_Init(context, c"perdura".as_ptr(), 1, version) };
     if begun != api::OK {
-        return api::ERR;
+        // The other one's node is left as it is.
+        return guarded(|| {
+            log("warning", "a module of the name 'perdura' is loaded already: name it once");
+            api::ERR
+        });
     }
     guarded(|| match load(context, api::arguments(argv, argc)) {
         Ok(()) => api::OK,
@@ -80,9 +84,17 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
             ));
         }
     }
+    let left = left_file(context);
+    if let Some(name) = left.as_deref().filter(|_| !settings.pool.exists()) {
+        // Before a pool is made: at the next start the file would be one that is older than the pool.
+        return Err(format!(
+            "there is a file {name}, and the pool is new: the module does not load it. Move it away, or, to have its \
+             data, start this node as a replica of a server that serves it"
+        ));
+    }
     let mut node = Node::open(&settings, api::node_id().as_deref())?;
     check_whole(&mut node, &settings, api::is_replica(context))?;
-    set_aside(context, node.is_new)?;
+    left.map_or(Ok(()), |name| set_aside(&name))?;
     NODE.set(Some(node));
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
@@ -98,7 +110,7 @@ fn load(context: RawContext, args: &[RawText]) -> Result<(), String> {
         || !commands::register(context, &known)
         || !events::subscribe(context)
     {
-        return Err("the server has refused a command, a type or an event of the module: is it loaded twice?".to_owned());
+        return Err("the server has refused a command, a type or an event of the module".to_owned());
     }
     read_options(context);
     let count = give_keys(context);
@@ -178,22 +190,16 @@ fn check_whole(node: &mut Node, settings: &Settings, is_replica: bool) -> Result
     Ok(())
 }
 
-/// The host would load its RDB file after this: one that a sync of replicas has left behind, older than the pool. It gets
-/// another name.
-fn set_aside(context: RawContext, is_new: bool) -> Result<(), String> {
-    let name = rdb_name(context).unwrap_or_else(|| "dump.rdb".to_owned());
-    let path = Path::new(&name);
-    if !path.exists() {
-        return Ok(());
-    }
-    if is_new {
-        return Err(format!(
-            "there is a file {name}, and the pool is new: the module does not load it. Move it away, or, to have its \
-             data, start this node as a replica of a server that serves it"
-        ));
-    }
+/// The host's RDB file, if there is one, which the host would load after the module.
+fn left_file(context: RawContext) -> Option<String> {
+    let name = api::config(context, c"dbfilename").unwrap_or_else(|| "dump.rdb".to_owned());
+    Path::new(&name).exists().then_some(name)
+}
+
+/// Gives another name to an RDB file that a sync of replicas has left behind: it is older than the pool.
+fn set_aside(name: &str) -> Result<(), String> {
     let aside = format!("{name}.aside");
-    std::fs::rename(path, &aside)
+    std::fs::rename(name, &aside)
         .map_err(|error| format!("the file {name} cannot be renamed: {error}"))?;
     log("notice", &format!("the file {name} is older than the pool, and is {aside} now"));
     Ok(())
@@ -205,10 +211,6 @@ fn has_keys(context: RawContext) -> bool {
     let any = (0..16).any(|db| selects(db) && host!(RedisModule_DbSize(context)) > 0);
     selects(0);
     any
-}
-
-fn rdb_name(context: RawContext) -> Option<String> {
-    api::config(context, c"dbfilename")
 }
 
 /// Gives the host all keys of the pool. Returns how many.

@@ -55,7 +55,11 @@ fn log_once(text: &str) {
 fn die(why: &str) -> ! {
     api::log(
         "warning",
-        &format!("{why}. The server ends; what it has acknowledged is in the pool."),
+        // Of a pool whose file was deleted the error says that all is lost.
+        &format!(
+            "{why}. The server ends; all that it has acknowledged is in the pool, if this does not \
+             say otherwise."
+        ),
     );
     std::process::exit(1)
 }

@@ -20,6 +20,7 @@ fn bad_setups_end_in_a_sentence() {
         (&[load.as_slice(), &["--save", "60 1"]].concat(), "set 'save \"\"'"),
         (&[load.as_slice(), &["--databases", "20"]].concat(), "'databases 20'"),
         (&other, "the pool is in use"),
+        (&[&load[..], &["--loadmodule", &library, "pool", "b"]].concat(), "is loaded already"),
         (&["--loadmodule", &library, "pool", "/no/folder/a.pool"], "/no/folder"),
         (&["--loadmodule", &library, "pool", "a.pool", "size", "1K"], "the size must be from"),
     ] {
@@ -42,6 +43,56 @@ fn bad_setups_end_in_a_sentence() {
     let log =
         Server::refused(folder.path(), &[&foreign[..], &["--cluster-enabled", "yes"]].concat());
     assert!(log.contains("and this is node"), "{log}");
+}
+
+/// A second module beside the first one, by MODULE LOAD: the first one goes on.
+#[test]
+fn a_second_module_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::with_module(folder.path(), &[]);
+    let mut client = server.client();
+    assert_eq!(client.run("set a 1").text(), "OK");
+    let copy = folder.path().join("copy.so");
+    std::fs::copy(module(), &copy).expect("a copy");
+    for library in [module(), copy] {
+        let loaded = client.run(&format!("module load {} pool other.pool", library.display()));
+        assert!(format!("{loaded:?}").contains("Error"), "{loaded:?}");
+    }
+    assert!(format!("{:?}", client.run("module unload perdura")).contains("Error"));
+    assert_eq!(server.logged().matches("is loaded already").count(), 2, "{}", server.logged());
+    assert!(!server.folder.join("other.pool").exists(), "it has made a pool");
+    assert_eq!(client.run("incr a").number(), 2);
+}
+
+/// A file of Redis's beside a new pool is neither loaded nor taken for one that is older than the pool, however often the
+/// server is started.
+#[test]
+fn an_rdb_file_beside_a_new_pool_is_refused_each_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut server = Server::stock(folder.path());
+    let mut client = server.client();
+    client.run("set a 1");
+    client.run("save");
+    server.kill();
+    let file = server.folder.join("dump.rdb");
+    let library = module().display().to_string();
+    server.add_options(&["--loadmodule", &library, "pool", "node.pool", "size", "64M"]);
+    for start in 1..=2 {
+        server.spawn();
+        assert!(server.ended(), "start {start}: it has refused nothing:\n{}", server.logged());
+        assert_eq!(server.logged().matches("and the pool is new").count(), start);
+        assert!(file.exists() && !server.folder.join("node.pool").exists(), "start {start}");
+    }
+    // Without it the server starts.
+    std::fs::rename(&file, folder.path().join("kept")).expect("moved");
+    server.restart();
+    assert_eq!(server.client().run("dbsize").number(), 0);
+    // Beside that pool it is older.
+    server.kill();
+    std::fs::rename(folder.path().join("kept"), &file).expect("moved");
+    server.restart();
+    assert_eq!(server.client().run("dbsize").number(), 0);
+    assert!(server.folder.join("dump.rdb.aside").exists() && !file.exists());
 }
 
 /// A server that is too old for the module, by the program that `PERDURA_OLD_REDIS_SERVER` names.

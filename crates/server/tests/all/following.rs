@@ -1,11 +1,12 @@
 //! Masters that are none: whatever they send, the server goes on, and says what is wrong.
 
 use crate::common::{Client, Running, await_text, encode, show};
+use crate::handing_over::{Replica, line};
 use perdura_server::Options;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -289,6 +290,30 @@ fn what_came_before_garbage_is_told() {
     server.check();
 }
 
+/// As many commands as share a transaction, and then garbage: the place is behind them.
+#[test]
+fn what_came_before_garbage_is_not_asked_for_again() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let lines = commands(&["INCR a"; 16]);
+    let end = 100 + lines.len();
+    let (says, hears) = mpsc::channel();
+    let master = Pretender::start(move |stream, asked| {
+        if asked.contains("$2\r\n-1") {
+            whole(stream, 100, &[lines.as_slice(), b"*1\r\n$x\r\n"].concat());
+            while read(stream).is_some() {}
+            return;
+        }
+        let place = asked.trim_end().rsplit("\r\n").next().unwrap_or_default();
+        says.send(place.to_owned()).unwrap();
+    });
+    follow(&mut client, master.port);
+    let asked = hears.recv_timeout(Duration::from_secs(20)).expect("it asks again");
+    assert_eq!(asked, (end + 1).to_string());
+    assert_eq!(client.ask("GET a"), "17");
+    server.check();
+}
+
 /// A key whose time is over looks gone, and is there until the master deletes it.
 #[test]
 fn keys_expire_when_the_master_says_so() {
@@ -553,10 +578,12 @@ fn an_endless_transaction_is_given_up() {
 fn odd_replicas_of_a_follower_harm_nobody() {
     let server = Running::with(|options| options.threads(1), 32 << 20);
     let mut client = server.client();
+    // Empty lines come before an answer that takes its time.
     let ask = |place: &str| {
-        let mut client = server.client();
-        client.send(format!("PSYNC {ID} {place}\r\n").as_bytes());
-        client
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(format!("PSYNC {ID} {place}\r\n").as_bytes()).unwrap();
+        line(&mut stream)
     };
     // The longest stream that there is.
     let longest = i64::MAX as u64;
@@ -586,12 +613,8 @@ fn odd_replicas_of_a_follower_harm_nobody() {
         (i64::MAX.to_string(), "+FULLRESYNC"),
         ((at + 2).to_string(), "+FULLRESYNC"),
     ] {
-        let mut replica = ask(&place);
-        let said = match replica.receive() {
-            Some(crate::common::Frame::Text(text)) => String::from_utf8(text).unwrap(),
-            other => panic!("{place}: {}", other.is_some()),
-        };
-        assert!(said.starts_with(&answer[1..]), "{place}: {said}");
+        let said = ask(&place);
+        assert!(said.starts_with(answer), "{place}: {said}");
     }
     server.check();
 }
@@ -671,4 +694,137 @@ fn the_end_does_not_wait_for_a_connection() {
     server.stop();
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     server.check();
+}
+
+/// Reads until the follower says that it has all up to this place, or says something else of what it has at last.
+fn acknowledged(stream: &mut TcpStream, place: usize) -> String {
+    let (end, mut said) = (format!("\r\n{place}\r\n"), String::new());
+    let start = Instant::now();
+    while !said.ends_with(&end) && start.elapsed() < Duration::from_secs(10) {
+        said += &read(stream).expect("an acknowledgement");
+    }
+    said.trim_end().rsplit("\r\n").next().unwrap_or_default().to_owned()
+}
+
+/// What a master sends that changes nothing counts, and is passed on. If the link breaks, the stream goes on where the data is,
+/// and, with replicas, which have the rest as well, at its end.
+#[test]
+fn idle_bytes_of_a_master_count() {
+    for has_replica in [false, true] {
+        let server = Running::with(|options| options.threads(1), 32 << 20);
+        let mut client = server.client();
+        let ping = commands(&["PING"]);
+        let first = [commands(&["SELECT 0", "SET a 2"]), b"\n".to_vec(), ping.clone()].concat();
+        let then = [ping.as_slice(), b"\r\n\n", &commands(&["SET b 3"])].concat();
+        let idle = [b"\n", ping.as_slice(), b"\n"].concat();
+        let (at, middle) = (100 + first.len(), 100 + first.len() + then.len());
+        let end = middle + idle.len();
+        let (says, hears) = mpsc::channel();
+        let (goes, may_go) = mpsc::channel();
+        let may_go = Mutex::new(may_go);
+        let mut parts = vec![(then, middle), (idle.clone(), end)];
+        let sent: Vec<u8> = parts.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+        let again = [idle, commands(&["SET c 4"])].concat();
+        let parts = std::mem::take(&mut parts);
+        let master = Pretender::start(move |stream, asked| {
+            if asked.contains("$2\r\n-1") {
+                whole(stream, 100, &first);
+                says.send(acknowledged(stream, at)).unwrap();
+                may_go.lock().unwrap().recv().unwrap();
+                for (bytes, place) in &parts {
+                    stream.write_all(bytes).unwrap();
+                    says.send(acknowledged(stream, *place)).unwrap();
+                }
+                return;
+            }
+            let place = asked.trim_end().rsplit("\r\n").next().unwrap_or_default();
+            says.send(place.to_owned()).unwrap();
+            let rest =
+                if place == (end + 1).to_string() { commands(&["SET c 4"]) } else { again.clone() };
+            stream.write_all(&[b"+CONTINUE\r\n", rest.as_slice()].concat()).unwrap();
+            let last = end + commands(&["SET c 4"]).len();
+            says.send(acknowledged(stream, last)).unwrap();
+            thread::sleep(Duration::from_secs(20));
+        });
+        let hear = || hears.recv_timeout(Duration::from_secs(20)).expect("the master says");
+        follow(&mut client, master.port);
+        assert_eq!(hear(), at.to_string());
+        let mut replica = has_replica.then(|| Replica::attach(&server));
+        goes.send(()).unwrap();
+        assert_eq!([hear(), hear()], [middle.to_string(), end.to_string()]);
+        let asked = if has_replica { end } else { middle };
+        assert_eq!(hear(), (asked + 1).to_string(), "has a replica: {has_replica}");
+        assert_eq!(hear(), (end + commands(&["SET c 4"]).len()).to_string());
+        assert_eq!(client.ask("MGET a b c"), "[2 3 4]");
+        let whole_stream = [sent, commands(&["SET c 4"])].concat();
+        if let Some(replica) = &mut replica {
+            // Its snapshot may have been taken before the last bytes that change nothing.
+            let got = replica.await_part("\r\nc\r\n$1\r\n4\r\n");
+            assert!(got.ends_with(&whole_stream), "{}", String::from_utf8_lossy(&got));
+        }
+        server.check();
+    }
+}
+
+/// A master's stream that goes on by another name is known by that name after a restart.
+#[test]
+fn the_stream_s_new_name_is_kept() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let first = commands(&["SET a 2"]);
+    let (middle, end) = (100 + first.len(), 100 + 2 * first.len());
+    let name = "f".repeat(40);
+    let (says, hears) = mpsc::channel();
+    let new = name.clone();
+    let master = Pretender::start(move |stream, asked| {
+        if asked.contains("$2\r\n-1") {
+            whole(stream, 100, &first);
+            acknowledged(stream, middle);
+            return;
+        }
+        let words: Vec<&str> =
+            asked.split("\r\n").filter(|word| !word.starts_with(['$', '*'])).collect();
+        says.send(words.join(" ").trim_end().to_owned()).unwrap();
+        let answer = format!("+CONTINUE {new}\r\n");
+        stream.write_all(&[answer.as_bytes(), &commands(&["SET a 3"])].concat()).unwrap();
+        says.send(acknowledged(stream, end)).unwrap();
+        while read(stream).is_some() {}
+    });
+    let hear = || hears.recv_timeout(Duration::from_secs(20)).expect("the master says");
+    follow(&mut client, master.port);
+    assert_eq!(hear(), format!("PSYNC {ID} {}", middle + 1));
+    assert_eq!(hear(), end.to_string());
+    drop(client);
+    let server = server.restarted();
+    assert_eq!(hear(), format!("PSYNC {name} {}", end + 1));
+    server.check();
+}
+
+/// A master may say for long only that it is there: the pool is told now and then, so that a server that is started again does
+/// not ask for all of that once more.
+#[test]
+fn the_pool_knows_of_many_idle_bytes() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    let pings = commands(&["PING"; 5_000]);
+    let end = 100 + pings.len();
+    let (says, hears) = mpsc::channel();
+    let master = Pretender::start(move |stream, asked| {
+        if asked.contains("$2\r\n-1") {
+            whole(stream, 100, &pings);
+            says.send(acknowledged(stream, end)).unwrap();
+            while read(stream).is_some() {}
+            return;
+        }
+        let place = asked.trim_end().rsplit("\r\n").next().unwrap_or_default();
+        says.send(place.to_owned()).unwrap();
+        drop(read(stream));
+    });
+    let hear = || hears.recv_timeout(Duration::from_secs(20)).expect("the master says");
+    follow(&mut client, master.port);
+    assert_eq!(hear(), end.to_string());
+    drop(client);
+    let _running = server.restarted();
+    let place: usize = hear().parse().unwrap();
+    assert!(place <= end + 1 && place + (16 << 10) > end, "{place} of {end}");
 }

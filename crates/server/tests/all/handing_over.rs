@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A replica that says only what the test says.
-struct Replica {
+pub(crate) struct Replica {
     stream: TcpStream,
     id: String,
     place: u64,
@@ -15,7 +15,7 @@ struct Replica {
 
 impl Replica {
     /// Has a snapshot.
-    fn attach(server: &Running) -> Self {
+    pub(crate) fn attach(server: &Running) -> Self {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(b"REPLCONF listening-port 1\r\n").unwrap();
@@ -37,19 +37,20 @@ impl Replica {
         await_text(client, "INFO replication", &format!("state=online,offset={place},"));
     }
 
-    /// Reads the stream until this text is in it.
-    fn await_part(&mut self, part: &str) {
+    /// Reads the stream until this text is in it. Returns what was read.
+    pub(crate) fn await_part(&mut self, part: &str) -> Vec<u8> {
         let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
         while !String::from_utf8_lossy(&bytes).contains(part) {
             let read = self.stream.read(&mut piece).expect("more of the stream");
             assert!(read > 0, "it was disconnected");
             bytes.extend_from_slice(&piece[..read]);
         }
+        bytes
     }
 }
 
 /// The next line that is not empty.
-fn line(stream: &mut TcpStream) -> String {
+pub(crate) fn line(stream: &mut TcpStream) -> String {
     let (mut line, mut byte) = (String::new(), [0]);
     loop {
         stream.read_exact(&mut byte).unwrap();
@@ -155,4 +156,41 @@ fn an_idle_chain_goes_on_when_the_master_changes() {
     for running in &all {
         running.check();
     }
+}
+
+/// A replica that was started again while its master is away knows the stream that it has a part of: promoted, it goes on with
+/// it, and so do the others.
+#[test]
+fn a_restarted_replica_goes_on_with_its_master_s_stream() {
+    let [top, mut first, second] = [(); 3].map(|()| Running::start());
+    let mut client = top.client();
+    for replica in [&first, &second] {
+        let mut client = replica.client();
+        assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", top.address.port())), "OK");
+        await_text(&mut client, "INFO replication", "master_link_status:up");
+    }
+    assert_eq!(client.ask("SET a 1"), "OK");
+    assert_eq!(client.ask("WAIT 2 10000"), "2");
+    let id = field(&mut client, "master_replid");
+    let place = field(&mut first.client(), "slave_repl_offset");
+    drop((client, top));
+    first = first.restarted();
+    let mut client = first.client();
+    assert_eq!(field(&mut client, "role"), "slave");
+    assert_eq!(field(&mut client, "master_link_status"), "down");
+    assert_eq!(field(&mut client, "master_replid"), id);
+    let noted: u64 = field(&mut client, "master_repl_offset").parse().unwrap();
+    assert!(noted > 0 && noted <= place.parse().unwrap(), "{noted} of {place}");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(field(&mut client, "master_replid2"), id);
+    assert_eq!(field(&mut client, "second_repl_offset"), (noted + 1).to_string());
+    let mut other = second.client();
+    assert_eq!(other.ask(&format!("REPLICAOF 127.0.0.1 {}", first.address.port())), "OK");
+    await_text(&mut other, "INFO replication", "master_link_status:up");
+    assert_eq!(client.ask("INCR a"), "2");
+    await_text(&mut other, "GET a", "2");
+    let counts = ["sync_full", "sync_partial_ok"].map(|name| field(&mut client, name));
+    assert_eq!(counts, ["0", "1"]);
+    first.check();
+    second.check();
 }

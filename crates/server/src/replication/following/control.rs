@@ -597,24 +597,27 @@ mod tests {
     use crate::store::Facts;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-    /// A pool with a whole copy, which takes no writes.
+    /// A pool with a master's data, all of it or a `part`, which takes writes only if it `has_room`.
     #[derive(Default)]
-    struct Full {
+    struct Copied {
+        part: bool,
+        has_room: bool,
         /// Whether all was to be deleted.
         clears: Arc<AtomicBool>,
         threads: Arc<AtomicUsize>,
     }
 
-    impl Hands for Full {
+    impl Hands for Copied {
         fn read(&self) -> Result<Option<Followed>> {
             let place = Place { id: [b'x'; 40], at: 7, db: 0 };
             let master = Some(("127.0.0.1".to_owned(), 1));
-            Ok(Some(Followed { master, told: true, data: Data::Copy(place) }))
+            let data = if self.part { Data::Incomplete } else { Data::Copy(place) };
+            Ok(Some(Followed { master, told: true, data }))
         }
 
         fn write(&self, _: &Followed, clears: bool) -> Result<u64> {
             self.clears.store(clears, Ordering::SeqCst);
-            Err(Error::full(8))
+            if self.has_room { Ok(2) } else { Err(Error::full(8)) }
         }
 
         fn turn(&self) -> Result<u64> {
@@ -626,15 +629,56 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_promotion_that_fails_leaves_one_that_follows() {
-        let hands = Full::default();
-        let (clears, threads) = (Arc::clone(&hands.clears), Arc::clone(&hands.threads));
+    fn opened(hands: Copied) -> Arc<Server> {
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::new(Options::new().threads(1), address, Box::new(Facts::default));
         let server = Arc::new(server);
+        server.following.open(Arc::downgrade(&server), Box::new(hands), None).unwrap();
+        server
+    }
+
+    /// From its first moment on, also before its master is reached, whatever it has of that one's data.
+    #[test]
+    fn a_server_that_follows_makes_no_stream_of_its_own() {
+        for part in [false, true] {
+            let server = opened(Copied { part, ..Copied::default() });
+            let feed = &server.replication.feed;
+            assert_eq!(feed.turn_on(), None, "part: {part}");
+            let facts = feed.facts();
+            assert_eq!((facts.id == "x".repeat(40), facts.end), (!part, if part { 0 } else { 7 }));
+        }
+    }
+
+    /// Those that followed the old master have an hour to come, however long this server has followed it.
+    #[test]
+    fn a_promoted_server_keeps_its_stream_for_an_hour() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let server = opened(Copied { has_room: true, ..Copied::default() });
+        let feed = &server.replication.feed;
+        thread::sleep(Duration::from_millis(20));
+        let before = Instant::now();
+        assert!(matches!(server.following.change(&server, None, None), Ok(true)));
+        let after = Instant::now();
+        let facts = feed.facts();
+        // Those that have all of the old stream go on, behind what chooses the database.
+        assert_eq!(facts.before, Some(("x".repeat(40), 7)));
+        assert_eq!(
+            (facts.start, facts.end),
+            (7, 7 + b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n".len() as u64)
+        );
+        server.replication.tick(&server, before + HOUR - Duration::from_millis(1));
+        assert_eq!(feed.facts().id, facts.id);
+        assert!(feed.is_on());
+        server.replication.tick(&server, after + HOUR);
+        assert!(!feed.is_on());
+    }
+
+    #[test]
+    fn a_promotion_that_fails_leaves_one_that_follows() {
+        let hands = Copied::default();
+        let (clears, threads) = (Arc::clone(&hands.clears), Arc::clone(&hands.threads));
+        let server = opened(hands);
         let following = &server.following;
-        following.open(Arc::downgrade(&server), Box::new(hands), None).unwrap();
         following.start();
         // As before a clear that fails: the pool goes on to have all.
         let mut facts = lock(&following.facts);

@@ -210,12 +210,21 @@ impl<'a, S: Session> Performer<'a, S> {
         }
     }
 
+    /// Replicas get what was passed on, which is durable. If another master is followed by now, what was passed on since may not
+    /// be: that is the affair of its thread.
+    fn release(&self) {
+        let _turn = lock(&self.following().turn);
+        if self.following().is_current(self.life) {
+            self.server.replication.feed.release();
+        }
+    }
+
     /// Waits until all that was performed is durable, and lets clients hear of it.
     pub(super) fn wait(&mut self) -> Result<(), Ended> {
         if let Some(last) = self.last.take() {
             self.session.wait(last).inspect_err(|error| self.server.fail(error))?;
         }
-        self.server.replication.feed.release();
+        self.release();
         self.raw.drain(..std::mem::take(&mut self.passed));
         self.raw.shrink_to(KEEP);
         if let Some(deliver) = self.server.deliver.get() {
@@ -287,4 +296,80 @@ fn body(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace;
+    use crate::keyspace::followed::{Data, Followed, Place};
+    use crate::options::Options;
+    use crate::store::Facts;
+    use std::sync::atomic::Ordering;
+
+    fn pool() -> (tempfile::TempDir, perdura::Pool) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = perdura::Options::new().size(16 << 20).domain(Some(perdura::Domain::Process));
+        let pool = options.create(folder.path().join("pool")).unwrap();
+        (folder, pool)
+    }
+
+    /// A server that follows the first master of its life.
+    fn server() -> Server {
+        let address = (Ipv4Addr::LOCALHOST, 0).into();
+        let server = Server::new(Options::new().threads(1), address, Box::new(Facts::default));
+        server.following.life.store(1, Ordering::SeqCst);
+        server
+    }
+
+    /// What was read of a master's commands before another one was followed is not performed, nor is its place noted.
+    #[test]
+    fn commands_of_an_earlier_master_are_not_performed() {
+        let (_folder, pool) = pool();
+        let mut session = pool.session().unwrap();
+        let header = session.transaction(|tx| keyspace::open(tx, 1)).unwrap().unwrap();
+        let data = Data::Copy(Place { id: [b'x'; 40], at: 50, db: 0 });
+        let known = Followed { master: Some(("127.0.0.1".to_owned(), 1)), told: true, data };
+        session.transaction(|tx| followed::write(tx, header, &known)).unwrap();
+        let place_in = |session: &mut perdura::Handle| {
+            let found = session.read(|tx| followed::read(tx, header)).unwrap();
+            match found.unwrap().data {
+                Data::Copy(place) => place.at,
+                other => panic!("{other:?}"),
+            }
+        };
+        let server = server();
+        let mut performer = Performer::new(&server, &mut session, header, 1);
+        let unit = |at| Unit { steps: Vec::new(), at, db: 0 };
+        performer.perform(&[unit(60)], true).unwrap();
+        server.following.life.store(3, Ordering::SeqCst);
+        assert!(matches!(performer.perform(&[unit(70)], true), Err(Ended::Over)));
+        assert_eq!(place_in(&mut session), 60);
+    }
+
+    /// What was read of a master's stream before another one was followed is no part of that one's.
+    #[test]
+    fn a_stream_has_nothing_of_an_earlier_one() {
+        let (_folder, pool) = pool();
+        let mut session = pool.session().unwrap();
+        let server = server();
+        let (feed, following) = (&server.replication.feed, &server.following);
+        feed.restart("x".repeat(40), 50);
+        let mut performer = Performer::new(&server, &mut session, 0, 1);
+        performer.passes_on_from(50);
+        performer.passes().extend_from_slice(b"abcdef");
+        performer.pass(53);
+        performer.wait().unwrap();
+        assert_eq!(feed.facts().end, 53);
+        // Of the next master's stream less is here, or more, or as much.
+        for place in [0, 53, 1000] {
+            following.life.fetch_add(2, Ordering::SeqCst);
+            feed.restart("y".repeat(40), place);
+            performer.pass(56);
+            performer.wait().unwrap();
+            feed.release();
+            let facts = feed.facts();
+            assert_eq!((facts.start, facts.end), (place, place));
+        }
+    }
 }

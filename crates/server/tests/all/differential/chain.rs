@@ -191,6 +191,83 @@ fn kills_in_the_middle_leave_all_the_same() {
     master.check();
 }
 
+/// The one in the middle is started again: its place in the master's stream is in its pool, but the stream before that place is
+/// not kept. One behind it that has as much goes on; one that lacks something gets a snapshot, and has the same then.
+#[test]
+fn a_middle_that_was_started_again_goes_on_or_sends_all() {
+    if kept_engine().is_none() {
+        println!("skipped: nothing outlives a kill under this engine");
+        return;
+    }
+    let (Some(stock), Some(end)) = (Redis::start_with(&STOCK), Redis::start_with(&STOCK)) else {
+        println!("skipped: there is no redis-server");
+        return;
+    };
+    let ours = Running::with(|options| options.threads(2), 64 << 20);
+    for first in [ours.address.port(), stock.port] {
+        let folder = tempfile::tempdir().unwrap();
+        let (pool, address) = (folder.path().join("middle"), free_address());
+        let mut middle = Killed::start(&pool, address, Some(first));
+        let port = address.port();
+        let own = Running::with(|options| options, 64 << 20);
+        let ends = [own.address.port(), end.port];
+        let nobody = free_address().port();
+        let mut writer = at(first);
+        let mut write = || {
+            for count in 0..50 {
+                writer.ask("INCR count");
+                writer.ask(&format!("RPUSH list {count}"));
+            }
+            writer.ask("GET count")
+        };
+        let join = |others: &[u16], what: &str| {
+            others.iter().for_each(|other| follow(*other, port));
+            others.iter().for_each(|other| await_link(*other));
+            settle(first, &[port, ends[0], ends[1]], what);
+        };
+        await_link(port);
+        write();
+        join(&ends, "at first");
+        assert_eq!(syncs(port), (2, 0));
+        for by_kill in [true, false] {
+            let restart = |middle: &mut Killed| match by_kill {
+                true => middle.kill_and_start(&pool, Some(first)),
+                false => middle.end_and_start(&pool, Some(first)),
+            };
+            // They lack something, which the one in the middle keeps.
+            ends.iter().for_each(|other| follow(*other, nobody));
+            write();
+            let before = syncs(port);
+            join(&ends, "not started again");
+            assert_eq!(syncs(port), (before.0, before.1 + 2));
+            // They lack nothing.
+            restart(&mut middle);
+            ends.iter().for_each(|other| await_link(*other));
+            settle(first, &[port, ends[0], ends[1]], "started again");
+            assert_eq!(syncs(port), (0, 2), "by kill: {by_kill}");
+            // They lack something, which is not kept any more.
+            ends.iter().for_each(|other| follow(*other, nobody));
+            let count = write();
+            await_text(&mut at(port), "GET count", &count);
+            restart(&mut middle);
+            await_link(port);
+            join(&ends, "with something missing");
+            assert_eq!(syncs(port), (2, 0), "by kill: {by_kill}");
+            for port in [port, ends[0], ends[1]] {
+                assert_eq!(
+                    [at(port).ask("GET count"), at(port).ask("LLEN list")],
+                    [(); 2].map(|()| count.clone())
+                );
+            }
+        }
+        // The master itself has sent its data once.
+        assert_eq!(syncs(first).0, 1);
+        ends.iter().for_each(|other| follow(*other, nobody));
+        own.check();
+    }
+    ours.check();
+}
+
 /// The master is gone, or becomes a replica: all others go on where they were.
 #[test]
 fn replicas_go_on_when_the_master_changes() {

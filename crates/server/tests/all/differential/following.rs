@@ -212,6 +212,13 @@ impl Killed {
         *self = Killed::start(pool, address, master);
     }
 
+    /// The same after SIGTERM.
+    pub(super) fn end_and_start(&mut self, pool: &Path, master: Option<u16>) {
+        self.signal("TERM");
+        assert!(self.process.wait().unwrap().success(), "it has ended with an error");
+        *self = Killed::start(pool, self.address, master);
+    }
+
     /// SIGKILL.
     pub(super) fn kill(mut self) {
         self.process.kill().unwrap();
