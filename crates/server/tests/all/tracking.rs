@@ -364,7 +364,7 @@ fn of_one_transaction_a_client_hears_what_others_have_written() {
         let is_one = witness.hear_all() == 1;
         together += u64::from(is_one);
         let mut value = |key: &&str| show(&sleeper.call(&[b"GET", key.as_bytes()]));
-        let values: BTreeMap<&str, String> = SHARED.iter().map(|key| (*key, value(&key))).collect();
+        let values: BTreeMap<&str, String> = SHARED.iter().map(|key| (*key, value(key))).collect();
         for (number, sharer) in sharers.iter().enumerate() {
             let own = format!("{rounds} {number}");
             for key in SHARED.iter().filter(|key| sharer.tracks(key)) {
