@@ -198,7 +198,15 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 /// What a server's TLS connections share.
-pub(crate) struct Tls(Mutex<(TlsFiles, Arc<ServerConfig>)>);
+pub(crate) struct Tls(Mutex<Current>);
+
+/// The files that hold.
+struct Current {
+    files: TlsFiles,
+    config: Arc<ServerConfig>,
+    /// How often they were set.
+    edition: u64,
+}
 
 impl Tls {
     /// Reads the files.
@@ -206,20 +214,26 @@ impl Tls {
     /// # Errors
     /// What is wrong with one of them.
     pub(crate) fn new(files: &TlsFiles) -> Result<Self, String> {
-        Ok(Tls(Mutex::new((files.clone(), files.read()?))))
+        let config = files.read()?;
+        Ok(Tls(Mutex::new(Current { files: files.clone(), config, edition: 0 })))
     }
 
-    fn inner(&self) -> MutexGuard<'_, (TlsFiles, Arc<ServerConfig>)> {
+    fn inner(&self) -> MutexGuard<'_, Current> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For connections that are made from now on.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.inner().1)
+        Arc::clone(&self.inner().config)
     }
 
     pub(crate) fn files(&self) -> TlsFiles {
-        self.inner().0.clone()
+        self.inner().files.clone()
+    }
+
+    /// How often the files were set: another number since then says that connections made before may be trusted no longer.
+    pub(crate) fn edition(&self) -> u64 {
+        self.inner().edition
     }
 
     /// Reads other files, or the same again.
@@ -228,7 +242,9 @@ impl Tls {
     /// What is wrong with one of them; those that were read before hold.
     pub(crate) fn set(&self, files: TlsFiles) -> Result<(), String> {
         let config = files.read()?;
-        *self.inner() = (files, config);
+        let mut inner = self.inner();
+        let edition = inner.edition + 1;
+        *inner = Current { files, config, edition };
         Ok(())
     }
 }

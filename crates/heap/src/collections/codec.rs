@@ -143,7 +143,10 @@ const fn words_of<T: Persist>() -> usize {
 
 /// Calls `each` with the words of a plain item.
 #[inline]
-fn each_word<P: Persist>(item: P, mut each: impl FnMut(u64) -> Result<bool>) -> Result<bool> {
+pub(super) fn each_word<P: Persist>(
+    item: P,
+    mut each: impl FnMut(u64) -> Result<bool>,
+) -> Result<bool> {
     for part in bytemuck::bytes_of(&item.to_stored()).chunks(8) {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);

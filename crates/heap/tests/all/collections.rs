@@ -234,3 +234,75 @@ fn a_hash_map_grows_and_shrinks_with_its_entries() {
     }
     assert!(calls < 1000, "{calls} calls for 100 entries");
 }
+
+/// A part of a map, as one that was made by inserting it: it is checked, compared with std's, and changed.
+fn retained_part<V: perdura::Persist + PartialEq + std::fmt::Debug, const COUNTED: bool>(
+    size: u64,
+    tenths: u64,
+    seed: u64,
+    value: fn(&mut Rng) -> V,
+) {
+    let (mut rng, mut heap) = (Rng(seed), TestHeap::new());
+    let what = format!("{size} entries, {tenths} tenths kept, seed {seed}");
+    let run = &mut |tx: &mut dyn perdura::Tx| {
+        let map = OrderedMap::<u64, V, COUNTED>::create(tx)?;
+        let mut model = std::collections::BTreeMap::new();
+        for _ in 0..size {
+            let (key, value) = (rng.below(4 * size), value(&mut rng));
+            map.set(tx, key, value)?;
+            model.insert(key, value);
+        }
+        let mut asked = Vec::new();
+        let part = map.retained(tx, &mut |key, value| {
+            asked.push((key, value));
+            Ok(key % 10 < tenths)
+        })?;
+        assert!(asked.into_iter().eq(model.iter().map(|(key, value)| (*key, *value))), "{what}");
+        assert_eq!(map.len(tx)?, model.len() as u64, "{what}");
+        map.check(tx, &mut |_| Ok(()))?;
+        let before = tx.point();
+        let mut left = 2 * size / 3;
+        let refused = map.retained(tx, &mut |_, _| {
+            left = left.checked_sub(1).ok_or_else(|| Error::Aborted("enough".into()))?;
+            Ok(true)
+        });
+        assert_eq!(refused.is_err(), model.len() as u64 > 2 * size / 3, "{what}");
+        tx.undo_to(before)?;
+        map.destroy(tx)?;
+        model.retain(|key, _| key % 10 < tenths);
+        for round in 0..4 {
+            part.check(tx, &mut |_| Ok(()))?;
+            let entries: Vec<(u64, V)> = part.iter(tx)?.collect::<Result<_>>()?;
+            assert!(
+                entries.into_iter().eq(model.iter().map(|(key, value)| (*key, *value))),
+                "{what}, {round}"
+            );
+            assert_eq!(part.len(tx)?, model.len() as u64, "{what}, {round}");
+            for _ in 0..size / 3 {
+                let (key, value) = (rng.below(5 * size), value(&mut rng));
+                match rng.below(3 - round % 2) {
+                    0 => assert_eq!(part.remove(tx, key)?, model.remove(&key), "{what}"),
+                    _ => {
+                        assert_eq!(part.insert(tx, key, value)?, model.insert(key, value), "{what}")
+                    }
+                }
+            }
+        }
+        part.destroy(tx)
+    };
+    heap.run(run).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(heap.live(), 0, "{what}: blocks are left");
+}
+
+#[test]
+fn a_part_of_a_map_is_a_map() {
+    for (number, size) in [0, 1, 2, 12, 13, 40, 300, 5_000].into_iter().enumerate() {
+        for tenths in [0, 1, 5, 9, 10] {
+            let seed = 10 * number as u64 + tenths;
+            retained_part::<u64, false>(size, tenths, seed, Rng::next);
+            retained_part::<u64, true>(size, tenths, seed, Rng::next);
+            retained_part::<[u64; 3], true>(size, tenths, seed, |rng| [rng.next(); 3]);
+            retained_part::<(), false>(size, tenths, seed, |_| ());
+        }
+    }
+}

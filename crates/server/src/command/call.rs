@@ -125,7 +125,7 @@ impl Env<'_> {
     /// stored to, so that an EXEC which has read it is in conflict. So it is by an EXEC that itself watches keys: if all of
     /// its values were there before, it would store nothing, and a transaction that stores nothing is never in conflict.
     pub(crate) fn touch(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
-        let watched = self.server.watch.touch(db.index(), key, self.touched);
+        self.touch_for_watchers(tx, db, key)?;
         // After it is counted as written: see `tracking/mod.rs`.
         if self.tells_trackers() {
             self.tracked.note_written(key);
@@ -135,7 +135,12 @@ impl Env<'_> {
         }
         // After it is counted as written: see `waiting.rs`.
         self.note_for_waiters(db, key);
-        match watched || self.watches {
+        Ok(())
+    }
+
+    /// The same for watchers alone.
+    fn touch_for_watchers(&self, tx: &mut dyn Tx, db: &Database, key: &[u8]) -> Result<()> {
+        match self.server.watch.touch(db.index(), key, self.touched) || self.watches {
             true => db.rewrite(tx, key),
             false => Ok(()),
         }
@@ -202,7 +207,8 @@ impl Env<'_> {
         for (key, since) in self.server.watch.flush(db.index(), self.touched) {
             let found = db.find(tx, &key)?;
             if found.is_some_and(|found| found.entry.expires().is_none_or(|time| time > since)) {
-                self.touch(tx, db, &key)?;
+                // Those who wait, and those who track, are told of all keys at once.
+                self.touch_for_watchers(tx, db, &key)?;
             }
         }
         if self.tells_trackers() {

@@ -83,16 +83,15 @@ pub(crate) struct Exec {
     pub(crate) disturbed: bool,
     /// A watched key was written: nothing was done.
     pub(crate) aborted: bool,
-    /// Whether its client tracks the keys that it reads.
-    pub(crate) remembers: bool,
     /// The pause that it is let through: that of CLIENT PAUSE in it begins for others, and at its end for this client.
     pub(crate) own_pause: Option<OwnPause>,
 }
 
 /// A command of it.
 pub(crate) enum Step {
-    /// On data, in the database that was selected when its turn came.
-    Data { command: &'static Command, args: OwnedArgs, db: u8 },
+    /// On data, in the database that was selected when its turn came. Whether the client `remembers` what it reads was
+    /// decided then, too.
+    Data { command: &'static Command, args: OwnedArgs, db: u8, remembers: bool },
     /// On the client: it was done already, and this is its reply.
     Said(Vec<u8>),
 }
@@ -120,11 +119,8 @@ impl Exec {
 
     /// Before its transaction begins: notes what its client is about to read, if that is tracked.
     pub(crate) fn plan_reads(&self, env: Env<'_>) {
-        if !self.remembers {
-            return;
-        }
         for step in &self.steps {
-            if let Step::Data { command, args, db } = step {
+            if let Step::Data { command, args, db, remembers: true } = step {
                 env.tracked.plan(&env.server.watch, command, args.as_args(), *db);
             }
         }
@@ -195,7 +191,6 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
             db,
             disturbed: true,
             aborted: false,
-            remembers: false,
             own_pause: None,
         }));
     }
@@ -213,15 +208,7 @@ fn exec(call: &mut ClientCall<'_>) -> Outcome<Next> {
     });
     let steps = steps.collect();
     let own_pause = call.client.own_pause.take();
-    Ok(Next::Exec(Exec {
-        steps,
-        watched,
-        db,
-        disturbed: false,
-        aborted: false,
-        remembers: false,
-        own_pause,
-    }))
+    Ok(Next::Exec(Exec { steps, watched, db, disturbed: false, aborted: false, own_pause }))
 }
 
 /// Prepares one queued command; one on the client is done now.
@@ -233,7 +220,8 @@ fn step(call: &mut ClientCall<'_>, command: &'static Command, args: OwnedArgs) -
         return said(call, &Failure::say(denied.text_of_exec()));
     }
     if !matches!(command.run, Run::Client(_)) {
-        return Step::Data { command, args, db: call.client.db };
+        let remembers = call.client.remembers();
+        return Step::Data { command, args, db: call.client.db, remembers };
     }
     if command.name == "monitor" {
         let text = "ERR MONITOR isn't allowed for DENY BLOCKING client";

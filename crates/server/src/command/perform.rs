@@ -258,7 +258,10 @@ fn step_of(
             out.raw(reply);
             Ok(Answer::Done)
         }
-        Step::Data { command, args, db } => {
+        Step::Data { command, args, db, remembers } => {
+            if env.server.tracking.is_used() {
+                env.tracked.act_as(client.id, *remembers);
+            }
             let db = Database::new(env.keyspace, *db);
             let args = args.as_args();
             monitor::tell(env, db.index(), By::Client(client), command, args);

@@ -34,8 +34,16 @@ pub(super) struct Target {
     used: Instant,
 }
 
-/// Whose connection it is: one that is logged in serves nobody else, nor does one by TLS, or without, serve the other kind.
-pub(super) type Name = (Vec<u8>, Vec<u8>, Option<Login>, bool);
+/// How a target is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Manner {
+    Plain,
+    /// By TLS, with the files of this [edition](crate::tls::Tls::edition).
+    Secure(u64),
+}
+
+/// Whose connection it is: one that is logged in serves nobody else, and one that was made in one manner serves no other.
+pub(super) type Name = (Vec<u8>, Vec<u8>, Option<Login>, Manner);
 
 /// Why a step takes no longer.
 pub(super) struct Patience<'a> {
@@ -211,8 +219,8 @@ impl Kept {
         self.0.len()
     }
 
-    pub(super) fn name(request: &Move, by_tls: bool) -> Name {
-        (request.host.clone(), request.port.clone(), request.login.clone(), by_tls)
+    pub(super) fn name(request: &Move, manner: Manner) -> Name {
+        (request.host.clone(), request.port.clone(), request.login.clone(), manner)
     }
 
     pub(super) fn take(&mut self, name: &Name) -> Option<Target> {
@@ -234,8 +242,9 @@ impl Kept {
         self.0.insert(name, Target { used: Instant::now(), ..target });
     }
 
-    /// Closes those that were not used for long.
-    pub(super) fn tidy(&mut self) {
-        self.0.retain(|_, target| target.used.elapsed() <= KEPT);
+    /// Closes those that were not used for long, and those that were made in another manner: with the files that hold now
+    /// their targets might not be spoken to.
+    pub(super) fn tidy(&mut self, manner: Manner) {
+        self.0.retain(|name, target| name.3 == manner && target.used.elapsed() <= KEPT);
     }
 }

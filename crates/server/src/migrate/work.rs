@@ -2,7 +2,7 @@
 
 use super::Orders;
 use super::request::{Login, Move};
-use super::target::{Kept, Patience, Target};
+use super::target::{Kept, Manner, Patience, Target};
 use crate::command::{Call, Env, Failure, Notes, blocking, find, perform};
 use crate::keyspace::{Database, Hint, now};
 use crate::listing::Listing;
@@ -15,6 +15,7 @@ use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::store::Session;
+use crate::tls::Tls;
 use crate::watch::Watched;
 use perdura::{Error, Tx};
 use std::io::ErrorKind;
@@ -95,11 +96,19 @@ pub(super) fn run<S: Session>(server: &Server, session: S, keyspace: u64, mut or
             Err(RecvTimeoutError::Disconnected) => return,
         }
         mover.recheck();
-        mover.kept.tidy();
+        mover.kept.tidy(manner(server));
         server.migration.sockets.store(mover.kept.len(), Ordering::Relaxed);
         if server.stopping() {
             return;
         }
+    }
+}
+
+/// How targets are spoken to now.
+fn manner(server: &Server) -> Manner {
+    match server.migration.speaks_tls() {
+        true => Manner::Secure(server.tls.as_ref().map_or(0, Tls::edition)),
+        false => Manner::Plain,
     }
 }
 
@@ -282,12 +291,14 @@ impl<'a, S: Session> Mover<'a, S> {
         let server = self.server;
         let is_over = || server.stopping();
         let patience = Patience { timeout: request.timeout, is_over: &is_over };
-        let by_tls = server.migration.speaks_tls();
-        let name = Kept::name(request, by_tls);
+        // Before the files are read: of later ones it can only say that they are older.
+        let manner = manner(server);
+        let name = Kept::name(request, manner);
         loop {
             let kept = self.kept.take(&name);
             let was_kept = kept.is_some();
-            let tls = (by_tls && !was_kept).then(|| server.client_config()).transpose();
+            let is_secure = manner != Manner::Plain;
+            let tls = (is_secure && !was_kept).then(|| server.client_config()).transpose();
             let refused = |why| (Vec::new(), Refused(format!("ERR tls-cluster: {why}")));
             let tls = tls.map_err(refused)?;
             let mut lines = Vec::new();

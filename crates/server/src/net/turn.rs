@@ -150,7 +150,8 @@ impl Op {
         if env.server.tracking.is_used() {
             let remembers = match &self.work {
                 Work::Request(..) => connection.client.remembers(),
-                Work::Exec(exec) => exec.remembers,
+                // Each of its commands by itself.
+                Work::Exec(_) => false,
             };
             env.tracked.act_as(connection.client.listing.id, remembers);
         }
@@ -411,7 +412,6 @@ impl Turn {
             connection.taken += 1;
             let is_own = route.command().is_some_and(|command| command.name == "client");
             let command = route.command().filter(|_| env.server.pubsub.is_monitored());
-            let remembered = connection.client.remembers();
             connection.client.own_pause = Some(let_through);
             let next = route.answer((env.server, env.stats), connection, request);
             let is_done = !is_own && !matches!(next, Next::Exec(_));
@@ -438,9 +438,7 @@ impl Turn {
                     connection.wait_to_the_end();
                     return Planned::All;
                 }
-                Next::Exec(mut exec) => {
-                    // Its own commands may have changed that.
-                    exec.remembers = remembered || connection.client.remembers();
+                Next::Exec(exec) => {
                     exec.plan_reads(env);
                     self.push(slot, connection, claim, Work::Exec(Box::new(exec)));
                     return Planned::Blocked;

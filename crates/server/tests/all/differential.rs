@@ -10,6 +10,7 @@ mod following;
 mod promotion;
 mod replicas;
 mod secure;
+mod tracking;
 
 use crate::common::{Client, ENGINE, Frame, Random, Running, show};
 use perdura_testing::{seeds, times};

@@ -464,6 +464,97 @@ fn keys_move_by_tls() {
     to.check();
 }
 
+/// A connection that was kept serves nobody once the certificates that let it be made hold no longer.
+#[test]
+fn kept_connections_do_not_outlive_their_certificates() {
+    let ((from, _), (to, secure)) = (start_secure("client"), start_secure("server"));
+    let mut here = from.client();
+    let path = |file: std::path::PathBuf| file.to_str().expect("a path in UTF-8").to_owned();
+    let set = |here: &mut Client, name: &str, signers: &str| {
+        let (own, signers) =
+            (files(name, ClientCertificates::Required), doors::certificate(signers));
+        let (cert, key, signers) = (path(own.cert_file), path(own.key_file), path(signers));
+        let command = format!(
+            "CONFIG SET tls-cert-file {cert} tls-key-file {key} tls-ca-cert-file {signers}"
+        );
+        assert_eq!(here.ask(&command), "OK");
+    };
+    let connecting = "IOERR error or timeout connecting to the client";
+    for (name, signers) in [("client", "stranger.pem"), ("stranger", "ca.pem")] {
+        here.ask("MSET a 1 b 2");
+        assert_eq!(migrate(&mut here, secure, "a 0 5000 REPLACE"), "OK");
+        await_text(&mut here, "INFO stats", "migrate_cached_sockets:1\r");
+        set(&mut here, name, signers);
+        // With TLS 1.3 a client hears after its handshake that it is not let in.
+        let answer = migrate(&mut here, secure, "b 0 2000 REPLACE");
+        let is_refused = match name {
+            "client" => answer == connecting,
+            _ => answer.starts_with("IOERR "),
+        };
+        assert!(is_refused, "with the certificate of {name}, signers of {signers}: {answer}");
+        assert_eq!(here.ask("GET b"), "2");
+        await_text(&mut here, "INFO stats", "migrate_cached_sockets:0\r");
+        set(&mut here, "client", "ca.pem");
+    }
+    // It is closed though nothing else is moved, and if the files' names stay.
+    assert_eq!(migrate(&mut here, secure, "b 0 5000 REPLACE"), "OK");
+    await_text(&mut here, "INFO stats", "migrate_cached_sockets:1\r");
+    let began = Instant::now();
+    set(&mut here, "client", "ca.pem");
+    await_text(&mut here, "INFO stats", "migrate_cached_sockets:0\r");
+    assert!(began.elapsed() < Duration::from_secs(8), "before it would have been closed anyway");
+    from.check();
+    to.check();
+}
+
+/// To a stock server by TLS, and back.
+#[test]
+fn keys_move_to_redis_by_tls() {
+    let Some((redis, theirs)) = Redis::start_secure("server") else {
+        println!("not tested: there is no redis-server with TLS");
+        return;
+    };
+    let (from, ours) = start_secure("client");
+    let (mut here, mut there) = (from.client(), Client::connect(redis.address));
+    here.ask("CONFIG SET dump-version 10");
+    let value: Vec<u8> = (0..3_000_000_u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+    here.call(&[b"SET", b"large", &value]);
+    for command in ["RPUSH l a b", "HSET h f v", "ZADD z 1 a", "XADD x 5-1 f v"] {
+        here.ask(command);
+    }
+    assert_eq!(migrate(&mut here, theirs, "- 2 5000 KEYS large l h z"), "OK");
+    // By the connection that was kept.
+    await_text(&mut here, "INFO stats", "migrate_cached_sockets:1\r");
+    let before = connections(&mut there);
+    assert_eq!(migrate(&mut here, theirs, "x 2 5000"), "OK");
+    assert_eq!(connections(&mut there), before);
+    assert_eq!(here.ask("DBSIZE"), "0");
+    there.ask("SELECT 2");
+    assert_eq!([there.ask("DBSIZE"), there.ask("LRANGE l 0 -1")], ["5", "[a b]"]);
+    assert!(there.call(&[b"GET", b"large"]) == crate::common::Frame::Text(value.clone()));
+    // Its other port speaks no TLS.
+    here.ask("SET mine 1");
+    assert!(migrate(&mut here, redis.address, "mine 0 2000").starts_with("IOERR "));
+    // It lets no stranger in, and none is spoken to.
+    let (stranger, strange) = start_secure("stranger");
+    let mut other = stranger.client();
+    other.ask("SET theirs 1");
+    assert!(migrate(&mut other, theirs, "theirs 0 2000").starts_with("IOERR "));
+    assert!(migrate(&mut there, strange, "l 0 2000").starts_with("IOERR "));
+    assert_eq!([here.ask("GET mine"), other.ask("GET theirs")], ["1", "1"]);
+    assert_eq!(migrate(&mut there, ours, "- 0 5000 KEYS large l h z x"), "OK");
+    assert_eq!([here.ask("DBSIZE"), here.ask("HGET h f")], ["6", "v"]);
+    assert!(here.call(&[b"GET", b"large"]) == crate::common::Frame::Text(value));
+    from.check();
+}
+
+/// How many connections a stock server has had.
+fn connections(redis: &mut Client) -> String {
+    let info = redis.ask("INFO stats");
+    let line = info.lines().find(|line| line.starts_with("total_connections_received:"));
+    line.expect("it is there").to_owned()
+}
+
 /// One that says a byte of its handshake now and then.
 #[test]
 fn a_slow_handshake_is_given_up() {
@@ -499,23 +590,70 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn start() -> Option<Self> {
-        let program = std::env::var("PERDURA_REDIS_SERVER").unwrap_or("redis-server".into());
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let is_there = std::process::Command::new(program()).arg("--version").output().is_ok();
+        // Another program may take its port first.
+        let started = is_there.then(|| (0..3).find_map(|_| Self::start_with(&[])));
+        started.map(|redis| redis.expect("redis-server starts"))
+    }
+
+    /// One that speaks TLS, too, with the certificate of this name, to clients and to targets, and its address for that.
+    fn start_secure(name: &str) -> Option<(Self, SocketAddr)> {
+        (0..3).find_map(|_| Self::start_secure_once(name))
+    }
+
+    fn start_secure_once(name: &str) -> Option<(Self, SocketAddr)> {
+        let own = files(name, ClientCertificates::Required);
+        let path = |file: std::path::PathBuf| file.to_str().expect("a path in UTF-8").to_owned();
+        let (cert, key) = (path(own.cert_file), path(own.key_file));
+        let signers = path(own.ca_file.expect("a file of signers"));
+        let address = free_address();
+        let redis = Self::start_with(&[
+            "--tls-port",
+            &address.port().to_string(),
+            "--tls-cert-file",
+            &cert,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &signers,
+            "--tls-auth-clients",
+            "yes",
+            "--tls-cluster",
+            "yes",
+        ]);
+        redis.map(|redis| (redis, address))
+    }
+
+    /// `None` if there is no such program, or it does not know these options.
+    fn start_with(options: &[&str]) -> Option<Self> {
+        let address = free_address();
         let folder = tempfile::tempdir().unwrap();
-        let process = std::process::Command::new(program)
+        let process = std::process::Command::new(program())
             .args(["--port", &address.port().to_string(), "--save", "", "--dir"])
             .arg(folder.path())
+            .args(options)
             .stdout(std::process::Stdio::null())
             .spawn()
             .ok()?;
-        let redis = Redis { process, address, _folder: folder };
+        let mut redis = Redis { process, address, _folder: folder };
         let began = Instant::now();
         while std::net::TcpStream::connect(address).is_err() {
+            if redis.process.try_wait().unwrap().is_some() {
+                return None;
+            }
             assert!(began.elapsed() < Duration::from_secs(20), "it does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
         Some(redis)
     }
+}
+
+fn program() -> String {
+    std::env::var("PERDURA_REDIS_SERVER").unwrap_or("redis-server".into())
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 impl Drop for Redis {

@@ -1,8 +1,8 @@
 //! CLIENT TRACKING, on servers of several threads, to which clients go in turn.
 
 use crate::common::{Client, Frame, Random, Running, await_text, encode, show};
-use perdura_testing::times;
-use std::collections::HashMap;
+use perdura_testing::{seeds, times};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,9 @@ fn clients_of_all_threads_hear_what_is_invalid() {
     }
     assert_eq!(tracker.ask("PING"), "PONG");
     for command in ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1"] {
+        // One that is watched is not told of besides.
+        beside.ask("SET key 1");
+        beside.ask("WATCH key");
         tracker.ask("GET key");
         other.ask(command);
         assert_eq!(received(&mut tracker), "[invalidate nil]", "{command}");
@@ -102,6 +105,13 @@ fn options_say_what_is_tracked() {
     }
     assert_eq!(tracker.ask("EXEC"), "[OK 1]");
     tracker.ask("GET d");
+    other.ask("MSET a 1 d 4");
+    assert_eq!(received(&mut tracker), "[invalidate [a]]");
+    // It is of what comes after it.
+    for command in ["MULTI", "GET d", "CLIENT CACHING YES", "GET a"] {
+        tracker.ask(command);
+    }
+    assert_eq!(tracker.ask("EXEC"), "[4 OK 1]");
     other.ask("MSET a 1 d 4");
     assert_eq!(received(&mut tracker), "[invalidate [a]]");
     assert_eq!(tracker.ask("CLIENT TRACKING OFF"), "OK");
@@ -238,6 +248,162 @@ fn messages_go_to_another_client() {
     assert_eq!(info, format!("[flags [on broken_redirect] redirect {id} prefixes []]"));
 }
 
+/// A client of the test below, and how it tracks.
+struct Sharer {
+    client: Client,
+    modes: &'static str,
+    /// The keys that it has written in this round, and those that it was told of, with how often.
+    written: BTreeSet<String>,
+    told: BTreeMap<String, usize>,
+}
+
+impl Sharer {
+    fn new(server: &Running, modes: &'static str) -> Self {
+        let mut client = server.client();
+        client.ask("HELLO 3");
+        assert_eq!(client.ask(&format!("CLIENT TRACKING ON {modes}")), "OK");
+        Sharer { client, modes, written: BTreeSet::new(), told: BTreeMap::new() }
+    }
+
+    /// Sends some requests that write keys, which are not answered yet. Returns how many.
+    fn write(&mut self, random: &mut Random, value: &str) -> usize {
+        self.written.clear();
+        let (count, mut bytes) = (1 + random.below(3), Vec::new());
+        for _ in 0..count {
+            let mut args = vec!["MSET".to_owned()];
+            for _ in 0..1 + random.below(3) {
+                let key = random.pick(SHARED).to_string();
+                args.extend([key.clone(), value.to_owned()]);
+                self.written.insert(key);
+            }
+            let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+            bytes.extend(encode(&args));
+        }
+        self.client.send(&bytes);
+        count
+    }
+
+    /// Receives this many answers, and the messages among them. Returns how many messages.
+    fn hear(&mut self, mut answers: usize) -> usize {
+        let mut messages = 0;
+        while answers > 0 {
+            match self.client.receive().expect("an answer") {
+                Frame::List(parts) if show(&parts[0]) == "invalidate" => {
+                    messages += 1;
+                    let Frame::List(keys) = &parts[1] else { panic!("all is invalid") };
+                    keys.iter().for_each(|key| *self.told.entry(show(key)).or_default() += 1);
+                }
+                answer => {
+                    assert!(["OK", "PONG"].contains(&show(&answer).as_str()), "{}", show(&answer));
+                    answers -= 1;
+                }
+            }
+        }
+        messages
+    }
+
+    /// Receives the messages of all that was answered before. Returns how many.
+    fn hear_all(&mut self) -> usize {
+        self.client.send(&encode(&[b"PING"]));
+        self.hear(1)
+    }
+
+    fn has(&self, mode: &str) -> bool {
+        self.modes.split(' ').any(|word| word == mode)
+    }
+
+    /// Whether it tracks a key, if it has read it.
+    fn tracks(&self, key: &str) -> bool {
+        let words: Vec<&str> = self.modes.split(' ').collect();
+        let mut prefixes = words.windows(2).filter(|pair| pair[0] == "PREFIX").peekable();
+        prefixes.peek().is_none() || prefixes.any(|pair| key.starts_with(pair[1]))
+    }
+}
+
+/// Keys that several clients write.
+const SHARED: &[&str] = &["a0", "a1", "a2", "b0", "b1", "b2", "c0", "c1"];
+
+/// Requests of several clients that come together are one transaction. With NOLOOP each hears of what others have written
+/// last, and of nothing else; without it of all.
+#[test]
+fn of_one_transaction_a_client_hears_what_others_have_written() {
+    let options = |options: perdura_server::Options| options.threads(1).debug_command(true);
+    let server = Running::with(options, 64 << 20);
+    let seed = seeds(42, 1).start;
+    println!("replay with PERDURA_TEST_SEED={seed}");
+    let mut random = Random::new(seed);
+    let modes =
+        ["BCAST NOLOOP", "BCAST NOLOOP PREFIX a PREFIX b1", "BCAST PREFIX b", "NOLOOP", "OPTOUT"];
+    let mut sharers = modes.map(|modes| Sharer::new(&server, modes));
+    let (mut witness, mut sleeper) = (Sharer::new(&server, "BCAST"), server.client());
+    let (wanted, mut rounds, mut together) = (times(40), 0, 0);
+    while together < wanted {
+        assert!(rounds < 50 * wanted, "requests came together {together} times of {rounds}");
+        rounds += 1;
+        let all: Vec<&[u8]> = SHARED.iter().map(|key| key.as_bytes()).collect();
+        let read = encode(&[&[b"MGET".as_slice()], all.as_slice()].concat());
+        for sharer in sharers.iter_mut().filter(|sharer| !sharer.has("BCAST")) {
+            sharer.client.send(&read);
+            sharer.client.receive().expect("values");
+        }
+        // The thread serves nobody until all have sent theirs.
+        sleeper.send(&encode(&[b"DEBUG", b"SLEEP", b"0.01"]));
+        std::thread::sleep(Duration::from_millis(2));
+        let mut sent = [0; 5];
+        for (number, sharer) in sharers.iter_mut().enumerate() {
+            sent[number] = sharer.write(&mut random, &format!("{rounds} {number}"));
+        }
+        assert_eq!(show(&sleeper.receive().expect("an answer")), "OK");
+        for (sharer, sent) in sharers.iter_mut().zip(sent) {
+            sharer.told.clear();
+            sharer.hear(sent);
+        }
+        for sharer in &mut sharers {
+            sharer.hear_all();
+        }
+        let is_one = witness.hear_all() == 1;
+        together += u64::from(is_one);
+        let mut value = |key: &&str| show(&sleeper.call(&[b"GET", key.as_bytes()]));
+        let values: BTreeMap<&str, String> = SHARED.iter().map(|key| (*key, value(key))).collect();
+        for (number, sharer) in sharers.iter().enumerate() {
+            let own = format!("{rounds} {number}");
+            for key in SHARED.iter().filter(|key| sharer.tracks(key)) {
+                let wrote = |one: &&Sharer| one.written.contains(*key);
+                let by_it = wrote(&sharer);
+                let by_others = sharers.iter().filter(wrote).count() > usize::from(by_it);
+                let is_last = by_it && values[key] == own;
+                // How often it is told, if all of it was one transaction: an unsure count is `None`.
+                let expected = match (by_it, by_others) {
+                    (false, false) => Some(0),
+                    (false, true) => Some(1),
+                    (true, _) if !sharer.has("NOLOOP") => Some(1),
+                    (true, false) => Some(0),
+                    // The first one to write it, who is not known, ends its being tracked.
+                    (true, true) if !sharer.has("BCAST") => None,
+                    (true, true) => Some(usize::from(!is_last)),
+                };
+                let told = sharer.told.get(*key).copied().unwrap_or_default();
+                let is_right = match expected {
+                    Some(expected) if is_one => told == expected,
+                    Some(0) if by_others => true,
+                    Some(expected) => (told > 0) == (expected > 0),
+                    None => told <= 1,
+                };
+                assert!(
+                    is_right,
+                    "round {rounds}, in one transaction: {is_one}, {}: {key} is told {told} times, and not \
+                     {expected:?}; it has written {:?}, and the last value is {} of {own}",
+                    sharer.modes, sharer.written, values[key]
+                );
+            }
+            let strange = sharer.told.keys().find(|key| !sharer.tracks(key));
+            assert_eq!(strange, None, "{}", sharer.modes);
+        }
+    }
+    println!("{together} of {rounds} rounds were one transaction");
+    server.check();
+}
+
 /// Keys of the test below.
 const KEYS: usize = 48;
 
@@ -247,10 +413,27 @@ fn random_key(random: &mut Random) -> Vec<u8> {
     format!("key{}", random.below(KEYS)).into_bytes()
 }
 
-/// Keeps what it reads until it is told that it is invalid, until nobody writes any longer.
-fn read_what_is_missing(tracker: &mut Client, cache: &mut Cache, ends: &AtomicBool, seed: u64) {
+/// Keeps what it reads until it is told that it is invalid, until nobody writes any longer. It writes a little, too: if it
+/// tracks `by_prefix`, it keeps that as well.
+fn read_what_is_missing(
+    (tracker, by_prefix): (&mut Client, bool),
+    cache: &mut Cache,
+    ends: &AtomicBool,
+    seed: u64,
+) {
     let mut random = Random::new(seed);
+    let mut writes = 0;
     while !ends.load(Ordering::SeqCst) {
+        if writes < 6 && random.below(4) == 0 {
+            writes += 1;
+            let (key, value) = (random_key(&mut random), format!("{seed}+{writes}").into_bytes());
+            ask(tracker, cache, &[b"SET", &key, &value]);
+            // What it writes by itself is not tracked as what it reads is.
+            match by_prefix {
+                true => drop(cache.insert(key, Frame::Text(value))),
+                false => drop(cache.remove(&key)),
+            }
+        }
         let wanted: Vec<Vec<u8>> =
             (0..1 + random.below(KEYS)).map(|_| random_key(&mut random)).collect();
         let missing: Vec<&[u8]> =
@@ -302,7 +485,7 @@ fn write_some(writer: &mut Client, seed: u64) {
 fn nobody_is_left_with_an_old_value() {
     let server = Running::with(|options| options.threads(3), 64 << 20);
     let mut other = server.client();
-    let kinds = ["", " NOLOOP", " BCAST", " BCAST PREFIX key", ""];
+    let kinds = ["", " NOLOOP", " BCAST", " BCAST NOLOOP", " BCAST NOLOOP PREFIX key", ""];
     let mut trackers: Vec<(Client, Cache)> =
         kinds.iter().map(|_| (server.client(), Cache::new())).collect();
     for ((tracker, _), kind) in trackers.iter_mut().zip(kinds) {
@@ -313,10 +496,10 @@ fn nobody_is_left_with_an_old_value() {
     for round in 0..times(60) {
         let ends = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            for (number, (tracker, cache)) in (0..).zip(&mut trackers) {
-                let ends = &ends;
-                scope
-                    .spawn(move || read_what_is_missing(tracker, cache, ends, 10 * round + number));
+            for ((number, (tracker, cache)), kind) in (0..).zip(&mut trackers).zip(kinds) {
+                let (ends, tracker) = (&ends, (tracker, kind.contains("BCAST")));
+                let seed = 10 * round + number;
+                scope.spawn(move || read_what_is_missing(tracker, cache, ends, seed));
             }
             let writing: Vec<_> = (0..)
                 .zip(&mut writers)

@@ -1,5 +1,6 @@
 //! An ordered map: a B+ tree of small nodes, in which an insertion moves no entries.
 
+mod build;
 mod change;
 mod check;
 mod compact;

@@ -296,16 +296,11 @@ impl Group {
         let new = match left {
             0 => 0,
             _ => {
-                let (new, mut kept) = (PendingMap::create(tx)?, 0);
-                self.each_consumer::<Error>(tx, &mut |tx, _, other| {
-                    if other == consumer {
-                        return Ok(());
-                    }
-                    self.walk(tx, (Id::MIN, Id::MAX), Some(other), &mut |tx, id, pending| {
-                        new.set(tx, id, pending)?;
-                        kept += 1;
-                        Ok(kept <= left)
-                    })
+                let mut kept = 0;
+                let new = map.retained(tx, &mut |_, pending| {
+                    let stays = pending.consumer != consumer.at;
+                    kept += u64::from(stays);
+                    if kept > left { Err(unlisted(self.at)) } else { Ok(stays) }
                 })?;
                 if kept != left {
                     return Err(unlisted(self.at));
