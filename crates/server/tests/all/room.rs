@@ -51,7 +51,8 @@ fn after_flushall_there_is_room_at_once() {
         let args: Vec<&[u8]> = add.iter().map(Vec::as_slice).collect();
         assert_eq!(other.call(&args), Frame::Integer(2_000), "round {round}");
         let again = fill(&mut client, 1_000);
-        assert!(again + 400 > first, "{again} values after FLUSHALL, {first} before");
+        // The set takes the room of some hundred values, and the last batch may be cut short anywhere.
+        assert!(again + 700 > first, "{again} values after FLUSHALL, {first} before");
     }
     assert_eq!(client.ask("FLUSHALL"), "OK");
     assert_eq!(running.check().keys, 0);

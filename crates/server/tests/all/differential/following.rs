@@ -375,7 +375,11 @@ fn a_part_of_a_snapshot_is_never_shown() {
                 if loads {
                     partly += 1;
                     let refused = client.ask("GET key:1");
-                    assert!(refused.starts_with("LOADING") || refused == "value:1", "{refused}");
+                    // Or it has come since; Redis fills the values with zeros.
+                    assert!(
+                        refused.starts_with("LOADING") || refused.starts_with("value:1"),
+                        "{refused}"
+                    );
                     assert!(info.ask("INFO replication").contains("master_link_status"));
                     assert!(client.ask("FUNCTION LIST").len() > 20);
                 }
