@@ -697,8 +697,8 @@ fn a_masters_script_is_killed_once() {
         }
         // It ends soon. If it ran again, it would be overdue after another 200 ms.
         let is_busy = answer.starts_with("BUSY");
-        let is_late = start.elapsed() > Duration::from_secs(10);
-        assert!(!(is_busy && has_ended) && !is_late, "it runs again: {answer}");
+        assert!(!is_busy || !has_ended, "it runs again: {answer}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{answer}");
         has_ended |= !is_busy;
         thread::sleep(Duration::from_millis(5));
     }
