@@ -109,6 +109,8 @@ pub enum Error {
         pinned: u64,
         /// The one that has held some back for the longest time.
         oldest: Option<Oldest>,
+        /// Bytes that the transaction had allocated before.
+        taken: u64,
     },
     /// The pool may grow, but its file cannot: the disk or a quota is full, or files may not be longer.
     #[error(
@@ -217,7 +219,7 @@ impl Error {
     /// Shorthand for [`Error::Full`] where no running transaction holds anything back.
     #[cold]
     pub const fn full(requested: u64) -> Self {
-        Error::Full { requested, pinned: 0, oldest: None }
+        Error::Full { requested, pinned: 0, oldest: None, taken: 0 }
     }
 
     /// Shorthand for [`Error::Corrupt`].

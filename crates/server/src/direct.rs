@@ -17,7 +17,7 @@ use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Args, Protocol, Reply};
 use crate::pubsub::{Kind, Subscriptions};
 use crate::rdb;
-use crate::room;
+use crate::room::{self, Lack};
 use crate::server::Server;
 use crate::store::Store as _;
 use perdura::{Error, Handle, Pool, Result, Ticket, Tx};
@@ -364,7 +364,7 @@ impl Commands {
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) => {
                     let env = self.env(request.now, request.seed, false);
                     // Nobody is told of what goes.
-                    if !room::make(handle, env, attempt, &error, &mut None)? {
+                    if !room::make(handle, env, attempt, &Lack::of(&error), &mut None)? {
                         break;
                     }
                 }

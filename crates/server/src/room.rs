@@ -22,7 +22,7 @@ const PINNED_PART: u64 = 8;
 /// Attempts that evict keys, and do not empty pages.
 const IN_PIECES: u32 = 2;
 
-/// Frees something, since a write was refused by `error`. False if there is nothing to free: the write is then refused.
+/// Frees something, since there was no room for a write. False if there is nothing to free: the write is then refused.
 /// Raises `last` to the ticket of its last transaction, if it has any: what these tell others is told when that is durable.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub(crate) fn make<S: Session>(
     session: &mut S,
     env: Env<'_>,
     attempts: u32,
-    error: &Error,
+    lack: &Lack<'_>,
     last: &mut Option<S::Ticket>,
 ) -> Result<bool, Error> {
     let _alone = env.server.room.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ pub(crate) fn make<S: Session>(
     let made = tidy(session, env, most, last).and_then(|any| match any {
         true => Ok(true),
         false => {
-            let evicted = evict(session, env, 1 << attempts.min(MOST), error, last);
+            let evicted = evict(session, env, 1 << attempts.min(MOST), lack, last);
             evicted.and_then(|any| match any {
                 // What has gone has left no room in one piece, for a while.
                 true if attempts < IN_PIECES => Ok(true),
@@ -60,10 +60,10 @@ fn evict<S: Session>(
     session: &mut S,
     env: Env<'_>,
     most: u32,
-    error: &Error,
+    lack: &Lack<'_>,
     last: &mut Option<S::Ticket>,
 ) -> Result<bool, Error> {
-    if env.server.eviction.policy() == EvictionPolicy::NoEviction || is_in_vain(error, env) {
+    if env.server.eviction.policy() == EvictionPolicy::NoEviction || lack.is_in_vain(env) {
         return Ok(false);
     }
     let mut any = false;
@@ -77,13 +77,40 @@ fn evict<S: Session>(
     Ok(any)
 }
 
-/// Whether to evict keys would make no room: for what never fits, or while all that is freed is held back for a transaction
-/// that reads for long.
-fn is_in_vain(error: &Error, env: Env<'_>) -> bool {
-    let Error::Full { requested, pinned, .. } = error else { return false };
-    let facts = env.server.facts();
-    let most = facts.limit.saturating_sub(facts.overhead);
-    *requested > most || *pinned > (*requested).max(facts.limit / PINNED_PART)
+/// Why a write was refused, and how much it needs.
+pub(crate) struct Lack<'a> {
+    pub(crate) error: &'a Error,
+    /// Bytes of values that it writes at least; 0 if that is not known.
+    pub(crate) least: u64,
+}
+
+impl<'a> Lack<'a> {
+    pub(crate) fn of(error: &'a Error) -> Self {
+        Lack { error, least: 0 }
+    }
+
+    /// Whether nothing is evicted for the transaction since it takes too much.
+    pub(crate) fn is_too_much(&self, env: Env<'_>) -> bool {
+        env.server.eviction.policy() != EvictionPolicy::NoEviction && self.never_fits(env)
+    }
+
+    /// Whether there will not be room for the transaction if everything goes: for what it writes at least, or for what it had
+    /// allocated when it was refused, and asked for then. What it would have asked for after that is not known: so one
+    /// that has taken half of all that there is counts as one of these, too.
+    fn never_fits(&self, env: Env<'_>) -> bool {
+        let Error::Full { requested, taken, .. } = self.error else { return false };
+        let facts = env.server.facts();
+        let most = facts.limit.saturating_sub(facts.overhead);
+        self.least > most || requested.saturating_add(*taken) > most || *taken > most / 2
+    }
+
+    /// Whether to evict keys would make no room: for what never fits, or while all that is freed is held back for a
+    /// transaction that reads for long.
+    fn is_in_vain(&self, env: Env<'_>) -> bool {
+        let Error::Full { requested, pinned, .. } = self.error else { return false };
+        let limit = env.server.facts().limit;
+        self.never_fits(env) || *pinned > (*requested).max(limit / PINNED_PART)
+    }
 }
 
 /// Empties pages. Whether that made some free.

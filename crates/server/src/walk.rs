@@ -192,7 +192,18 @@ pub(crate) enum Form {
     /// As an export.
     Commands(Encoder),
     /// As Redis's snapshots.
-    Snapshot(FileEncoder),
+    Snapshot(FileEncoder, Contents),
+}
+
+/// What a snapshot has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Contents {
+    #[default]
+    All,
+    /// The libraries of functions, and no keys.
+    Functions,
+    /// Neither.
+    Nothing,
 }
 
 impl Form {
@@ -201,8 +212,15 @@ impl Form {
     }
 
     /// For a replica, in whose stream this database is chosen.
-    pub(crate) fn snapshot(stream_db: u8) -> Self {
-        Form::Snapshot(FileEncoder::for_stream(stream_db))
+    pub(crate) fn snapshot(stream_db: u8, contents: Contents) -> Self {
+        Form::Snapshot(FileEncoder::for_stream(stream_db), contents)
+    }
+
+    fn contents(&self) -> Contents {
+        match self {
+            Form::Commands(_) => Contents::All,
+            Form::Snapshot(_, contents) => *contents,
+        }
     }
 }
 
@@ -218,7 +236,7 @@ impl Text {
         let mut bytes = Vec::new();
         match &mut form {
             Form::Commands(encoder) => encoder.begin(&mut bytes),
-            Form::Snapshot(file) => file.begin(&mut bytes),
+            Form::Snapshot(file, _) => file.begin(&mut bytes),
         }
         Text { form, bytes, keys: 0 }
     }
@@ -231,7 +249,7 @@ impl Text {
                 encoder.record(&record, bytes);
                 Ok(())
             })?,
-            Form::Snapshot(file) => {
+            Form::Snapshot(file, _) => {
                 let mut value = Vec::new();
                 values::write(tx, entry, form::STREAM, &mut value, &mut |_| true).map_err(
                     |failure| match failure {
@@ -251,8 +269,8 @@ impl Text {
         read::libraries(tx, header, &mut |record| {
             match (&mut *form, &record.change) {
                 (Form::Commands(encoder), _) => encoder.record(&record, bytes),
-                (Form::Snapshot(file), Change::Library(code)) => file.library(code, bytes),
-                (Form::Snapshot(_), _) => {}
+                (Form::Snapshot(file, _), Change::Library(code)) => file.library(code, bytes),
+                (Form::Snapshot(..), _) => {}
             }
             Ok(())
         })
@@ -263,7 +281,7 @@ impl Text {
         match form {
             Form::Commands(encoder) if is_last => encoder.end(*keys, bytes),
             Form::Commands(_) => {}
-            Form::Snapshot(file) => {
+            Form::Snapshot(file, _) => {
                 file.sent(bytes);
                 if is_last {
                     file.end(bytes);
@@ -305,7 +323,7 @@ impl Walk {
     }
 
     fn keep(&mut self, tx: &mut dyn Tx, db: Database, key: &[u8]) {
-        if self.failed.is_some() {
+        if self.failed.is_some() || self.text.form.contents() != Contents::All {
             return;
         }
         if let Err(error) = self.try_keep(tx, db, key) {
@@ -340,9 +358,13 @@ impl Walk {
             // Where keys have been there may be something else.
             return Ok(false);
         }
-        if !self.has_libraries {
+        let contents = self.text.form.contents();
+        if !self.has_libraries && contents != Contents::Nothing {
             self.has_libraries = true;
             self.text.add_libraries(tx, header)?;
+        }
+        if contents != Contents::All {
+            return Ok(false);
         }
         let mut next = 0;
         let at = self.maps.get(usize::from(self.db)).copied().unwrap_or(0);

@@ -78,11 +78,7 @@ mod tests {
     /// After other codes its pager goes on with its cache.
     #[test]
     fn a_failed_commit_makes_sqlite_read_its_pages_again() {
-        for error in [
-            Error::corrupt("a page", 0),
-            Error::ReadOnly,
-            Error::Full { requested: 1, pinned: 0, oldest: None },
-        ] {
+        for error in [Error::corrupt("a page", 0), Error::ReadOnly, Error::full(1)] {
             let code = of_failed_commit(&error);
             assert!([FULL, IOERR].contains(&(code & 0xff)), "{error}: {code}");
         }

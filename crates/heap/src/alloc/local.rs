@@ -349,6 +349,18 @@ impl Local {
         if self.due.is_empty() { 0 } else { self.hand_over(space, reclaimable()) }
     }
 
+    /// Bytes that the transaction has allocated.
+    #[cold]
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        let bytes = |taken: &Taken| match *taken {
+            Taken::Slot { class, .. } => class.slot_bytes(),
+            Taken::Run { pages, .. } => pages * PAGE,
+            // Its slots are counted one by one.
+            Taken::Page { .. } => 0,
+        };
+        self.taken.iter().map(bytes).sum()
+    }
+
     #[cold]
     fn note_births(&self, space: &Space, born: Ticket) {
         for taken in &self.taken {

@@ -273,7 +273,8 @@ impl<S: Session> HeapTx<'_, S> {
     fn full(&self, requested: u64) -> Error {
         let (pins, oldest) = (self.0.reuse)();
         let pinned = self.0.shared.space.reclaim(pins).pinned_bytes;
-        Error::Full { requested, pinned, oldest: oldest.filter(|_| pinned > 0) }
+        let (oldest, taken) = (oldest.filter(|_| pinned > 0), self.0.local.taken_bytes());
+        Error::Full { requested, pinned, oldest, taken }
     }
 }
 

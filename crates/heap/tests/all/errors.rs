@@ -51,17 +51,25 @@ fn a_full_pool() {
     let folder = tempfile::tempdir().unwrap();
     let pool = Options::new().size(8 << 20).create(folder.path().join("pool")).unwrap();
     let (_, error) = fill(&pool, 100_000);
-    assert!(matches!(error, Error::Full { requested: 100_000, .. }), "{error}");
+    assert!(matches!(error, Error::Full { requested: 100_000, taken: 0, .. }), "{error}");
     says(&error, &["the pool is full", "free something, or reopen it with a larger limit"]);
     assert!(pool.cannot_grow().is_none(), "the disk is not to blame");
 
     let mut handle = pool.session().unwrap();
+    let mut count = 0;
     let large = handle.transaction(|tx| {
+        count = 0;
         (0..200).try_for_each(|_| {
-            tx.allocate(Purpose::General, 4000).and_then(|new| tx.write_bytes(new.at(), &[1; 4000]))
+            let new = tx.allocate(Purpose::General, 4000)?;
+            count += 1;
+            tx.write_bytes(new.at(), &[1; 4000])
         })
     });
-    says(&large.unwrap_err(), &["the pool is full"]);
+    let large = large.unwrap_err();
+    says(&large, &["the pool is full"]);
+    // Those that it had allocated are whole blocks.
+    let Error::Full { taken, .. } = large else { panic!("{large}") };
+    assert!(count > 0 && (count * 4000..=count * 4096).contains(&taken), "{count}: {taken}");
     let pool = options().log(68 << 10).create(folder.path().join("log")).unwrap();
     let mut handle = pool.session().unwrap();
     let block = handle.transaction(|tx| tx.new_bytes(Purpose::Value, &vec![0; 1 << 20])).unwrap();

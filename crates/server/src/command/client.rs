@@ -1,5 +1,6 @@
 //! Commands, and the context of those on the client.
 
+use super::flags;
 use super::table::part;
 use super::{Call, Exec, Failure, Outcome};
 use crate::client::Client;
@@ -59,6 +60,12 @@ impl PartialEq for Command {
 }
 
 impl Eq for Command {}
+
+/// Whether a request of `len` arguments, names included, has as many as an arity says.
+pub(super) fn fits(arity: i32, len: usize) -> bool {
+    let wanted = arity.unsigned_abs() as usize;
+    if arity < 0 { len >= wanted } else { len == wanted }
+}
 
 /// Bytes of short arguments, and of a short reply.
 pub(super) const BRIEF: usize = 1024;
@@ -168,8 +175,7 @@ impl Command {
 
     /// Whether a request of `len` arguments, name included, has as many as it should.
     pub(crate) fn takes(&self, len: usize) -> bool {
-        let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { len >= wanted } else { len == wanted }
+        fits(self.arity, len)
     }
 
     /// The command that a subcommand of this one is, if that is one of its own.
@@ -178,6 +184,12 @@ impl Command {
             return None;
         }
         part(self.name, args.get(1)?).filter(|part| part.takes(args.len()))
+    }
+
+    /// Whether it keeps its arguments, most of them, if it does anything.
+    pub(crate) fn stores(&self) -> bool {
+        // A sketch keeps none of what it has seen.
+        flags::of(self).contains(&"denyoom") && self.name != "pfadd"
     }
 
     pub(crate) fn writes(&self) -> bool {

@@ -254,7 +254,7 @@ fn client(call: &mut ClientCall<'_>) -> Outcome<Next> {
         (
             b"pause" | b"unpause" | b"tracking" | b"caching" | b"getredir" | b"trackinginfo"
             | b"kill" | b"unblock" | b"reply" | b"setname" | b"setinfo" | b"getname" | b"id"
-            | b"info",
+            | b"info" | b"no-evict" | b"no-touch",
             _,
         ) => {
             return Err(Failure::subcommand_arity(args, "client"));

@@ -112,11 +112,16 @@ pub(super) fn missed(env: Env<'_>, db: u8, key: &[u8]) -> Outcome {
 /// Publishes the events of a command that has just been done.
 pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
     let told = call.env.posts.take_events();
-    let written = call.env.posts.take_written();
+    let mut written = call.env.posts.take_written();
     if !call.env.server.pubsub.is_used() {
         return Ok(());
     }
     call.env.posts.check_room().map_err(Failure::say)?;
+    let moves = matches!(command.name, "lmove" | "blmove" | "rpoplpush" | "brpoplpush");
+    if moves {
+        // Redis pushes the element before it tells that it was popped.
+        written.reverse();
+    }
     for WrittenKey { db, key, is_new } in written {
         let found = Database::new(call.env.keyspace, db).find(call.tx, &key)?;
         let (env, args) = (call.env, call.args);
@@ -124,6 +129,9 @@ pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
         let is_there = found.is_some();
         if is_new && is_there {
             tell(b'n', "new");
+        }
+        if moves && args.get(1) == args.get(2) {
+            tell(b'l', push_of(command.name, args));
         }
         let Some((class, event)) = event(command.name, args, &key, db == call.db.index()) else {
             continue;
@@ -146,6 +154,12 @@ pub(super) fn done(call: &mut Call<'_>, command: &Command) -> Outcome {
         publish(call.env, b't', event, db, &key);
     }
     Ok(())
+}
+
+/// The event of the list to which a command moves an element.
+fn push_of(command: &str, args: Args<'_>) -> &'static str {
+    let is_left = command.ends_with("poplpush") || args.is(4, "left");
+    if is_left { "lpush" } else { "rpush" }
 }
 
 /// Whether a command that sets a string gives it a time.
@@ -203,8 +217,8 @@ fn event(
         "lmpop" => (b'l', end(behind_keys(args, 1), "lpop", "rpop")),
         "blmpop" => (b'l', end(behind_keys(args, 2), "lpop", "rpop")),
         "lmove" | "blmove" if is_first => (b'l', end(3, "lpop", "rpop")),
-        "lmove" | "blmove" => (b'l', end(4, "lpush", "rpush")),
-        "rpoplpush" | "brpoplpush" => (b'l', if is_first { "rpop" } else { "lpush" }),
+        "rpoplpush" | "brpoplpush" if is_first => (b'l', "rpop"),
+        "lmove" | "blmove" | "rpoplpush" | "brpoplpush" => (b'l', push_of(command, args)),
         "sort" => (b'l', "sortstore"),
         "hset" | "hmset" | "hsetnx" => (b'h', "hset"),
         "hdel" | "hincrby" | "hincrbyfloat" => (b'h', command),

@@ -13,7 +13,7 @@ pub(super) const TABLE: &[Command] = &[
     // It keeps the number that it has found.
     Command::new("pfcount", -2, ALL, Run::Write(pfcount), "About how many elements were added."),
     Command::new("pfmerge", -2, ALL, Run::Write(pfmerge), "Stores a union of HyperLogLogs."),
-    Command::new("pfdebug", -3, (2, 2, 1), Run::Write(pfdebug), "Shows a HyperLogLog's inside."),
+    Command::new("pfdebug", 3, (2, 2, 1), Run::Write(pfdebug), "Shows a HyperLogLog's inside."),
 ];
 
 impl From<Corrupt> for Failure {
@@ -141,12 +141,6 @@ fn pfdebug(call: &mut Call<'_>) -> Outcome {
     };
     let mut sketch = read(call, old.entry)?;
     match () {
-        () if call.args.len() != 3 => {
-            let name = super::shown(call.args.at(1), 128);
-            return Err(Failure::say(format!(
-                "ERR Wrong number of arguments for the '{name}' subcommand"
-            )));
-        }
         () if call.args.is(1, "encoding") => {
             call.out.simple(if sketch.is_dense() { "dense" } else { "sparse" });
         }

@@ -161,6 +161,9 @@ impl Sought {
             };
             if args.is(at, "rank") {
                 let rank = call.integer(at + 1)?;
+                if rank == i64::MIN {
+                    return Err(Failure::OUT_OF_RANGE);
+                }
                 if rank == 0 {
                     return Err(Failure::Say(ZERO_RANK.into()));
                 }

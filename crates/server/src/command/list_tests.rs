@@ -117,8 +117,12 @@ fn elements_are_found() {
         ("lpos none c", "$-1"),
         ("lpos none c count 0", "*0"),
         ("lpos l c rank 0", zero),
+        ("lpos l c rank -9223372036854775807", "$-1"),
+        (
+            "lpos l c rank -9223372036854775808",
+            "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ),
         ("lpos l c rank x", INTEGER),
-        ("lpos l c rank -9223372036854775808", "$-1"),
         ("lpos l c count -1", "-ERR COUNT can't be negative"),
         ("lpos l c maxlen -1", "-ERR MAXLEN can't be negative"),
         ("lpos l c rank", "-ERR syntax error"),

@@ -21,6 +21,7 @@ mod edge_tests;
 mod events;
 mod expiry;
 mod failure;
+mod flags;
 #[cfg(test)]
 mod function_tests;
 pub(crate) mod functions;
@@ -47,6 +48,7 @@ mod multi;
 mod name_range;
 mod numbers;
 mod objects;
+pub(crate) mod parts;
 pub(crate) mod perform;
 mod pubsub;
 pub(crate) mod random;

@@ -5,6 +5,7 @@ use crate::keyspace::followed::HOST_MAX;
 use crate::protocol::number;
 use crate::replication::Ask;
 use crate::replication::following::{Link, Phase, Plan};
+use crate::walk::Contents;
 use std::time::Duration;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
@@ -54,6 +55,16 @@ fn replconf(call: &mut ClientCall<'_>) -> Outcome<Next> {
                     value.iter().filter(|byte| is_plain(byte)).map(|byte| *byte as char).collect();
                 ask.address = (!address.is_empty()).then_some(address);
             }
+            () if args.is(at, "rdb-only") => {
+                ask.snapshot_only = match number::parse_i64(value).ok_or(Failure::NOT_INTEGER)? {
+                    only @ (0 | 1) => only == 1,
+                    _ => {
+                        let text = "ERR value is out of range, value must between 0 and 1";
+                        return Err(Failure::Say(text.into()));
+                    }
+                };
+            }
+            () if args.is(at, "rdb-filter-only") => ask.contents = contents(value)?,
             // All that replicas of Redis 2.8 and later can do is known, or not needed.
             () if args.is(at, "capa") => {}
             // Of one that is no replica yet.
@@ -65,6 +76,20 @@ fn replconf(call: &mut ClientCall<'_>) -> Outcome<Next> {
         }
     }
     call.ok()
+}
+
+/// What a list of the parts of a snapshot names.
+fn contents(list: &[u8]) -> Outcome<Contents> {
+    let mut contents = Contents::Nothing;
+    for part in list.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty()) {
+        if !part.eq_ignore_ascii_case(b"functions") {
+            let part = super::shown(part, 128);
+            let text = format!("ERR Unsupported rdb-filter-only option: {part}");
+            return Err(Failure::say(text));
+        }
+        contents = Contents::Functions;
+    }
+    Ok(contents)
 }
 
 /// Whether the client may become a replica, of this server as it is or as the master.

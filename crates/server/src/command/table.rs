@@ -9,8 +9,8 @@ use super::{
     zset_algebra, zset_pops,
 };
 use super::{
-    key_flags, key_places, keys, latency, list_places, lists, migrate, monitor, multi, numbers,
-    objects, pubsub, replication, saving, scan, scripts, shutdown, slowlog, stream_claims,
+    flags, key_flags, key_places, keys, latency, list_places, lists, migrate, monitor, multi,
+    numbers, objects, pubsub, replication, saving, scan, scripts, shutdown, slowlog, stream_claims,
     stream_groups, stream_info, stream_reads, streams, strings,
 };
 use super::{zset_ranges, zsets};
@@ -254,18 +254,14 @@ fn is_in(name: &str, category: usize) -> bool {
 
 /// A command's line in COMMAND and COMMAND INFO.
 fn describe(out: &mut Reply<'_>, command: &Command) {
-    let flag = match command.run {
-        Run::Read(_) => "readonly",
-        Run::Write(_) => "write",
-        Run::Client(_) => "fast",
-    };
     let (first, last, step) = command.keys;
     out.array(10);
     out.bulk(command.name.as_bytes());
     out.integer(command.arity.into());
     let moves = key_places::move_about(command);
-    out.set(1 + usize::from(moves));
-    out.simple(flag);
+    let flags = flags::of(command);
+    out.set(flags.len() + usize::from(moves));
+    flags.iter().for_each(|flag| out.simple(flag));
     if moves {
         out.simple("movablekeys");
     }

@@ -11,7 +11,7 @@ use crate::pause::Paused;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Protocol, Reply};
 use crate::rdb::{self, form, values};
-use crate::room;
+use crate::room::{self, Lack};
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::store::Session;
@@ -332,8 +332,13 @@ impl<'a, S: Session> Mover<'a, S> {
                 }
                 // The target had closed a connection that was kept.
                 Err(error) if was_kept && lines.is_empty() && may_be_closed(&error) => {}
-                Err(_) => {
+                Err(error) => {
+                    // Redis learns that nobody listens when it writes.
+                    let is_refused = error.kind() == ErrorKind::ConnectionRefused;
                     let text = match step {
+                        Step::Connecting if is_refused => {
+                            "IOERR error or timeout writing to target instance"
+                        }
                         Step::Connecting => "IOERR error or timeout connecting to the client",
                         Step::Writing => "IOERR error or timeout writing to target instance",
                         Step::Reading => "IOERR error or timeout reading to target instance",
@@ -409,7 +414,8 @@ impl<'a, S: Session> Mover<'a, S> {
                     break Ok(());
                 }
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
-                    env.last_resort = !room::make(session, env, tries, &error, &mut last)?;
+                    env.last_resort =
+                        !room::make(session, env, tries, &Lack::of(&error), &mut last)?;
                     tries += 1;
                 }
                 Err(error) => break Err(error),

@@ -5,7 +5,7 @@ use crate::acl::{self, Context, Denied};
 use crate::command::Queue;
 use crate::command::{
     ClientCall, Command, Failure, Next, Run, find, find_whole, goes_while_subscribed, is_immediate,
-    is_never_queued, refused, shown,
+    is_never_queued, parts, refused, shown,
 };
 use crate::pause::{self, Paused};
 use crate::protocol::Args;
@@ -40,6 +40,11 @@ impl Route {
         };
         if !command.takes(args.len()) {
             return Route::Reject(Failure::arity(command.name));
+        }
+        if client.queue.is_some()
+            && let Some(failure) = parts::refusal(command, args)
+        {
+            return Route::Reject(failure);
         }
         if !client.authenticated
             && !matches!(command.name, "auth" | "hello" | "quit" | "reset" | "post" | "host:")

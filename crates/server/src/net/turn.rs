@@ -39,7 +39,7 @@ use crate::pause::{self, OwnPause, Paused};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Reply, Request};
 use crate::replication::following::Gate;
-use crate::room;
+use crate::room::{self, Lack};
 use crate::script::Busy;
 use crate::server::Server;
 use crate::stats::Stats;
@@ -548,9 +548,15 @@ impl Turn {
                     return Ok(last);
                 }
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
+                    let lack = Lack { error: &error, least: group.least_bytes() };
                     group.retract();
+                    if count > 1 && lack.is_too_much(env) {
+                        // Fewer of its operations may have room.
+                        limit = count / 2;
+                        continue;
+                    }
                     let _writing = env.server.runs.of(env.worker).write();
-                    env.last_resort = !room::make(session, env, tries, &error, &mut last)?;
+                    env.last_resort = !room::make(session, env, tries, &lack, &mut last)?;
                     tries += 1;
                 }
                 Err(error @ Error::Io(_)) => return Err(error),

@@ -5,7 +5,7 @@ use super::worker::Worker;
 use crate::command::{Env, blocking};
 use crate::pause::Paused;
 use crate::pubsub::Parcel;
-use crate::room;
+use crate::room::{self, Lack};
 use crate::store::Session;
 use crate::tracking::Tracking;
 use crate::waiting::{Delivery, Doom};
@@ -52,7 +52,7 @@ pub(crate) fn recheck<S: Session>(
             Ok(ticket) => return Ok(last.max(Some(ticket))),
             Err(error @ Error::Io(_)) => return Err(error),
             Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) if !env.last_resort => {
-                env.last_resort = !room::make(session, env, tries, &error, &mut last)?;
+                env.last_resort = !room::make(session, env, tries, &Lack::of(&error), &mut last)?;
                 tries += 1;
             }
             Err(Error::TooLarge { .. }) if most > 1 => most = 1,

@@ -26,7 +26,7 @@ use crate::protocol::{Protocol, Reply};
 use crate::server::Server;
 use crate::store::Store;
 use crate::waiting::{Address, Delivery, ReplicaWish};
-use crate::walk::Walking;
+use crate::walk::{Contents, Walking};
 use feed::{Feed, Sealed};
 use replica::Replica;
 use snapshot::{Snapshot, SnapshotError};
@@ -42,8 +42,9 @@ const PING: Duration = Duration::from_secs(10);
 /// The feed ends when nobody has followed it for so long.
 const TTL: Duration = Duration::from_secs(3600);
 
-type Maker =
-    dyn Fn(&Server, &mut dyn FnMut() -> bool) -> Result<Snapshot, SnapshotError> + Send + Sync;
+type Maker = dyn Fn(&Server, Contents, &mut dyn FnMut() -> bool) -> Result<Snapshot, SnapshotError>
+    + Send
+    + Sync;
 
 /// All about replicas.
 pub(crate) struct Replication {
@@ -111,8 +112,8 @@ impl Replication {
 
     /// Of the keyspace at `header` in a pool.
     pub(crate) fn of<S: Store + Sync>(backlog: usize, store: S, header: u64) -> Self {
-        let make = move |server: &Server, going: &mut dyn FnMut() -> bool| {
-            snapshot::make(server, &store, header, going)
+        let make = move |server: &Server, contents, going: &mut dyn FnMut() -> bool| {
+            snapshot::make(server, &store, (header, contents), going)
         };
         Replication { make: Some(Box::new(make)), ..Replication::none(backlog) }
     }

@@ -8,6 +8,7 @@ use crate::listing::Listing;
 use crate::protocol::number::parse_i64;
 use crate::protocol::{Args, Limits, RequestReader};
 use crate::server::Server;
+use crate::walk::Contents;
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -37,6 +38,9 @@ pub(crate) struct Ask {
     /// Where it listens, as it says.
     pub(crate) port: u16,
     pub(crate) address: Option<String>,
+    /// What it wants of the snapshot, and whether it wants nothing after that.
+    pub(crate) contents: Contents,
+    pub(crate) snapshot_only: bool,
 }
 
 /// How far a replica is.
@@ -270,6 +274,9 @@ fn send(
             server.replication.counts.whole.fetch_add(1, Ordering::Relaxed);
             let (id, place) = send_all(server, &mut stream, (replica, listing), ask)?;
             info!(replica = listing.id, place, "a replica has a snapshot");
+            if ask.snapshot_only {
+                return Ok(());
+            }
             (id, place)
         }
     };
@@ -362,7 +369,7 @@ fn send_all(
     let told = |error: io::Error| format!("the snapshot for a replica: {error}");
     let make = server.replication.make.as_ref().ok_or("there is no pool")?;
     let mut beat = Instant::now();
-    let made = make(server, &mut || {
+    let made = make(server, ask.contents, &mut || {
         if beat.elapsed() >= BEAT {
             beat = Instant::now();
             if replica.write(stream, b"\n").is_err() {

@@ -5,7 +5,7 @@ use crate::keyspace::followed::{self, Data, Place};
 use crate::keyspace::{turn, turns, unguessable};
 use crate::server::Server;
 use crate::store::{Session, Store};
-use crate::walk::{self, Form, WalkError};
+use crate::walk::{self, Contents, Form, WalkError};
 use perdura::{Error, Result, Tx};
 use std::cell::Cell;
 use std::fs::File;
@@ -51,7 +51,7 @@ fn scratch<S: Store>(store: &S) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a snapshot; `going` says whether it is still wanted. The feed is on from here on, or passes on a master's stream.
+/// Writes a snapshot of the keyspace at a header; `going` says whether it is still wanted. The feed is on from here on, or passes on a master's stream.
 ///
 /// # Errors
 /// When the pool or the file fails, a flush comes in between, there is no whole copy of a master's data, or the snapshot is not
@@ -59,7 +59,7 @@ fn scratch<S: Store>(store: &S) -> io::Result<File> {
 pub(super) fn make<S: Store>(
     server: &Server,
     store: &S,
-    header: u64,
+    (header, contents): (u64, Contents),
     going: &mut dyn FnMut() -> bool,
 ) -> Result<Snapshot, SnapshotError> {
     let replication = &server.replication;
@@ -76,7 +76,7 @@ pub(super) fn make<S: Store>(
     };
     let (mut session, mut file) = (store.session()?, scratch(store)?);
     let Some(id) = replication.feed.turn_on() else {
-        return of_copy(server, store, (session, file), header, going);
+        return of_copy(server, store, (session, file), (header, contents), going);
     };
     let has_snapshots = store.has_snapshots();
     let (number, place) = (Cell::new(0), Cell::new(None));
@@ -84,7 +84,7 @@ pub(super) fn make<S: Store>(
         number.set(turn(tx, header)?);
         match has_snapshots {
             true => Ok(()),
-            false => replication.walking.begin(tx, header, Form::snapshot(0)),
+            false => replication.walking.begin(tx, header, Form::snapshot(0, contents)),
         }
     })?;
     let made = session.wait(moment).map_err(SnapshotError::from).and_then(|()| {
@@ -98,7 +98,7 @@ pub(super) fn make<S: Store>(
             going()
         };
         match has_snapshots {
-            true => whole(&mut session, header, &mut file, &mut going, &mut |tx| {
+            true => whole(&mut session, (header, contents), &mut file, &mut going, &mut |tx| {
                 // Perhaps the body runs once more.
                 place.set(None);
                 number.set(turns(tx, header)?);
@@ -141,13 +141,13 @@ fn of_copy<S: Store>(
     server: &Server,
     store: &S,
     (mut session, mut file): (S::Session, File),
-    header: u64,
+    (header, contents): (u64, Contents),
     going: &mut dyn FnMut() -> bool,
 ) -> Result<Snapshot, SnapshotError> {
     let replication = &server.replication;
     let mut copy = None;
     let made = if store.has_snapshots() {
-        whole(&mut session, header, &mut file, going, &mut |tx| {
+        whole(&mut session, (header, contents), &mut file, going, &mut |tx| {
             copy = place_of_copy(tx, header)?;
             Ok(copy.as_ref().map(|place| place.db))
         })
@@ -155,7 +155,7 @@ fn of_copy<S: Store>(
         let begun = session.write(&mut |tx| {
             copy = place_of_copy(tx, header)?;
             if let Some(place) = &copy {
-                replication.walking.begin(tx, header, Form::snapshot(place.db))?;
+                replication.walking.begin(tx, header, Form::snapshot(place.db, contents))?;
             }
             Ok(())
         });
@@ -187,7 +187,7 @@ fn of_copy<S: Store>(
 /// the stream, or `None` if there is to be no snapshot.
 fn whole<S: Session>(
     session: &mut S,
-    header: u64,
+    (header, contents): (u64, Contents),
     file: &mut File,
     going: &mut dyn FnMut() -> bool,
     begin: &mut dyn FnMut(&mut dyn Tx) -> Result<Option<u8>>,
@@ -199,7 +199,7 @@ fn whole<S: Session>(
         if written.is_err() {
             return Ok(());
         }
-        walk::whole(tx, header, Form::snapshot(db), &mut |bytes| {
+        walk::whole(tx, header, Form::snapshot(db, contents), &mut |bytes| {
             written = match going() {
                 true => file.write_all(bytes).map_err(SnapshotError::from),
                 false => Err(WalkError::GivenUp.into()),

@@ -10,6 +10,7 @@
 use super::library::{self, Raised, Settings, error_table};
 use super::replies::{self, Parser};
 use super::runs::first_after;
+use super::strings;
 use super::{Digest, Late, Running, Runs, Script, Sort};
 use crate::acl::User;
 use crate::command::{Failure, Outcome};
@@ -307,6 +308,8 @@ impl Interpreter {
             lua.create_function(move |_, ()| state.look().map(drop))?
         })?;
         lua.set_named_registry_value(NEXT, lua.globals().raw_get::<Function>("next")?)?;
+        let strings = lua.globals().raw_get::<Table>("string")?;
+        lua.set_named_registry_value(strings::FORMAT, strings.raw_get::<Function>("format")?)?;
         native.raw_set("place", lua.create_function(|lua, ()| Ok(place(lua)))?)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX);
         let (environment, globals, redis, run, load): (Table, Table, Table, Function, Function) =

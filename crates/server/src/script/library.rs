@@ -114,6 +114,10 @@ impl Arguments {
         self.values.len()
     }
 
+    pub(super) fn into_values(self) -> MultiValue {
+        self.values
+    }
+
     pub(super) fn get(&self, index: usize) -> &Value {
         self.values.get(index).unwrap_or(&Value::Nil)
     }

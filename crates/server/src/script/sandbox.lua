@@ -14,7 +14,7 @@ local create, wrap = coroutine.create, coroutine.wrap
 local pairs, rawget, rawset = pairs, rawget, rawset
 local setmetatable, getmetatable = setmetatable, getmetatable
 local setfenv, loadstring, collectgarbage = setfenv, loadstring, collectgarbage
-local byte, find, sub, match, format = string.byte, string.find, string.sub, string.match, string.format
+local byte, find, sub, match = string.byte, string.find, string.sub, string.match
 local concat, insert, remove, maxn = table.concat, table.insert, table.remove, table.maxn
 local floor = math.floor
 local dead, look, fail, place, value_of = native.dead, native.look, native.fail, native.place, native.value_of
@@ -193,12 +193,6 @@ end
 local strings = copy(state.string, "byte char dump len sub")
 for name, value in pairs(native.string) do
   strings[name] = value
-end
-strings.format = function(layout, ...)
-  if type(layout) == "string" and (#layout > LONG or find(layout, "%q", 1, true)) then
-    look()
-  end
-  return format(layout, ...)
 end
 
 local match_arguments, match_step = native.gmatch_arguments, native.gmatch_step

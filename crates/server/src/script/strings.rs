@@ -2,9 +2,12 @@
 //! ([`pattern`](super::pattern)), and those that make a string of another.
 
 use super::interpreter::State;
-use super::library::{Arguments, Native, Outcome, Sink, one};
+use super::library::{Arguments, Native, Outcome, Sink, Wrong, one};
 use super::pattern::{Captured, Matcher, find_plain, is_plain};
-use mlua::{Lua, MultiValue, Value};
+use mlua::{Function, Lua, MultiValue, Value};
+
+/// The registry's name of Lua's own `string.format`.
+pub(super) const FORMAT: &str = "format";
 
 /// Functions that scripts call.
 pub(super) const FUNCTIONS: &[(&str, Native)] = &[
@@ -14,6 +17,7 @@ pub(super) const FUNCTIONS: &[(&str, Native)] = &[
     ("upper", |lua, state, args| map(lua, state, &args, "upper", <[u8]>::make_ascii_uppercase)),
     ("reverse", |lua, state, args| map(lua, state, &args, "reverse", <[u8]>::reverse)),
     ("rep", repeat),
+    ("format", format),
 ];
 
 /// The parts of `gmatch` and `gsub`: what they call in Lua is called by the sandbox.
@@ -221,4 +225,19 @@ fn repeat(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
         }
     }
     Ok(one(out.into_string(lua)?))
+}
+
+/// Lua's own, called from here so that an error has the place of the script that has called it, also by `return
+/// string.format(..)`.
+fn format(lua: &Lua, state: &State, args: Arguments) -> Outcome<MultiValue> {
+    let len = |value: &Value| value.as_string().map_or(0, |text| text.as_bytes().len());
+    state.spend(1 + args.iter().map(len).sum::<usize>() / 64)?;
+    let own: Function = lua.named_registry_value(FORMAT)?;
+    own.call(args.into_values()).map_err(|error| match error {
+        mlua::Error::RuntimeError(text) => {
+            let text = text.split("\nstack traceback:").next().unwrap_or_default();
+            Wrong::Text(text.replacen("to '?'", "to 'format'", 1))
+        }
+        error => Wrong::Lua(error),
+    })
 }

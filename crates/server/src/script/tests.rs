@@ -152,6 +152,18 @@ fn errors_are_redis_s_and_undo_the_script() {
             "ERR user_script:1: Attempt to modify a readonly table",
         ),
         (
+            "return string.format('%99999d', 1)",
+            "ERR user_script:1: invalid format (width or precision too long)",
+        ),
+        (
+            "return string.format('%d', 'x')",
+            "ERR user_script:1: bad argument #2 to 'format' (number expected, got string)",
+        ),
+        (
+            "local f = string.format\nreturn f()",
+            "ERR user_script:2: bad argument #1 to 'format' (string expected, got no value)",
+        ),
+        (
             "local t = nil\nreturn t.x",
             "ERR user_script:2: attempt to index local 't' (a nil value)",
         ),

@@ -1,6 +1,6 @@
 //! A server as a cache: keys are evicted when its pool is full.
 
-use crate::common::{Client, Random, Running, show};
+use crate::common::{Client, Random, Running, encode, show};
 use perdura_server::EvictionPolicy;
 use perdura_testing::times;
 
@@ -155,4 +155,68 @@ fn what_never_fits_evicts_nothing() {
         assert!(answer.starts_with("OOM command not allowed"), "{answer}");
         assert_eq!(client.ask("DBSIZE"), "100");
     }
+}
+
+/// The same for what fits only one by one: nothing goes for as much as the arguments say, and for what a script writes, not all.
+#[test]
+fn what_never_fits_together_evicts_nothing() {
+    let running = Running::with(
+        |options| options.eviction(EvictionPolicy::AllKeysLru).threads(1).max_request(64 << 20),
+        4 * BYTES,
+    );
+    let mut client = running.client();
+    let fill = |client: &mut Client, keys: usize| {
+        assert_eq!(client.ask("FLUSHALL"), "OK");
+        for number in 0..keys {
+            assert_eq!(set(client, &format!("key:{number}"), 20_000, ""), "OK");
+        }
+        // A part is kept free between turns.
+        loop {
+            let before = client.ask("DBSIZE");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            if client.ask("DBSIZE") == before {
+                return before.parse::<u64>().expect("a number");
+            }
+        }
+    };
+    let large = "v".repeat(15_000_000);
+    let many: Vec<String> = (0..200).map(|n| format!("{n} {}", "v".repeat(300_000))).collect();
+    let (two, many) = (format!("MSET a {large} b {large}"), format!("MSET {}", many.join(" ")));
+    // There is room for some of it, and for none.
+    for keys in [500, 5_000] {
+        let before = fill(&mut client, keys);
+        for request in [&two, &many] {
+            let answer = client.ask(request);
+            assert!(answer.starts_with("OOM command not allowed"), "{answer}");
+            assert_eq!(client.ask("DBSIZE"), before.to_string());
+        }
+        assert_eq!(client.ask("MULTI"), "OK");
+        for key in ["a", "b"] {
+            assert_eq!(client.ask(&format!("SET {key} {large}")), "QUEUED");
+        }
+        assert!(client.ask("EXEC").starts_with("OOM command not allowed"));
+        assert_eq!(client.ask("DBSIZE"), before.to_string());
+        let script: &[&[u8]] = &[
+            b"EVAL",
+            b"for n = 1, 200 do redis.call('SET', 's' .. n, string.rep('v', 300000)) end",
+            b"0",
+        ];
+        let answer = show(&client.call(script));
+        assert!(answer.contains("OOM command not allowed"), "{answer}");
+        let left: u64 = client.ask("DBSIZE").parse().expect("a number");
+        assert!(5 * left > before, "{left} of {before} are left");
+    }
+    // What fits is done, also when it comes with others.
+    fill(&mut client, 5_000);
+    let half = "v".repeat(6_000_000);
+    assert_eq!(client.ask(&format!("MSET a {half} b {half}")), "OK");
+    fill(&mut client, 5_000);
+    let piece = "v".repeat(1_000_000);
+    for number in 0..40 {
+        client.send(&encode(&[b"SET", format!("piece:{number}").as_bytes(), piece.as_bytes()]));
+    }
+    for _ in 0..40 {
+        assert_eq!(show(&client.receive().expect("an answer")), "OK");
+    }
+    running.check();
 }

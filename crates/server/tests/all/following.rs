@@ -828,3 +828,36 @@ fn the_pool_knows_of_many_idle_bytes() {
     let place: usize = hear().parse().unwrap();
     assert!(place <= end + 1 && place + (16 << 10) > end, "{place} of {end}");
 }
+
+/// One SCRIPT KILL ends a master's script, also one that shares a transaction with other commands: these are performed.
+#[test]
+fn a_masters_script_is_killed_once() {
+    let server = Running::with(|options| options.threads(1), 32 << 20);
+    let mut client = server.client();
+    assert_eq!(client.ask("CONFIG SET busy-reply-threshold 200"), "OK");
+    let script = encode(&[b"EVAL", b"redis.call('INCR', 'a') while true do end", b"0"]);
+    let bytes = [commands(&["SELECT 0", "INCR a", "INCR a"]), script, commands(&["INCR a"])];
+    let master = Pretender::start(move |stream, _| {
+        whole(stream, 1, &bytes.concat());
+        thread::sleep(Duration::from_secs(20));
+    });
+    follow(&mut client, master.port);
+    await_text(&mut client, "PING", "BUSY");
+    assert_eq!(client.ask("SCRIPT KILL"), "OK");
+    let (start, mut has_ended) = (Instant::now(), false);
+    loop {
+        let answer = client.ask("INFO replication");
+        if answer.contains("master_link_given_up:1") {
+            assert!(answer.contains("the master has sent EVAL, which fails here"), "{answer}");
+            break;
+        }
+        // It ends soon. If it ran again, it would be overdue after another 200 ms.
+        let is_busy = answer.starts_with("BUSY");
+        assert!(!is_busy || !has_ended, "it runs again: {answer}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{answer}");
+        has_ended |= !is_busy;
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(client.ask("GET a"), "3");
+    server.check();
+}

@@ -16,6 +16,7 @@ mod doors;
 mod durability;
 mod engines;
 mod eviction;
+mod filtered;
 mod following;
 mod full;
 mod handing_over;

@@ -126,8 +126,12 @@ fn targets_may_fail() {
     assert_eq!(show(&here.receive().unwrap()), reading);
     assert!(began.elapsed() >= Duration::from_millis(450));
     drop(listener);
-    let connecting = "IOERR error or timeout connecting to the client";
-    assert_eq!(migrate(&mut here, address, "a 0 1000"), connecting);
+    // Of one where nobody listens, and of what is no port, Redis says the same.
+    let writing = "IOERR error or timeout writing to target instance";
+    assert_eq!(migrate(&mut here, address, "a 0 1000"), writing);
+    for port in ["abc", "0", "99999"] {
+        assert_eq!(here.ask(&format!("MIGRATE 127.0.0.1 {port} a 0 1000")), writing, "{port}");
+    }
     assert_eq!(other.ask("GET a"), "1");
     // One that confirms the first key, and then hangs up.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

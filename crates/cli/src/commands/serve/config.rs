@@ -132,6 +132,9 @@ fn said(error: &clap::Error) -> String {
         _ => String::new(),
     };
     match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) if values.is_empty() => {
+            format!("{what}, and this is empty; give one, or leave the line out")
+        }
         Some(ContextValue::Strings(values)) => {
             format!("{what}; possible values: {}{similar}", values.join(", "))
         }
@@ -183,6 +186,10 @@ mod tests {
             (
                 "log-level = \"loud\"",
                 "line 1: log-level: invalid value 'loud'; possible values: error, warn",
+            ),
+            (
+                "size = \"1G\"\nrequirepass = \"\"",
+                "line 2: requirepass: a value is required, and this is empty; give one, or",
             ),
             ("engine = [\"redo\"]", "line 1: engine: this is of the type array"),
             ("[pool]\nsize = 1", "line 1: pool: this is of the type table"),

@@ -1,12 +1,12 @@
 //! Operations that share a transaction: its body, which may run several times, and what follows from its end.
 
 use super::{Op, Work, refuse, refuse_exec, wait};
-use crate::command::{Env, Failure};
+use crate::command::{Command, Env, Failure};
 use crate::net::budget::Budget;
 use crate::net::busy::Lent;
 use crate::net::fetch::AHEAD;
 use crate::net::slots::Slots;
-use crate::protocol::Reply;
+use crate::protocol::{Args, Reply};
 use crate::replication::following::{Gate, LOADING, READONLY};
 use crate::script::Busy;
 use crate::stats::Called;
@@ -39,6 +39,23 @@ impl Group<'_> {
         }
         self.attempts = 0;
         self.run(session)
+    }
+
+    /// Bytes of values that the largest of its operations writes at least, as far as its arguments say.
+    pub(super) fn least_bytes(&mut self) -> u64 {
+        let stored = |(command, args): (&Command, Args<'_>)| match command.stores() {
+            true => args.bytes() as u64,
+            false => 0,
+        };
+        let mut most = 0;
+        for op in &*self.ops {
+            let Some(connection) = self.slots.get(op.slot) else { continue };
+            most = most.max(match &op.work {
+                Work::Request(request, command) => stored((command, connection.args(*request))),
+                Work::Exec(exec) => exec.requests().map(stored).sum(),
+            });
+        }
+        most
     }
 
     pub(super) fn run<S: Session>(&mut self, session: &mut S) -> Result<S::Ticket, Error> {

@@ -8,7 +8,7 @@ use crate::listing::Listing;
 use crate::net::recheck;
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Protocol, Reply};
-use crate::room;
+use crate::room::{self, Lack};
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::store::Session;
@@ -130,8 +130,12 @@ impl<'a, S: Session> Performer<'a, S> {
             return Err(Ended::Over);
         }
         match self.transaction(units, advances) {
-            // Those before one that fails are performed.
-            Err(Failed::Pool(Error::TooLarge { .. }) | Failed::Refused(_)) if units.len() > 1 => {
+            Err(Failed::Refused(Refusal { unit, text })) => {
+                // Those before it are performed. It is not tried again: a script that was killed would run once more.
+                self.perform(&units[..unit], advances)?;
+                Err(Ended::ForGood(text))
+            }
+            Err(Failed::Pool(Error::TooLarge { .. } | Error::Full { .. })) if units.len() > 1 => {
                 let (first, rest) = units.split_at(units.len() / 2);
                 self.perform(first, advances)?;
                 self.perform(rest, advances)
@@ -148,7 +152,6 @@ impl<'a, S: Session> Performer<'a, S> {
                 }
                 Err(error.into())
             }
-            Err(Failed::Refused(text)) => Err(Ended::ForGood(text)),
             Ok(()) => Ok(()),
         }
     }
@@ -198,7 +201,8 @@ impl<'a, S: Session> Performer<'a, S> {
                     return Err(refused.map_or(Failed::Pool(Error::ReadOnly), Failed::Refused));
                 }
                 Err(error @ (Error::Full { .. } | Error::NoSpace { .. })) => {
-                    let made = room::make(&mut **session, env, tries, &error, &mut self.last);
+                    let lack = Lack::of(&error);
+                    let made = room::make(&mut **session, env, tries, &lack, &mut self.last);
                     if !made.map_err(Failed::Pool)? {
                         return Err(Failed::Pool(error));
                     }
@@ -260,8 +264,14 @@ impl<'a, S: Session> Performer<'a, S> {
 /// Why a transaction of commands is not committed.
 enum Failed {
     Pool(Error),
-    /// A command's reply is an error.
-    Refused(String),
+    Refused(Refusal),
+}
+
+/// A command's reply is an error.
+struct Refusal {
+    /// Which of the units has the command.
+    unit: usize,
+    text: String,
 }
 
 /// Performs the commands of all units.
@@ -270,10 +280,12 @@ fn body(
     env: Env<'_>,
     client: &Listing,
     units: &[Unit],
-    refused: &mut Option<String>,
+    refused: &mut Option<Refusal>,
 ) -> perdura::Result<()> {
     let mut reply = Vec::new();
-    for Step { command, args, db } in units.iter().flat_map(|unit| &unit.steps) {
+    let steps = units.iter().enumerate();
+    let steps = steps.flat_map(|(at, unit)| unit.steps.iter().map(move |step| (at, step)));
+    for (unit, Step { command, args, db }) in steps {
         reply.clear();
         let call = Call {
             tx: &mut *tx,
@@ -288,10 +300,11 @@ fn body(
         perform::one(call, command)?;
         if reply.first() == Some(&b'-') {
             let error = String::from_utf8_lossy(&reply[1..]).trim_end().to_owned();
-            *refused = Some(format!(
+            let text = format!(
                 "the master has sent {}, which fails here: {error}",
                 command.name.to_uppercase()
-            ));
+            );
+            *refused = Some(Refusal { unit, text });
             return Err(Error::Aborted(error));
         }
     }
