@@ -3,7 +3,7 @@
 
 use crate::family::Family;
 use perdura::collections::model::{self, Body, Rng, Run};
-use perdura::collections::{Bytes, Pair, Total};
+use perdura::collections::{Bytes, Total};
 use perdura::{AnyHeap, Format, Result};
 use perdura_memory::reference::Cut;
 use perdura_memory::{AnyMemory, Domain, Reference};
